@@ -1,0 +1,42 @@
+# Everything from a bare machine with Python >= 3.11, a C++ compiler and make.
+#
+#   make demo    build, install, train and judge a kernel machine, draw a picture
+#   make test    build, install, run the test suite
+#   make bench   build, install, run the benchmarks against their peers
+#   make lint    formatting, linting, types
+
+VENV ?= .venv
+python = $(VENV)/bin/python
+sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
+           $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
+
+.PHONY: demo test bench lint clean
+
+demo: $(VENV)/.demo
+	$(python) examples/demo.py out/demo.png
+
+test: $(VENV)/.test
+	$(python) -m pytest
+
+bench: $(VENV)/.test
+	$(python) benchmarks/gram.py --json out/gram.json
+
+lint: $(VENV)/.dev
+	$(python) -m ruff format --check .
+	$(python) -m ruff check .
+	$(python) -m mypy
+
+$(VENV)/.demo: $(sources)
+	sh tools/setup.sh $(VENV) plot,progress
+	@touch $@
+
+$(VENV)/.test: $(sources)
+	sh tools/setup.sh $(VENV) test
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.dev: $(sources)
+	sh tools/setup.sh $(VENV) dev
+	@touch $@ $(VENV)/.test $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build out
