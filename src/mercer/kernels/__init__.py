@@ -1,0 +1,1 @@
+"""Kernels, one file for each kind of data."""

@@ -1,0 +1,350 @@
+"""The closure rules without an operator: valid kernels from valid kernels.
+
+Exp(k)               e^k(x, y)
+PolynomialOf(k, a)   Σₙ aₙ k(x, y)ⁿ, aₙ ≥ 0
+Conformal(k, f)      f(x) k(x, y) f(y)
+Normalized(k)        k(x, y) / √(k(x, x) k(y, y))
+Pullback(k, φ)       k(φ(x), φ(y))
+On(field, k)         k on one field of a record, or on some columns
+Centered(k, X)       ⟨φ(x) - μ, φ(y) - μ⟩, μ the mean of φ over X
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    check_kernels,
+    closed,
+)
+from mercer.kernels.kinds import check_callable, numbers_at
+from mercer.points import as_points, count, field
+
+
+@dataclass
+class Exp(Kernel):
+    """k(x, y) = exp(kernel(x, y))."""
+
+    kernel: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+
+    def __call__(self, X, Y=None):
+        return np.exp(self.kernel(X, Y))
+
+    def diag(self, X):
+        return np.exp(self.kernel.diag(X))
+
+    def rule(self):
+        return closed(
+            self, "exp is a limit of polynomials 1 + k + k²/2! + ... in the kernel"
+        )
+
+
+@dataclass
+class PolynomialOf(Kernel):
+    """k(x, y) = Σₙ coefficients[n] kernel(x, y)ⁿ, n = 0, 1, 2, ...
+
+    Parameters
+    ----------
+    coefficients : non-negative numbers, the constant first
+    """
+
+    kernel: Kernel
+    coefficients: Sequence[float]
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        check_coefficients(self, self.coefficients)
+
+    def __call__(self, X, Y=None):
+        return polynomial(self.coefficients, self.kernel(X, Y))
+
+    def diag(self, X):
+        return polynomial(self.coefficients, self.kernel.diag(X))
+
+    def rule(self):
+        return closed(
+            self, "sums of non-negative multiples of powers of a kernel are kernels"
+        )
+
+
+def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
+    """Σₙ coefficients[n] valuesⁿ by Horner's rule, in the precision of the values."""
+    total = np.full_like(values, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        total *= values
+        total += values.dtype.type(coefficient)
+    return total
+
+
+def check_coefficients(node: Kernel, coefficients) -> None:
+    """Refuse a negative coefficient: its power series need not be a kernel."""
+    name = type(node).__name__
+    if len(np.shape(coefficients)) != 1 or len(coefficients) == 0:
+        raise ValueError(
+            f"{name} needs a list of coefficients, the constant first; "
+            f"got {coefficients!r}."
+        )
+    for n, coefficient in enumerate(coefficients):
+        if not 0 <= coefficient < np.inf:
+            raise ValueError(
+                f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
+                f"the coefficient of power {n} is {coefficient!r}."
+            )
+
+
+@dataclass
+class Conformal(Kernel):
+    """k(x, y) = f(x) kernel(x, y) f(y).
+
+    Parameters
+    ----------
+    f : takes a dataset of n points, returns n numbers of any sign
+    """
+
+    kernel: Kernel
+    f: Callable
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        check_callable(self, "f", self.f)
+
+    def _factor(self, X) -> np.ndarray:
+        return numbers_at(self, "f", self.f, X)
+
+    def __call__(self, X, Y=None):
+        return _rescaled(self.kernel(X, Y), *_both(self._factor, X, Y))
+
+    def diag(self, X):
+        return self._factor(X) ** 2 * self.kernel.diag(X)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left, right = _both(self._factor, X, Y)
+        inner = self.kernel.matmul(X, Y, _rows_times(right, V), block_mb=block_mb)
+        return _rows_times(left, inner)
+
+    def rule(self):
+        return closed(self, "f(x) k(x, y) f(y) is the kernel of the map f(x) φ(x)")
+
+
+@dataclass
+class Normalized(Kernel):
+    """k(x, y) = kernel(x, y) / √(kernel(x, x) kernel(y, y)), the cosine of φ(x), φ(y).
+
+    Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
+    0 against all others.
+    """
+
+    kernel: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+
+    def _norms(self, X) -> np.ndarray:
+        squares = self.kernel.diag(X)
+        if (squares < 0).any():
+            i = int(np.argmax(squares < 0))
+            raise ValueError(
+                f"Normalized needs k(x, x) ≥ 0; {self.kernel!r} gives "
+                f"{squares[i]:.6g} at point {i}."
+            )
+        return np.sqrt(squares)
+
+    def __call__(self, X, Y=None):
+        left, right = _both(self._norms, X, Y)
+        block = _rescaled(self.kernel(X, Y), _inverse(left), _inverse(right))
+        empty = np.outer(left == 0, right == 0)
+        block[empty] = 1
+        if Y is None:
+            np.fill_diagonal(block, 1)
+        return block
+
+    def diag(self, X):
+        return np.where(np.isnan(self._norms(X)), np.nan, 1.0)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left, right = _both(self._norms, X, Y)
+        V = np.asarray(V, dtype=float)
+        inner = self.kernel.matmul(
+            X, Y, _rows_times(_inverse(right), V), block_mb=block_mb
+        )
+        out = _rows_times(_inverse(left), inner)
+        out[left == 0] += V[right == 0].sum(axis=0)
+        return out
+
+    def rule(self):
+        return closed(self, "f(x) k(x, y) f(y) with f(x) = 1 / √k(x, x)")
+
+
+@dataclass
+class Pullback(Kernel):
+    """k(x, y) = kernel(phi(x), phi(y)).
+
+    Parameters
+    ----------
+    phi : takes a dataset of n points, returns a dataset of n points for `kernel`
+    """
+
+    kernel: Kernel
+    phi: Callable
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        check_callable(self, "phi", self.phi)
+
+    def _image(self, X):
+        image = as_points(self.phi(as_points(X)))
+        if count(image) != count(as_points(X)):
+            raise ValueError(
+                f"phi of Pullback takes a whole dataset and must return one point for "
+                f"each; it made {count(image)} of {count(as_points(X))}. For a "
+                "function of one point write lambda X: [phi(x) for x in X]."
+            )
+        return image
+
+    def __call__(self, X, Y=None):
+        return self.kernel(self._image(X), None if Y is None else self._image(Y))
+
+    def diag(self, X):
+        return self.kernel.diag(self._image(X))
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left, right = _both(self._image, X, Y)
+        return self.kernel.matmul(left, right, V, block_mb=block_mb)
+
+    def resolve(self, X):
+        kernel = self.kernel.resolve(self._image(X))
+        return self if kernel is self.kernel else Pullback(kernel, self.phi)
+
+    def rule(self):
+        return closed(self, "a kernel of mapped points is a kernel of the points")
+
+
+@dataclass
+class On(Kernel):
+    """k(x, y) = kernel(x[field], y[field]), on one part of a record or a vector.
+
+    `On(0, k) + On(1, l)` is the direct sum, `On(0, k) * On(1, l)` the direct product
+    of two kernels; the parts may overlap.
+
+    Parameters
+    ----------
+    field : a column name or number, a slice, or a list of names or numbers
+    """
+
+    field: Any
+    kernel: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        if not isinstance(self.field, str | int | np.integer | slice | list):
+            raise TypeError(
+                f"On needs a column name or number, a slice, or a list of them; got "
+                f"field={self.field!r}."
+            )
+
+    def _part(self, X):
+        return field(as_points(X), self.field)
+
+    def __call__(self, X, Y=None):
+        return self.kernel(self._part(X), None if Y is None else self._part(Y))
+
+    def diag(self, X):
+        return self.kernel.diag(self._part(X))
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left, right = _both(self._part, X, Y)
+        return self.kernel.matmul(left, right, V, block_mb=block_mb)
+
+    def resolve(self, X):
+        kernel = self.kernel.resolve(self._part(X))
+        return self if kernel is self.kernel else On(self.field, kernel)
+
+    def rule(self):
+        return closed(
+            self, "a kernel of a part of the points is a kernel of the points"
+        )
+
+
+@dataclass
+class Centered(Kernel):
+    """k(x, y) = ⟨φ(x) - μ, φ(y) - μ⟩, μ = (1/N) Σᵢ φ(rᵢ) over the reference points.
+
+    Parameters
+    ----------
+    reference : the N points rᵢ, or None for the training points, fixed by `resolve`
+    """
+
+    kernel: Kernel
+    reference: Any = None
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        if self.reference is not None and count(as_points(self.reference)) == 0:
+            raise ValueError("Centered needs at least one reference point; got none.")
+
+    def _means(self, X) -> np.ndarray:
+        """⟨φ(xᵢ), μ⟩ for the points of X."""
+        reference = as_points(self._resolved("reference"))
+        N = count(reference)
+        return self.kernel.matmul(X, reference, np.full(N, 1 / N))
+
+    @cached_property
+    def _square(self) -> float:
+        """‖μ‖²."""
+        return float(np.mean(self._means(self._resolved("reference"))))
+
+    def __call__(self, X, Y=None):
+        left, right = _both(self._means, X, Y)
+        block = self.kernel(X, Y)
+        return block - (left[:, None] + right - self._square).astype(block.dtype)
+
+    def diag(self, X):
+        values = self.kernel.diag(X)
+        return values - (2 * self._means(X) - self._square).astype(values.dtype)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left, right = _both(self._means, X, Y)
+        V = np.asarray(V, dtype=float)
+        inner = self.kernel.matmul(X, Y, V, block_mb=block_mb)
+        shift = np.multiply.outer(left - self._square, V.sum(axis=0))
+        return inner - shift - right @ V
+
+    def resolve(self, X):
+        kernel = self.kernel.resolve(X)
+        if kernel is self.kernel and self.reference is not None:
+            return self
+        return Centered(kernel, X if self.reference is None else self.reference)
+
+    def rule(self):
+        return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
+
+
+def _both(function, X, Y):
+    """function(X) and function(Y), computed once where Y stands for X."""
+    left = function(X)
+    return left, left if Y is None else function(Y)
+
+
+def _rescaled(block: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """leftᵢ blockᵢⱼ rightⱼ; by the outer product, so that it stays symmetric."""
+    return block * np.multiply.outer(left, right).astype(block.dtype)
+
+
+def _inverse(norms: np.ndarray) -> np.ndarray:
+    """1 / norms, and 0 for 0."""
+    return np.divide(1, norms, out=np.zeros_like(norms), where=norms != 0)
+
+
+def _rows_times(factors: np.ndarray, V) -> np.ndarray:
+    V = np.asarray(V, dtype=float)
+    return factors.reshape(-1, *[1] * (V.ndim - 1)) * V

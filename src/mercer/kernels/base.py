@@ -1,0 +1,521 @@
+"""Kernel, and the nodes its operators build: Sum, Product, Scaled, Power, Constant.
+
+A kernel is a value: a dataclass with its parameters. The operators build binary trees
+of plain nodes, never flattened and never simplified, and only those exist that keep a
+kernel positive semidefinite.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.points import Points, as_points, count, one, take
+
+BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
+
+
+class Rule(NamedTuple):
+    """Why a kernel is valid (psd True), is not (False), or may not be (None)."""
+
+    psd: bool | None
+    reason: str
+
+
+class Proof(str):
+    """A proof as text; shown as it reads, also at the prompt."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Kernel(ABC):
+    """k(x, y) = ⟨φ(x), φ(y)⟩, a similarity of two points; `k(X, Y)` is its matrix.
+
+    To write one, make a dataclass of its parameters and fill in `__call__`. Everything
+    else here is right as it stands; a kernel may replace `diag`, `matmul` or `resolve`
+    by a faster equal, and `rule` by what is known of it.
+    """
+
+    # A numpy number on the left of an operator hands over to ours.
+    __array_ufunc__ = None
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        # @dataclass writes an __eq__ that compares tuples and fails on arrays, and a
+        # __repr__ without operators, unless the class has its own.
+        for name in ("__eq__", "__repr__"):
+            if name not in cls.__dict__:
+                setattr(cls, name, getattr(cls, name))
+
+    @abstractmethod
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
+        """The (n, m) array of k(xᵢ, yⱼ); Y None stands for X."""
+
+    def value(self, x, y) -> float:
+        """k(x, y), one number."""
+        return float(self(one(x), one(y))[0, 0])
+
+    def diag(self, X: Points) -> np.ndarray:
+        """The (n,) array of k(xᵢ, xᵢ)."""
+        X = as_points(X)
+        blocks = (self(take(X, slice(i, i + 1))) for i in range(count(X)))
+        return np.array([block[0, 0] for block in blocks])
+
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
+        """The (n, m) array of ‖φ(xᵢ) - φ(yⱼ)‖² = k(x, x) - 2 k(x, y) + k(y, y)."""
+        across = self.diag(X)
+        down = across if Y is None else self.diag(Y)
+        distances = across[:, None] + down[None, :] - 2 * self(X, Y)
+        # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
+        np.maximum(distances, 0, out=distances)
+        if Y is None:
+            np.fill_diagonal(distances, 0)
+        return distances
+
+    def matmul(
+        self, X: Points, Y: Points | None, V, *, block_mb: float = BLOCK_MB
+    ) -> np.ndarray:
+        """k(X, Y) @ V in float64, a block of rows at a time; nothing n × m is stored.
+
+        Parameters
+        ----------
+        V : (m,) or (m, q) array
+        block_mb : memory for the block
+        """
+        X = as_points(X)
+        Y = X if Y is None else as_points(Y)
+        V = np.asarray(V, dtype=float)
+        out = np.empty((count(X), *V.shape[1:]))
+        for rows in row_blocks(count(X), count(Y), block_mb):
+            out[rows] = self(take(X, rows), Y) @ V
+        return out
+
+    def resolve(self, X: Points) -> Kernel:
+        """The kernel with every parameter that is to be learnt from data fixed by X.
+
+        Parameters that stand for "learn it" are None. This kernel does not change.
+        """
+        resolved = {
+            name: _resolve_child(child, X) for name, child in self._kernel_fields()
+        }
+        if all(resolved[name] is child for name, child in self._kernel_fields()):
+            return self
+        return type(self)(**(self._parameters() | resolved))
+
+    def native(self, X: Points) -> Any:
+        """How the compiled core computes this kernel on X (a `Recipe`), or None."""
+        return None
+
+    # Validity
+
+    def rule(self) -> Rule:
+        """The rule that decides whether this node is positive semidefinite."""
+        return Rule(None, "a formula of the user's; nothing is known about it")
+
+    @property
+    def psd(self) -> bool | None:
+        """True: proved; False: `proof` shows a counterexample; None: unknown."""
+        return self.rule().psd
+
+    def proof(self) -> Proof:
+        """The rule behind every node, as a tree; where validity is lost, it says so."""
+        verdict = {
+            True: f"{self!r} is a kernel: every Gram matrix is positive semidefinite.",
+            False: f"{self!r} is not a kernel: some Gram matrix is indefinite.",
+            None: f"Whether {self!r} is a kernel is not known.",
+        }[self.psd]
+        lost = "".join(f"\nValidity is lost at {node!r}." for node in self._culprits())
+        return Proof("\n".join([verdict, *self._proof_lines("", "")]) + lost)
+
+    def children(self) -> list[Kernel]:
+        """The kernels this one is made of."""
+        return [
+            kernel
+            for _, child in self._kernel_fields()
+            for kernel in (child if isinstance(child, list | tuple) else [child])
+        ]
+
+    def _culprits(self) -> Iterator[Kernel]:
+        """The lowest nodes that are not proved, from left to right."""
+        if self.psd:
+            return
+        below = [node for child in self.children() for node in child._culprits()]
+        yield from below or [self]
+
+    def _proof_lines(self, first: str, rest: str) -> Iterator[str]:
+        mark = {True: "✓", False: "✗", None: "?"}[self.psd]
+        children = self.children()
+        label = type(self).__name__ if children else repr(self)
+        yield f"{first}{mark} {label}: {self.rule().reason}"
+        for i, child in enumerate(children):
+            last = i == len(children) - 1
+            branch, stem = ("└─ ", "   ") if last else ("├─ ", "│  ")
+            yield from child._proof_lines(rest + branch, rest + stem)
+
+    # Parameters, in scikit-learn's words
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; with `deep` also those of the kernels inside."""
+        params = self._parameters()
+        if deep:
+            for name, child in self._kernel_fields():
+                if isinstance(child, Kernel):
+                    inner = child.get_params()
+                    params |= {f"{name}__{key}": inner[key] for key in inner}
+        return params
+
+    def set_params(self, **params) -> Kernel:
+        """Change parameters in place (`left__gamma=2` reaches inside); returns self.
+
+        A value that is refused leaves the kernel as it was.
+        """
+        own = self._parameters()
+        inner: dict[str, dict[str, Any]] = {}
+        for key, setting in params.items():
+            name, nested, rest = key.partition("__")
+            if name not in own:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; "
+                    f"it has {', '.join(own) or 'none'}."
+                )
+            if nested:
+                inner.setdefault(name, {})[rest] = setting
+            else:
+                own[name] = setting
+        for name, settings in inner.items():
+            own[name] = copy.copy(own[name]).set_params(**settings)
+        changed = type(self)(**own)  # checks them
+        self.__dict__.clear()
+        self.__dict__.update(changed.__dict__)
+        return self
+
+    def _parameters(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # every final kernel is a dataclass
+
+    def _kernel_fields(self) -> list[tuple[str, Any]]:
+        return [
+            (name, setting)
+            for name, setting in self._parameters().items()
+            if isinstance(setting, Kernel)
+            or (
+                isinstance(setting, list | tuple)
+                and setting
+                and all(isinstance(part, Kernel) for part in setting)
+            )
+        ]
+
+    def _resolved(self, name: str):
+        """The parameter `name`, which must not be None any more."""
+        setting = getattr(self, name)
+        if setting is None:
+            kind = type(self).__name__
+            raise ValueError(
+                f"{kind}({name}=None) learns {name} from data: call "
+                f"{kind}().resolve(X) first, or pass a number."
+            )
+        return setting
+
+    # Kernels are values
+
+    def __eq__(self, other) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self._parameters(), other._parameters()
+        return all(same_value(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # set_params changes a kernel in place
+
+    def __repr__(self) -> str:
+        inside = ", ".join(
+            f"{name}={_written(setting)}"
+            for name, setting in self._parameters().items()
+        )
+        return f"{type(self).__name__}({inside})"
+
+    # The algebra
+
+    def __add__(self, other) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else self._plus(other)
+
+    def __radd__(self, other) -> Kernel:
+        return self._plus(other, reverse=True)
+
+    def _plus(self, other, reverse: bool = False) -> Kernel:
+        if not _is_number(other):
+            return NotImplemented
+        constant = Constant(other)
+        return Sum(constant, self) if reverse else Sum(self, constant)
+
+    def __mul__(self, other) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(other, self) if _is_number(other) else NotImplemented
+
+    def __rmul__(self, other) -> Kernel:
+        return Scaled(other, self) if _is_number(other) else NotImplemented
+
+    def __pow__(self, exponent) -> Kernel:
+        return Power(self, exponent)
+
+    def __sub__(self, other):
+        raise TypeError(
+            "A difference of kernels need not be a kernel, so there is no k - k'. "
+            "Use +, *, ** and positive factors; or BlockFunction for any formula."
+        )
+
+    __rsub__ = __sub__
+
+    def __neg__(self):
+        raise TypeError(
+            "-k is not a kernel: k(x, x) would be negative. Use positive factors."
+        )
+
+
+def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:
+    """Slices of range(n) so that rows × m float64 numbers take at most block_mb."""
+    rows = max(1, int(block_mb * 2**20 / (8 * max(m, 1))))
+    return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
+
+
+def same_value(a, b) -> bool:
+    """Equality of parameters: by value for arrays, NaN equal to itself."""
+    if a is b:
+        return True
+    if sp.issparse(a) and sp.issparse(b):
+        return a.shape == b.shape and (a != b).nnz == 0
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return (
+            type(a) is type(b)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    if hasattr(a, "equals"):  # data frames
+        return type(a) is type(b) and bool(a.equals(b))
+    return bool(a == b)
+
+
+def _resolve_child(child, X):
+    if isinstance(child, Kernel):
+        return child.resolve(X)
+    parts = [part.resolve(X) for part in child]
+    unchanged = all(new is old for new, old in zip(parts, child, strict=True))
+    return child if unchanged else type(child)(parts)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _written(setting) -> str:
+    """A parameter as it is written in a constructor call."""
+    if isinstance(setting, np.generic):
+        return repr(setting.item())
+    if callable(setting) and not isinstance(setting, Kernel):
+        return getattr(setting, "__name__", repr(setting))
+    if (isinstance(setting, np.ndarray) and setting.size > 16) or sp.issparse(setting):
+        return f"<{' × '.join(map(str, setting.shape))} {setting.dtype}>"
+    return " ".join(repr(setting).split())
+
+
+def _operand(kernel: Kernel, operator: str, right: bool = False) -> str:
+    """A kernel beside an operator, in parentheses where Python would regroup it."""
+    strength = {"+": 1, "*": 2, "**": 3}
+    inner = {Sum: "+", Product: "*", Scaled: "*", Power: "**"}.get(type(kernel))
+    text = repr(kernel)
+    if inner is None or strength[inner] > strength[operator]:
+        return text
+    if strength[inner] == strength[operator] and not right and operator != "**":
+        return text
+    return f"({text})"
+
+
+@dataclass
+class Sum(Kernel):
+    """k(x, y) = left(x, y) + right(x, y)."""
+
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.left, self.right)
+
+    def __call__(self, X, Y=None):
+        return self.left(X, Y) + self.right(X, Y)
+
+    def diag(self, X):
+        return self.left.diag(X) + self.right.diag(X)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left = self.left.matmul(X, Y, V, block_mb=block_mb)
+        return left + self.right.matmul(X, Y, V, block_mb=block_mb)
+
+    def rule(self):
+        return closed(
+            self, "a sum of kernels is a kernel: φ is both feature maps side by side"
+        )
+
+    def __repr__(self):
+        return f"{_operand(self.left, '+')} + {_operand(self.right, '+', right=True)}"
+
+
+@dataclass
+class Product(Kernel):
+    """k(x, y) = left(x, y) · right(x, y)."""
+
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.left, self.right)
+
+    def __call__(self, X, Y=None):
+        return self.left(X, Y) * self.right(X, Y)
+
+    def diag(self, X):
+        return self.left.diag(X) * self.right.diag(X)
+
+    def rule(self):
+        return closed(
+            self,
+            "a product of kernels is a kernel (Schur): φ is every product of one "
+            "feature from each",
+        )
+
+    def __repr__(self):
+        return f"{_operand(self.left, '*')} * {_operand(self.right, '*', right=True)}"
+
+
+@dataclass
+class Scaled(Kernel):
+    """k(x, y) = factor · kernel(x, y), factor > 0."""
+
+    factor: float
+    kernel: Kernel
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        if not 0 < self.factor < np.inf:
+            raise ValueError(
+                f"A kernel can be scaled by a positive number only; got "
+                f"factor={self.factor!r}."
+            )
+
+    def __call__(self, X, Y=None):
+        return _times(self.factor, self.kernel(X, Y))
+
+    def diag(self, X):
+        return _times(self.factor, self.kernel.diag(X))
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        return self.factor * self.kernel.matmul(X, Y, V, block_mb=block_mb)
+
+    def rule(self):
+        if self.kernel.psd is False:
+            return Rule(False, "a positive factor keeps the counterexample below")
+        return closed(
+            self, "a positive multiple of a kernel is a kernel: φ times √factor"
+        )
+
+    def __repr__(self):
+        return f"{_written(self.factor)} * {_operand(self.kernel, '*', right=True)}"
+
+
+@dataclass
+class Power(Kernel):
+    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ..."""
+
+    kernel: Kernel
+    exponent: int
+
+    def __post_init__(self):
+        check_kernels(self, self.kernel)
+        check_whole(self, "exponent", self.exponent, least=1)
+
+    def __call__(self, X, Y=None):
+        return self.kernel(X, Y) ** self.exponent
+
+    def diag(self, X):
+        return self.kernel.diag(X) ** self.exponent
+
+    def rule(self):
+        return closed(self, "a power is a product of the kernel with itself")
+
+    def __repr__(self):
+        return f"{_operand(self.kernel, '**')} ** {_written(self.exponent)}"
+
+
+@dataclass
+class Constant(Kernel):
+    """k(x, y) = c ≥ 0, on points of any kind."""
+
+    c: float = 1.0
+
+    def __post_init__(self):
+        if not 0 <= self.c < np.inf:
+            raise ValueError(f"Constant needs a finite c ≥ 0; got c={self.c!r}.")
+
+    def __call__(self, X, Y=None):
+        n = count(as_points(X))
+        return np.full((n, n if Y is None else count(as_points(Y))), float(self.c))
+
+    def diag(self, X):
+        return np.full(count(as_points(X)), float(self.c))
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        total = self.c * np.asarray(V, dtype=float).sum(axis=0)
+        return np.full((count(as_points(X)), *total.shape), total)
+
+    def rule(self):
+        return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
+
+
+def _times(factor, values: np.ndarray) -> np.ndarray:
+    # A numpy factor such as np.float64(2) would turn float32 values into float64.
+    return values * values.dtype.type(factor)
+
+
+def closed(kernel: Kernel, reason: str) -> Rule:
+    """The rule of an operation that keeps validity, and promises nothing without it."""
+    if all(child.psd for child in kernel.children()):
+        return Rule(True, reason)
+    return Rule(None, f"{reason}; but not every part is known to be a kernel")
+
+
+def check_kernels(node: Kernel, *parts) -> None:
+    """Refuse parts that are not kernels."""
+    for part in parts:
+        if not isinstance(part, Kernel):
+            hint = f" Write {part.__name__}()." if isinstance(part, type) else ""
+            raise TypeError(
+                f"{type(node).__name__} is made of kernels; got {part!r}.{hint}"
+            )
+
+
+def check_whole(node: Kernel, name: str, number, least: int) -> None:
+    """Refuse anything but a whole number ≥ least."""
+    whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
+    if not (whole and number >= least):
+        raise ValueError(
+            f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
+            f"got {name}={number!r}."
+        )
+
+
+def check_positive(node: Kernel, name: str, number, optional: bool = False) -> None:
+    """Refuse anything but a finite number > 0 (or None, where it may be learnt)."""
+    if optional and number is None:
+        return
+    if not (_is_number(number) and 0 < number < np.inf):
+        raise ValueError(
+            f"{type(node).__name__} needs {name} > 0; got {name}={number!r}."
+        )

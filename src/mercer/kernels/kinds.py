@@ -1,0 +1,311 @@
+"""The two other ways to write a kernel, and the kernels made of a user's function.
+
+Kernel         __call__(X, Y=None)   a formula on whole blocks
+PairKernel     pair(x, y)            an algorithm on two objects
+FeatureKernel  features(X)           an explicit map, k(x, y) = ⟨φ(x), φ(y)⟩
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule
+from mercer.points import as_points, count, describe, vectors
+
+
+class PairKernel(Kernel):
+    """k(x, y) by an algorithm on two objects: fill in `pair`, which is symmetric."""
+
+    @abstractmethod
+    def pair(self, x, y) -> float:
+        """k(x, y)."""
+
+    def __call__(self, X, Y=None):
+        X = as_points(X)
+        if Y is None:
+            # Half the work, and symmetric bit for bit.
+            upper = [[self.pair(X[i], X[j]) for j in range(i, len(X))]
+                     for i in range(len(X))]  # fmt: skip
+            K = np.empty((len(X), len(X)))
+            for i, row in enumerate(upper):
+                K[i, i:] = K[i:, i] = row
+            return K
+        Y = as_points(Y)
+        shape = (count(X), count(Y))
+        return np.array([[self.pair(x, y) for y in Y] for x in X], float).reshape(shape)
+
+    def diag(self, X):
+        return np.array([self.pair(x, x) for x in as_points(X)], dtype=float)
+
+
+class FeatureKernel(Kernel):
+    """k(x, y) = ⟨φ(x), φ(y)⟩ with an explicit φ: fill in `features`."""
+
+    @abstractmethod
+    def features(self, X) -> Any:
+        """Φ, the (n, p) array or sparse matrix whose rows are φ(xᵢ)."""
+
+    def feature_names(self, X) -> list[str]:
+        """A name for each column of `features(X)`."""
+        return [f"φ{j}" for j in range(self.features(X).shape[1])]
+
+    def __call__(self, X, Y=None):
+        left = self.features(X)
+        right = left if Y is None else self.features(Y)
+        return dense(left @ right.T)
+
+    def diag(self, X):
+        features = self.features(X)
+        if sp.issparse(features):
+            return np.asarray(features.multiply(features).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", features, features)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        left = self.features(X)
+        right = left if Y is None else self.features(Y)
+        return np.asarray(left @ (right.T @ np.asarray(V, dtype=float)))
+
+    def rule(self):
+        return Rule(True, "an inner product ⟨φ(x), φ(y)⟩ by construction")
+
+
+@dataclass
+class BlockFunction(Kernel):
+    """k(X, Y) = function(X, Y), a user's formula on whole blocks.
+
+    Parameters
+    ----------
+    function : takes two datasets of n and m points, returns the (n, m) array
+    psd : True if you vouch that it is a kernel, False if you know it is not
+    """
+
+    function: Callable
+    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+
+    def __post_init__(self):
+        check_callable(self, "function", self.function)
+
+    def __call__(self, X, Y=None):
+        X = as_points(X)
+        Y = X if Y is None else as_points(Y)
+        block = dense(self.function(X, Y))
+        if block.shape != (count(X), count(Y)):
+            raise ValueError(
+                f"The function of BlockFunction must return one row per point of X and "
+                f"one column per point of Y, shape {(count(X), count(Y))}; it returned "
+                f"shape {block.shape}. For a function of two points use PairFunction."
+            )
+        return block
+
+    def rule(self):
+        return vouched(self.psd)
+
+
+@dataclass
+class PairFunction(PairKernel):
+    """k(x, y) = function(x, y), a user's symmetric function of two points.
+
+    Parameters
+    ----------
+    function : takes two points, returns a number
+    psd : True if you vouch that it is a kernel, False if you know it is not
+    """
+
+    function: Callable
+    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+
+    def __post_init__(self):
+        check_callable(self, "function", self.function)
+
+    def pair(self, x, y):
+        return float(self.function(x, y))
+
+    def rule(self):
+        return vouched(self.psd)
+
+
+@dataclass
+class FeatureFunction(FeatureKernel):
+    """k(x, y) = ⟨phi(x), phi(y)⟩ for a user's map.
+
+    Parameters
+    ----------
+    phi : takes a dataset of n points, returns an (n, p) array or sparse matrix
+    """
+
+    phi: Callable
+
+    def __post_init__(self):
+        check_callable(self, "phi", self.phi)
+
+    def features(self, X):
+        return mapped(self, "phi", self.phi, X)
+
+
+@dataclass
+class RankOne(FeatureKernel):
+    """k(x, y) = f(x) f(y), a single feature.
+
+    Parameters
+    ----------
+    f : takes a dataset of n points, returns n numbers
+    """
+
+    f: Callable
+
+    def __post_init__(self):
+        check_callable(self, "f", self.f)
+
+    def features(self, X):
+        return numbers_at(self, "f", self.f, X)[:, None]
+
+    def feature_names(self, X):
+        return ["f(x)"]
+
+
+@dataclass
+class Precomputed(Kernel):
+    """k(i, j) = matrix[i, j], kernel values that were computed elsewhere.
+
+    A point is a whole number, the index of a reference point, or a row: its kernel
+    values against all the reference points. Rows need no matrix: `k(rows, index)` is
+    `rows[:, index]`, and `k(rows)` of a square matrix is that matrix.
+
+    Parameters
+    ----------
+    matrix : (N, N) array, or None where only rows are ever compared with indices
+    psd : True if you vouch that it is positive semidefinite; `check` tells
+    """
+
+    matrix: Any = None
+    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+
+    def __post_init__(self):
+        shape = np.shape(self.matrix)
+        if self.matrix is not None and (len(shape) != 2 or shape[0] != shape[1]):
+            raise ValueError(
+                f"Precomputed needs a square matrix of kernel values; got {shape}."
+            )
+
+    def __call__(self, X, Y=None):
+        X = _indices_or_rows(X)
+        Y = None if Y is None else _indices_or_rows(Y)
+        if X.ndim == 1:
+            return self._between(X, X if Y is None else Y)
+        if Y is not None and Y.ndim == 1:
+            _check_indices(Y, X.shape[1])
+            return X[:, Y]
+        reference = X if Y is None else Y
+        if reference.shape != (X.shape[1], X.shape[1]):
+            raise ValueError(
+                f"Precomputed compares rows of kernel values with reference points: "
+                f"rows of length {X.shape[1]} need the square matrix of as many "
+                f"reference points, or their indices; got shape {reference.shape}."
+            )
+        return X
+
+    def _between(self, X, Y):
+        if self.matrix is None:
+            raise ValueError(
+                "Precomputed() without its matrix cannot compare two reference "
+                "points; make it Precomputed(K)."
+            )
+        if Y.ndim == 2:
+            return self(Y, X).T
+        _check_indices(X, len(self.matrix))
+        _check_indices(Y, len(self.matrix))
+        return np.asarray(self.matrix)[np.ix_(X, Y)]
+
+    def diag(self, X):
+        X = _indices_or_rows(X)
+        if X.ndim == 2:
+            return np.diagonal(self(X)).copy()
+        if self.matrix is None:
+            return self._between(X, X)
+        _check_indices(X, len(self.matrix))
+        return np.diagonal(np.asarray(self.matrix))[X]
+
+    def rule(self):
+        if self.psd is None:
+            return Rule(None, "numbers from elsewhere; `check` tells about this matrix")
+        return vouched(self.psd)
+
+
+def _indices_or_rows(X) -> np.ndarray:
+    X = as_points(X)
+    if isinstance(X, list):
+        X = np.asarray(X)
+    if getattr(X, "ndim", 2) == 1:
+        if X.dtype.kind not in "iu" and X.size:
+            raise TypeError(
+                "Precomputed compares indices (whole numbers) or rows of kernel "
+                f"values; got a one-dimensional array of {X.dtype}."
+            )
+        return X.astype(np.intp)
+    return dense(vectors(X, "Precomputed"))
+
+
+def _check_indices(index: np.ndarray, n: int) -> None:
+    if index.size and not (0 <= index.min() and index.max() < n):
+        raise IndexError(
+            f"Precomputed has {n} reference points, numbered 0 to {n - 1}; got an "
+            f"index from {index.min()} to {index.max()}."
+        )
+
+
+def vouched(psd: bool | None) -> Rule:
+    """The rule of a kernel whose validity only its user knows."""
+    if psd is None:
+        return Rule(None, "a user's function; pass psd=True if you can vouch for it")
+    known = "a kernel" if psd else "no kernel"
+    return Rule(bool(psd), f"a user's function, {known} by the user's word (psd={psd})")
+
+
+def dense(block) -> np.ndarray:
+    """A block of kernel values as a float array."""
+    block = np.asarray(block.toarray() if sp.issparse(block) else block)
+    return block if block.dtype in (np.float64, np.float32) else block.astype(float)
+
+
+def check_callable(kernel: Kernel, name: str, function) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise TypeError(
+            f"{type(kernel).__name__} needs a function {name}; got "
+            f"{describe(function)}."
+        )
+
+
+def mapped(kernel: Kernel, name: str, function: Callable, X):
+    """function(X), checked to have one row per point."""
+    X = as_points(X)
+    image = function(X)
+    if isinstance(image, list | tuple):
+        image = np.asarray(image)
+    shape = np.shape(image)
+    if len(shape) != 2 or shape[0] != count(X):
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} takes a whole dataset and must return "
+            f"one row per point, ({count(X)}, p); it returned shape {shape}. For a "
+            f"function of one point write lambda X: [{name}(x) for x in X]."
+        )
+    return image
+
+
+def numbers_at(kernel: Kernel, name: str, function: Callable, X) -> np.ndarray:
+    """function(X), checked to be one number per point."""
+    X = as_points(X)
+    image = np.asarray(function(X), dtype=float)
+    if image.shape != (count(X),):
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} takes a whole dataset and must return "
+            f"one number per point, ({count(X)},); it returned shape {image.shape}. "
+            f"For a function of one point write lambda X: [{name}(x) for x in X]."
+        )
+    return image
