@@ -1,0 +1,56 @@
+"""Kernel methods, whole: any data, any kernel, any machine.
+
+The public names are loaded when they are first used, so that importing the package
+costs next to nothing.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "mercer.kernels.base": "Kernel Sum Product Scaled Power Constant",
+    "mercer.kernels.kinds": (
+        "PairKernel FeatureKernel BlockFunction PairFunction FeatureFunction RankOne "
+        "Precomputed"
+    ),
+    "mercer.kernels.algebra": (
+        "Exp PolynomialOf Conformal Normalized Pullback On Centered"
+    ),
+    "mercer.kernels.vector": (
+        "Linear Polynomial Exponential PowerSeries DotProduct Bilinear Anova "
+        "ChiSquared Intersection Spline Sigmoid"
+    ),
+    "mercer.kernels.radial": "RBF Laplacian Matern RationalQuadratic Radial",
+    "mercer.kernels.explicit": "GaussianSeries",
+    "mercer.kernels.parse": "parse",
+    "mercer.gram": "Gram",
+    "mercer.expansion": "Expansion",
+    "mercer.psd": "check repair empirical_features",
+    "mercer.theory": (
+        "feature_norms feature_distances feature_cosines feature_angles "
+        "mercer_expansion"
+    ),
+    "mercer.solvers.problems": "LinearSystem Solution",
+    "mercer.solvers.linear": "Cholesky",
+    "mercer.machines.regularized": "KernelRidge",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = ("plots", "theory", "vectors")
+
+__all__ = ["__version__", *_HOME, *_MODULES]
+
+
+def __getattr__(name: str):
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"mercer.{name}")
+    else:
+        raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
