@@ -1,0 +1,177 @@
+"""The Gram matrix of a kernel, lazily and in blocks: rows, products, and no storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from mercer.kernels.algebra import Centered
+from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.points import Points, as_points, count, describe, take
+
+
+class Gram(LinearOperator):
+    """Kᵢⱼ = k(xᵢ, yⱼ), computed when asked for and never kept; a LinearOperator.
+
+    `K @ V` and `K.T @ V` are float64 and need room for one block; `rows` and `dense`
+    keep the precision of the kernel. The kernel is taken as symmetric.
+
+    Parameters
+    ----------
+    kernel : with no parameter left to learn; `kernel.resolve(X)` fixes them
+    X, Y : n and m points; Y None stands for X
+    block_mb : memory for the block of kernel values a product holds at a time
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Points,
+        Y: Points | None = None,
+        *,
+        block_mb: float = BLOCK_MB,
+    ):
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"Gram needs a kernel; got {describe(kernel)}. Wrap kernel values in "
+                "Precomputed, a function in BlockFunction or PairFunction."
+            )
+        if not block_mb > 0:
+            raise ValueError(f"Gram needs block_mb > 0; got block_mb={block_mb!r}.")
+        self.kernel = kernel
+        self.X = as_points(X)
+        self.Y = None if Y is None or Y is X else as_points(Y)
+        self.block_mb = block_mb
+        super().__init__(np.float64, (count(self.X), count(self._right)))
+
+    @property
+    def _right(self) -> Points:
+        return self.X if self.Y is None else self.Y
+
+    def _matmat(self, V):
+        if np.iscomplexobj(V):
+            return self._matmat(V.real) + 1j * self._matmat(V.imag)
+        return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
+
+    _matvec = _matmat
+
+    def _transpose(self) -> Gram:
+        if self.Y is None:
+            return self
+        return Gram(self.kernel, self.Y, self.X, block_mb=self.block_mb)
+
+    _adjoint = _transpose
+
+    def rows(self, index) -> np.ndarray:
+        """The rows K[index], a (len(index), m) array.
+
+        Parameters
+        ----------
+        index : a slice, whole numbers, or n booleans; a single number gives one row
+        """
+        return self.kernel(take(self.X, _many(index)), self._right)
+
+    def diag(self) -> np.ndarray:
+        """The (n,) array of k(xᵢ, xᵢ)."""
+        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel!r}")
+        return self.kernel.diag(self.X)
+
+    def dense(self) -> np.ndarray:
+        """The whole (n, m) array; refused where the memory for it is missing.
+
+        A composed kernel holds two or three arrays of this size while it computes.
+        """
+        self.check_memory()
+        return self.kernel(self.X, self.Y)
+
+    def check_memory(self) -> None:
+        """Refuse, with a MemoryError, a matrix larger than the memory there is."""
+        n, m = self.shape
+        available = available_memory()
+        # One row tells the precision, and is asked for only where it decides.
+        if 8 * n * m > available:
+            size = n * m * self.rows([0]).dtype.itemsize
+            if size > available:
+                raise MemoryError(
+                    f"The {self!r} takes {size / 1e9:.3g} GB as an array; "
+                    f"{available / 1e9:.3g} GB are available. Multiply it (K @ V) or "
+                    "read it in blocks (K.rows(index)), which needs neither; or "
+                    "take fewer points (K.take(index)) or an approximation (Nystrom)."
+                )
+
+    def take(self, index) -> Gram:
+        """The Gram on the points X[index]: of both sides where Y stands for X."""
+        chosen = take(self.X, _many(index))
+        return Gram(self.kernel, chosen, self.Y, block_mb=self.block_mb)
+
+    def centered(self) -> Gram:
+        """H K H with H = I - 11ᵀ/n, the Gram of φ(x) - μ, μ the mean of φ over X."""
+        self._needs_one_set(
+            "centered()",
+            "Say whose mean to subtract: Gram(Centered(kernel, reference), X, Y)",
+        )
+        return Gram(Centered(self.kernel, self.X), self.X, block_mb=self.block_mb)
+
+    def _needs_one_set(self, method: str, way_out: str) -> None:
+        if self.Y is not None:
+            raise ValueError(
+                f"{method} belongs to the Gram of one set of points; this is the "
+                f"{self!r}. {way_out}."
+            )
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
+        return f"Gram of {self.kernel!r} {where}"
+
+
+def _many(index):
+    """An index of points that keeps its axis."""
+    if isinstance(index, slice):
+        return index
+    index = np.atleast_1d(index)
+    return index if index.size else index.astype(np.intp)
+
+
+def available_memory() -> float:
+    """Bytes that can be had now: of the machine, of the container; ∞ if unknown."""
+    groups = Path("/sys/fs/cgroup")
+    return min(
+        _machine_memory(Path("/proc/meminfo")),
+        _group_memory(groups, "memory.max", "memory.current", "inactive_file"),
+        _group_memory(
+            groups / "memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    )
+
+
+def _machine_memory(meminfo: Path) -> float:
+    kilobytes = _entries(meminfo).get("MemAvailable:")
+    return np.inf if kilobytes is None else 1024.0 * float(kilobytes)
+
+
+def _group_memory(folder: Path, limit: str, usage: str, cache: str) -> float:
+    """What a control group may still take; its file cache gives way when needed."""
+    try:
+        most = (folder / limit).read_text().strip()
+        used = float((folder / usage).read_text())
+    except OSError:
+        return np.inf
+    if most == "max":
+        return np.inf
+    reclaimable = float(_entries(folder / "memory.stat").get(cache, 0))
+    return max(0.0, float(most) - used + reclaimable)
+
+
+def _entries(path: Path) -> dict[str, str]:
+    """The first two words of every line of a file of numbers; {} if there is none."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {words[0]: words[1] for words in lines if len(words) > 1}

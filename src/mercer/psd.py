@@ -1,0 +1,344 @@
+"""Mercer's condition on data: verdict and witness, repairs, empirical features.
+
+A kernel is a function all of whose Gram matrices are symmetric and positive
+semidefinite. One matrix can refute it; no matrix can prove it. `Kernel.proof` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.points import Points, describe
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """The verdict of `check`; `bool(check)` is `psd`, and its repr is a sentence.
+
+    Attributes
+    ----------
+    psd : symmetric, and no eigenvalue below -tolerance
+    smallest, largest : eigenvalues of (K + Kᵀ)/2
+    tolerance : n · eps · |λ|max, with eps that of the precision of K
+    asymmetry : max |Kᵢⱼ - Kⱼᵢ|, at `where` = (i, j)
+    witness : (n,) unit vector c with cᵀKc = smallest < 0, or None
+    n : number of points
+    kernel : what made the matrix, or None
+    """
+
+    psd: bool
+    smallest: float
+    largest: float
+    tolerance: float
+    asymmetry: float
+    where: tuple[int, int]
+    witness: np.ndarray | None
+    n: int
+    kernel: Kernel | None = None
+
+    def __bool__(self) -> bool:
+        return self.psd
+
+    def __repr__(self) -> str:
+        if not self.psd:
+            faults = filter(None, [self._asymmetric(), self._negative()])
+            return f"Not positive semidefinite: {'; '.join(faults)}."
+        return (
+            f"Positive semidefinite {self._where}: the smallest eigenvalue is "
+            f"{self.smallest:.3g}, not below -{self.tolerance:.3g}. This is evidence, "
+            f"not a proof; {self._proof()}."
+        )
+
+    @property
+    def _where(self) -> str:
+        if self.kernel is None:
+            return f"in this {self.n} × {self.n} matrix"
+        return "on this point" if self.n == 1 else f"on these {self.n} points"
+
+    def _proof(self) -> str:
+        if self.kernel is None:
+            return "for a kernel, k.proof() tells what is known of all points"
+        verdict = {
+            True: "gives the rule for all points",
+            None: "tells what is known of all points",
+            False: "says that other points refute it",
+        }[self.kernel.psd]
+        return f"k.proof() {verdict}, k = {self.kernel!r}"
+
+    def _asymmetric(self) -> str:
+        if self.asymmetry <= self.tolerance:
+            return ""
+        i, j = self.where
+        return (
+            f"not symmetric, K[{i}, {j}] and K[{j}, {i}] differ by "
+            f"{self.asymmetry:.3g}, more than {self.tolerance:.3g}"
+        )
+
+    def _negative(self) -> str:
+        if self.witness is None:
+            return ""
+        if self.n <= 6:
+            vector = f"c = ({', '.join(f'{entry:.2f}' for entry in self.witness)})"
+        else:
+            vector = "the unit vector c in `witness`"
+        return (
+            f"{self._where} the smallest eigenvalue is {self.smallest:.3g}, below "
+            f"-{self.tolerance:.3g}; {vector} gives cᵀKc = {self.smallest:.3g}"
+        )
+
+
+def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
+    """Is K symmetric, and cᵀKc ≥ 0 for all c, to within n · eps · |λ|max?
+
+    The answer is about these points. A failure refutes the kernel, with a witness;
+    a success is evidence and never a proof.
+
+    Parameters
+    ----------
+    kernel : a kernel, with `points`; or alone an (n, n) array or a `Gram`
+    """
+    if isinstance(kernel, Kernel):
+        if points is None:
+            raise TypeError(
+                f"check needs points to try {kernel!r} on: check(kernel, points). "
+                "kernel.proof() needs none."
+            )
+        return _examined(*_square(Gram(kernel, points)), kernel)
+    if points is not None:
+        raise TypeError(
+            f"check takes a kernel and points, or a matrix alone; got points with "
+            f"{describe(kernel)}."
+        )
+    made_by = kernel.kernel if isinstance(kernel, Gram) else None
+    return _examined(*_square(kernel), made_by)
+
+
+def _values(gram: Gram) -> np.ndarray:
+    """The matrix of a Gram, with both halves computed where they may differ."""
+    if gram.Y is not None or gram.kernel.psd:
+        return gram.dense()
+    # k(X) may mirror one half; then an asymmetric function would pass unseen.
+    gram.check_memory()
+    return gram.kernel(gram.X, gram.X)
+
+
+def _examined(K: np.ndarray, eps: float, kernel: Kernel | None = None) -> Check:
+    n = len(K)
+    difference = np.abs(K - K.T)
+    i, j = sorted(map(int, np.unravel_index(np.argmax(difference), K.shape)))
+    S = _symmetric(K)
+    eigenvalues = scipy.linalg.eigvalsh(S)
+    tolerance = _tolerance(eigenvalues, eps)
+    indefinite = eigenvalues[0] < -tolerance
+    witness = None
+    if indefinite:
+        witness = scipy.linalg.eigh(S, subset_by_index=[0, 0])[1][:, 0]
+        witness *= np.copysign(1, witness[np.argmax(np.abs(witness) > 0.1 / n)])
+        witness.setflags(write=False)
+    return Check(
+        psd=bool(not indefinite and difference[i, j] <= tolerance),
+        smallest=float(eigenvalues[0]),
+        largest=float(eigenvalues[-1]),
+        tolerance=tolerance,
+        asymmetry=float(difference[i, j]),
+        where=(i, j),
+        witness=witness,
+        n=n,
+        kernel=kernel,
+    )
+
+
+def _tolerance(eigenvalues: np.ndarray, eps: float) -> float:
+    return float(len(eigenvalues) * eps * np.abs(eigenvalues).max())
+
+
+def _symmetric(K: np.ndarray) -> np.ndarray:
+    return (K + K.T) / 2
+
+
+def _square(K) -> tuple[np.ndarray, float]:
+    """K as a float64 array, and eps of the precision it came in."""
+    if isinstance(K, Gram):
+        K = _values(K)
+    K = np.asarray(K.toarray() if sp.issparse(K) else K)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
+        raise ValueError(
+            f"A Gram matrix is square, (n, n) with n ≥ 1; got shape {K.shape}."
+        )
+    if K.dtype.kind not in "fiub":
+        raise TypeError(f"A Gram matrix holds real numbers; got dtype {K.dtype}.")
+    if not np.isfinite(K).all():
+        i, j = map(int, np.argwhere(~np.isfinite(K))[0])
+        raise ValueError(
+            f"A Gram matrix holds finite numbers; K[{i}, {j}] is {K[i, j]}."
+        )
+    precision = K.dtype if K.dtype.kind == "f" else np.float64
+    return K.astype(float), max(np.finfo(precision).eps, np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Repair:
+    """A matrix made positive semidefinite by `repair`; np.asarray(...) is `matrix`.
+
+    Attributes
+    ----------
+    matrix : (n, n) array that passes `check`
+    how : "clip", "flip" or "shift"
+    change : Frobenius norm of matrix - K, with K as it was given
+    smallest_before : smallest eigenvalue of (K + Kᵀ)/2
+    asymmetry : max |Kᵢⱼ - Kⱼᵢ| of K as it was given
+    needed : False where no eigenvalue was negative beyond rounding; none was changed
+    """
+
+    matrix: np.ndarray
+    how: str
+    change: float
+    smallest_before: float
+    asymmetry: float
+    needed: bool
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.array(self.matrix, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        n = len(self.matrix)
+        symmetrised = (
+            f"It was asymmetric by {self.asymmetry:.3g} and was symmetrised first, "
+            "(K + Kᵀ)/2. "
+            if self.asymmetry
+            else ""
+        )
+        if not self.needed:
+            return (
+                f"{symmetrised}Nothing to repair in this {n} × {n} matrix: the "
+                f"smallest eigenvalue is {self.smallest_before:.3g}."
+            )
+        what = {
+            "clip": "negative eigenvalues set to 0",
+            "flip": "negative eigenvalues changed in sign",
+            "shift": "the smallest eigenvalue subtracted from the diagonal",
+        }[self.how]
+        return (
+            f"{symmetrised}Repaired by {self.how}, {what}: the smallest eigenvalue was "
+            f"{self.smallest_before:.3g}; the {n} × {n} matrix moved by "
+            f"{self.change:.3g} in Frobenius norm."
+        )
+
+
+def repair(K, how: str = "clip") -> Repair:
+    """The matrix S max(D, 0) Sᵀ, S |D| Sᵀ or K - λmin I, for K = S D Sᵀ indefinite.
+
+    An asymmetric K is replaced by (K + Kᵀ)/2 first, and the result says so. A matrix
+    that passes `check` is left as it is.
+
+    Parameters
+    ----------
+    K : (n, n) array or `Gram`
+    how : "clip", the nearest positive semidefinite matrix in Frobenius norm; "flip",
+        which keeps the size of every eigenvalue; "shift", which keeps what is off the
+        diagonal
+    """
+    if how not in ("clip", "flip", "shift"):
+        raise ValueError(f'repair goes by "clip", "flip" or "shift"; got {how!r}.')
+    K, eps = _square(K)
+    S = _symmetric(K)
+    eigenvalues, vectors = scipy.linalg.eigh(S)
+    smallest = eigenvalues[0]
+    needed = bool(smallest < -_tolerance(eigenvalues, eps))
+    if not needed:
+        matrix = S
+    elif how == "shift":
+        matrix = _passing(S - smallest * np.eye(len(S)))
+    else:
+        mended = np.abs(eigenvalues) if how == "flip" else np.maximum(eigenvalues, 0)
+        matrix = _passing(_symmetric((vectors * mended) @ vectors.T))
+    return Repair(
+        matrix=matrix,
+        how=how,
+        change=float(np.linalg.norm(matrix - K)),
+        smallest_before=float(smallest),
+        asymmetry=float(np.abs(K - K.T).max()),
+        needed=needed,
+    )
+
+
+def _passing(K: np.ndarray) -> np.ndarray:
+    """K, lifted by n · eps · λmax on the diagonal where rounding makes it fail."""
+    while not (verdict := _examined(K, np.finfo(float).eps)):
+        K = K + max(verdict.tolerance, np.finfo(float).tiny) * np.eye(len(K))
+    return K
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmpiricalFeatures:
+    """Φ = S √D with K = S D Sᵀ = Φ Φᵀ: coordinates that reproduce the kernel values.
+
+    Attributes
+    ----------
+    features : (n, p) array Φ, columns by decreasing eigenvalue
+    eigenvalues : (p,) array, those above the tolerance
+    """
+
+    features: np.ndarray
+    eigenvalues: np.ndarray
+
+    def transform(self, K_new) -> np.ndarray:
+        """K_new S D^(-½), the (m, p) features of new points, by their kernel values.
+
+        They are the projections of φ(x) on the span of the training points, so that
+        `transform(K_new) @ features.T` is K_new, and `transform(K)` is `features`.
+
+        Parameters
+        ----------
+        K_new : (m, n) array k(new, training)
+        """
+        K_new = np.asarray(K_new, dtype=float)
+        n = len(self.features)
+        if K_new.ndim != 2 or K_new.shape[1] != n:
+            raise ValueError(
+                f"transform needs the kernel values of new points against the {n} "
+                f"training points, an (m, {n}) array k(new, training); got shape "
+                f"{K_new.shape}."
+            )
+        return K_new @ (self.features / self.eigenvalues)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.array(self.features, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        n, p = self.features.shape
+        return f"EmpiricalFeatures of {n} points in {p} dimensions"
+
+
+def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
+    """Φ = S √D for K = S D Sᵀ, an explicit feature map on n points: K = Φ Φᵀ.
+
+    Parameters
+    ----------
+    K : (n, n) array or `Gram`, symmetric positive semidefinite
+    tolerance : eigenvalues up to this one are left out; None for n · eps · λmax
+    """
+    K, eps = _square(K)
+    eigenvalues, vectors = scipy.linalg.eigh(_symmetric(K))
+    rounding = _tolerance(eigenvalues, eps)
+    if tolerance is None:
+        tolerance = rounding
+    elif not tolerance >= 0:
+        raise ValueError(f"empirical_features needs tolerance ≥ 0; got {tolerance!r}.")
+    if eigenvalues[0] < -max(rounding, tolerance) or np.abs(K - K.T).max() > max(
+        rounding, tolerance
+    ):
+        raise ValueError(
+            "Features with K = ΦΦᵀ exist for positive semidefinite K only. "
+            f"{_examined(K, eps)!r} Use repair(K), which names what it changes."
+        )
+    kept = np.flatnonzero(eigenvalues > tolerance)[::-1]
+    eigenvalues = eigenvalues[kept]
+    return EmpiricalFeatures(vectors[:, kept] * np.sqrt(eigenvalues), eigenvalues)
