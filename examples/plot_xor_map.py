@@ -1,0 +1,151 @@
+"""
+XOR is separable in six coordinates
+===================================
+
+Four corners of a square, labelled so that opposite corners agree: -1 where x₁x₂ = 1
+and +1 where x₁x₂ = -1. Each class has its mean at the origin, so a line with one class
+on either side would have the origin on both: there is none.
+
+The polynomial kernel of degree 2 multiplies out,
+
+::
+
+    k(x, y) = (1 + ⟨x, y⟩)² = ⟨φ(x), φ(y)⟩,
+
+    φ(x) = (1, √2 x₁, √2 x₂, x₁², x₂², √2 x₁x₂),
+
+so that working with k is working with six coordinates without ever writing them down.
+Here they are written down. Coordinates 2 and 6, √2 x₁ and √2 x₁x₂, are enough: in their
+plane the classes lie on either side of a horizontal line, and the line, carried back,
+is the function f(x) = -x₁x₂.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mercer import Expansion, Polynomial
+
+X = np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
+y = np.array([-1, -1, 1, 1])
+
+assert (X[y < 0].mean(axis=0) == X[y > 0].mean(axis=0)).all()
+
+# %%
+# The six coordinates
+# -------------------
+# The matrix of the kernel is ΦΦᵀ, where the rows of Φ are φ(xᵢ).
+
+root = np.sqrt(2)
+
+
+def phi(X):
+    x1, x2 = X.T
+    one = np.ones(len(X))
+    return np.column_stack([one, root * x1, root * x2, x1**2, x2**2, root * x1 * x2])
+
+
+kernel = Polynomial(2)
+Phi = phi(X)
+
+print("   x₁   x₂ |    1   √2x₁   √2x₂    x₁²    x₂²  √2x₁x₂ | label")
+for x, row, label in zip(X, Phi, y, strict=True):
+    coordinates = " ".join(f"{value:6.3f}" for value in row[1:])
+    print(f"{x[0]:5.0f}{x[1]:5.0f} | {row[0]:4.0f} {coordinates}  | {label:+d}")
+
+np.testing.assert_allclose(kernel(X), Phi @ Phi.T, rtol=1e-14, atol=1e-14)
+
+# %%
+# The same holds on any points of the plane, not only on these four. And a polynomial
+# kernel knows its map: it lists the monomials degree by degree, x₁x₂ before x₂².
+
+anywhere = np.random.default_rng(0).normal(size=(50, 2))
+np.testing.assert_allclose(kernel(anywhere, X), phi(anywhere) @ Phi.T, atol=1e-12)
+
+order = [0, 1, 2, 3, 5, 4]
+print("in the library's order:", kernel.feature_names(X))
+np.testing.assert_allclose(kernel.features(anywhere)[:, order], phi(anywhere))
+
+# %%
+# A line in the plane of two of them
+# ----------------------------------
+# Coordinate 6 alone has the sign of the class, at distance √2 from zero. As an element
+# of the kernel's function space the separating line is a sum over the four points,
+#
+# ::
+#
+#     f(x) = Σᵢ yᵢ/8 · k(xᵢ, x) = -x₁x₂,
+#
+# with f(xᵢ) = yᵢ and distance 1/‖f‖ = √2 from the line to each of the points.
+
+np.testing.assert_array_equal(np.sign(Phi[:, 5]), -y)
+
+f = Expansion(kernel, X, y / 8)
+np.testing.assert_allclose(f(X), y, rtol=1e-14)
+np.testing.assert_allclose(f(anywhere), -anywhere.prod(axis=1), atol=1e-13)
+np.testing.assert_allclose(1 / f.norm(), root, rtol=1e-14)
+
+# %%
+# Before, in coordinates 2 and 6, and back
+# ----------------------------------------
+
+colour = {-1: "tab:blue", 1: "tab:orange"}
+marker = {-1: "o", 1: "s"}
+shades = [colour[-1], colour[1]]
+
+
+def draw_points(ax, P, **options):
+    for label in (-1, 1):
+        chosen = P[y == label]
+        style = dict(color=colour[label], marker=marker[label], markersize=11)
+        ax.plot(*chosen.T, **style, markeredgecolor="black", **options, zorder=3)
+    for x, p in zip(X, P, strict=True):
+        ax.annotate(
+            f"({x[0]:.0f}, {x[1]:.0f})".replace("-", "−"),
+            p,
+            xytext=(0, 11 if p[1] > 0 else -11),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if p[1] > 0 else "top",
+        )
+    ax.set_aspect("equal")
+
+
+def shade(ax, values, half_width):
+    ticks = np.linspace(-half_width, half_width, 201)
+    x1, x2 = np.meshgrid(ticks, ticks)
+    f_here = values(np.column_stack([x1.ravel(), x2.ravel()])).reshape(x1.shape)
+    ax.contourf(x1, x2, f_here, [-np.inf, 0, np.inf], colors=shades, alpha=0.15)
+    ax.contour(x1, x2, f_here, [0], colors="black", linewidths=1.5)
+
+
+figure, axes = plt.subplots(1, 3, figsize=(11.5, 4.4), layout="constrained")
+figure.get_layout_engine().set(wspace=0.08)
+before, middle, back = axes
+
+draw_points(before, X, linestyle="--")
+before.set(title="The plane: no line separates\n(the two segments cross)")
+
+shade(middle, lambda Z: -Z[:, 1] / root, 2.2)
+draw_points(middle, Phi[:, [1, 5]], linestyle="--")
+middle.set(title="Coordinates 2 and 6:\na line separates, at distance √2")
+middle.set(xlabel="coordinate 2:  √2 x₁", ylabel="coordinate 6:  √2 x₁x₂")
+middle.set_xticks([-root, 0, root], ["−√2", "0", "√2"])
+middle.set_yticks([-root, 0, root], ["−√2", "0", "√2"])
+for end in (-root, root):
+    middle.annotate("", (0, end), (0, 0), arrowprops=dict(arrowstyle="<->"))
+    middle.text(0.1, end / 2, "√2", va="center")
+
+shade(back, f, 1.6)
+draw_points(back, X, linestyle="none")
+back.set(title="The line, carried back:\nf(x) = −x₁x₂ = 0")
+
+for ax in (before, back):
+    ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), xlabel="x₁", ylabel="x₂")
+    ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
+handles = [
+    plt.Line2D([], [], color=colour[c], marker=marker[c], ls="none", markersize=9)
+    for c in (-1, 1)
+]
+names = ["label −1  (x₁x₂ = 1)", "label +1  (x₁x₂ = −1)"]
+figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+plt.show()

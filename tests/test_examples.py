@@ -1,0 +1,85 @@
+"""Every example runs without a warning and draws what can be looked at."""
+
+import ast
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+matplotlib = pytest.importorskip(
+    "matplotlib", reason="the examples draw with matplotlib: pip install mercer[plot]"
+)
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+FOLDER = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(FOLDER.glob("plot_*.py"))
+each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+
+
+def run(script, monkeypatch, *arguments):
+    """Run a script as from the command line, every warning an error."""
+    monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+    # Where other processes keep the cores busy, BLAS threads spend their time waiting
+    # for each other; one thread does this little work in a few seconds anywhere.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path(str(script), run_name="__main__")
+
+
+def shows_something(pixels):
+    """Whether 0.1 % of an (h, w, 3) picture is coloured: empty axes are grey."""
+    return np.mean(np.ptp(pixels, axis=2) > 40) > 0.001
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path, monkeypatch):
+    """An empty working directory; no figures and no settings left behind."""
+    monkeypatch.chdir(tmp_path)
+    plt.close("all")
+    with plt.rc_context():
+        yield
+    plt.close("all")
+
+
+def test_there_are_examples():
+    assert SCRIPTS
+
+
+@each_script
+def test_an_example_runs_and_its_figures_are_complete(script, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
+    run(script, monkeypatch)
+    assert shown == [plt.get_fignums()], "plt.show() stands once, at the end"
+    assert shown[0], "an example draws at least one figure"
+    assert not list(tmp_path.iterdir()), "an example writes no files"
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        # A glyph that the font lacks, or a layout without room, is a warning.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figure.canvas.draw()
+        assert all(ax.has_data() for ax in figure.axes)
+        assert shows_something(np.asarray(figure.canvas.buffer_rgba())[..., :3])
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        assert (box.min >= -0.02).all() and (box.max <= size + 0.02).all(), "clipped"
+
+
+@each_script
+def test_an_example_opens_with_a_title_and_has_cells(script):
+    text = script.read_text(encoding="utf-8")
+    title, rule, *explanation = ast.get_docstring(ast.parse(text)).splitlines()
+    assert rule == "=" * len(title)
+    assert any(line.strip() for line in explanation)
+    assert "\n# %%\n" in text
+
+
+def test_the_demo_runs_and_draws_its_picture(tmp_path, monkeypatch):
+    picture = tmp_path / "demo.png"
+    run(FOLDER / "demo.py", monkeypatch, picture)
+    assert shows_something((plt.imread(picture)[..., :3] * 255).astype(np.uint8))
