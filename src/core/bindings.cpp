@@ -1,0 +1,257 @@
+// The only file that knows Python: types of arrays, the lock, signals, names.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "core.hpp"
+#include "threads.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// threadpoolctl finds the pool by these two names.
+extern "C" {
+__attribute__((visibility("default"))) int mercer_get_num_threads() { return mercer::threads(); }
+__attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
+  mercer::set_threads(count);
+}
+}
+
+namespace mercer {
+namespace {
+
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Result = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using ResultVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Index extent(std::size_t n) { return static_cast<Index>(n); }
+
+void check(bool right, const char* what) {
+  if (!right) throw std::invalid_argument(what);
+}
+
+// Lets Ctrl-C end a computation; called without the lock.
+void poll() {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+Recipe recipe_of(const std::string& part, const std::string& finish, double scale, double offset,
+                 Index degree, bool cumulative) {
+  static const std::map<std::string, Part> parts = {
+      {"product", Part::product}, {"square", Part::square},   {"absolute", Part::absolute},
+      {"chi2", Part::chi2},       {"minimum", Part::minimum}, {"anova", Part::anova}};
+  static const std::map<std::string, Finish> finishes = {
+      {"identity", Finish::identity}, {"power", Finish::power}, {"exp", Finish::exp}};
+  if (!parts.count(part)) {
+    throw std::invalid_argument("Recipe knows no part '" + part +
+                                "'; choose product, square, absolute, chi2, minimum or anova.");
+  }
+  if (!finishes.count(finish)) {
+    throw std::invalid_argument("Recipe knows no finish '" + finish +
+                                "'; choose identity, power or exp.");
+  }
+  if (degree < 0) {
+    throw std::invalid_argument("Recipe needs degree >= 0; got degree=" + std::to_string(degree) +
+                                ".");
+  }
+  if (part == "anova" && finish == "power") {
+    throw std::invalid_argument(
+        "Recipe needs degree for the order of anova, so it cannot be the exponent of power too; "
+        "choose the finish identity or exp.");
+  }
+  return {parts.at(part), finishes.at(finish), scale, offset, degree, cumulative};
+}
+
+// void sgemm(char*, char*, int*, int*, int*, T*, T*, int*, T*, int*, T*, T*, int*), as scipy
+// exports it; the capsule's name says whether it is.
+template <class T>
+using Gemm = void (*)(char*, char*, int*, int*, int*, T*, T*, int*, T*, int*, T*, T*, int*);
+
+template <class T>
+const char* gemm_signature() {
+  return sizeof(T) == 4
+             ? "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_s *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_s *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *)"
+             : "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_d *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_d *,"
+               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *)";
+}
+
+// out = X Yᵀ by the capsule's function; False if the capsule or the sizes are not its.
+template <class T>
+bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Result<T> out) {
+  check(X.shape(1) == Y.shape(1) && out.shape(0) == X.shape(0) && out.shape(1) == Y.shape(0),
+        "gemm needs (n, d), (m, d) and (n, m).");
+  constexpr Index most = std::numeric_limits<int>::max();
+  if (!PyCapsule_CheckExact(capsule.ptr())) return false;
+  const char* name = PyCapsule_GetName(capsule.ptr());
+  if (!name || std::strcmp(name, gemm_signature<T>()) != 0) return false;
+  if (extent(Y.shape(0)) > most || extent(X.shape(1)) > most) return false;
+  auto call = reinterpret_cast<Gemm<T>>(PyCapsule_GetPointer(capsule.ptr(), name));
+  Index n = extent(X.shape(0)), d = extent(X.shape(1)), m = extent(Y.shape(0));
+  if (n == 0 || m == 0) return true;
+  {
+    nb::gil_scoped_release release;
+    if (d == 0) {
+      std::fill(out.data(), out.data() + n * m, T{0});
+      return true;
+    }
+    constexpr Index rows = 4096;  // so that Ctrl-C is heard in between
+    for (Index i = 0; i < n; i += rows) {
+      char trans = 'T', plain = 'N';
+      int across = static_cast<int>(m), down = static_cast<int>(std::min(rows, n - i));
+      int depth = static_cast<int>(d);
+      T one = 1, zero = 0;
+      call(&trans, &plain, &across, &down, &depth, &one, const_cast<T*>(Y.data()), &depth,
+           const_cast<T*>(X.data()) + i * d, &depth, &zero, out.data() + i * m, &across);
+      poll();
+    }
+  }
+  return true;
+}
+
+template <class T>
+void bind(nb::module_& m, const char* name) {
+  using P = Points<T>;
+  nb::class_<P>(m, name, "Points packed for the core.")
+      .def_prop_ro("shape", [](const P& p) { return nb::make_tuple(p.n, p.d); })
+      .def_prop_ro("nbytes", [](const P& p) {
+        return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) +
+               p.start.size() * 8 + p.norms.size() * sizeof(T);
+      });
+  m.def(
+      "pack",
+      [](Matrix<T> X) {
+        nb::gil_scoped_release release;
+        return P::of_dense(X.data(), extent(X.shape(0)), extent(X.shape(1)));
+      },
+      "X"_a);
+  auto pack_csr = [&](auto index) {
+    using I = decltype(index);
+    m.def(
+        "pack_csr",
+        [](Vector<I> start, Vector<I> column, Vector<T> value, Index d) {
+          check(start.shape(0) > 0 && column.shape(0) == value.shape(0) &&
+                    extent(start.data()[start.shape(0) - 1]) <= extent(value.shape(0)),
+                "CSR matrix is malformed: indptr, indices and data do not fit together.");
+          check(d >= 0 && d <= std::numeric_limits<std::int32_t>::max(),
+                "CSR matrix has more than 2**31 - 1 columns; number the columns that occur.");
+          nb::gil_scoped_release release;
+          return P::template of_csr<I>(start.data(), column.data(), value.data(),
+                                       extent(start.shape(0)) - 1, d);
+        },
+        "start"_a, "column"_a, "value"_a, "d"_a);
+  };
+  pack_csr(std::int32_t{});
+  pack_csr(std::int64_t{});
+  m.def(
+      "block",
+      [](const Recipe& recipe, const P& X, const P* Y, Result<T> out) {
+        const P& other = Y ? *Y : X;
+        check(X.d == other.d && extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
+              "block needs (n, d), (m, d) and out (n, m).");
+        nb::gil_scoped_release release;
+        if (Y) {
+          block(recipe, X, other, out.data(), poll);
+        } else {
+          block(recipe, X, out.data(), poll);
+        }
+      },
+      "recipe"_a, "X"_a, "Y"_a.none(), "out"_a);
+  m.def(
+      "complete",
+      [](const Recipe& recipe, const P& X, const P* Y, Result<T> out) {
+        const P& other = Y ? *Y : X;
+        check(extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
+              "complete needs (n, d), (m, d) and out (n, m).");
+        nb::gil_scoped_release release;
+        complete(recipe, X, other, !Y, out.data(), poll);
+      },
+      "recipe"_a, "X"_a, "Y"_a.none(), "out"_a);
+  m.def(
+      "product",
+      [](const Recipe& recipe, const P& X, const P& Y, Matrix<T> v, Result<double> out) {
+        check(X.d == Y.d && extent(v.shape(0)) == Y.n && extent(out.shape(0)) == X.n &&
+                  out.shape(1) == v.shape(1),
+              "product needs (n, d), (m, d), (m, q) and out (n, q).");
+        nb::gil_scoped_release release;
+        product(recipe, X, Y, v.data(), extent(v.shape(1)), out.data(), poll);
+      },
+      "recipe"_a, "X"_a, "Y"_a, "v"_a, "out"_a);
+  m.def(
+      "diag",
+      [](const Recipe& recipe, const P& X, ResultVector<T> out) {
+        check(extent(out.shape(0)) == X.n, "diag needs (n, d) and out (n,).");
+        nb::gil_scoped_release release;
+        diag(recipe, X, out.data());
+      },
+      "recipe"_a, "X"_a, "out"_a);
+  m.def(
+      "rows",
+      [](const Recipe& recipe, const P& X, Vector<Index> which, Result<T> out) {
+        check(out.shape(0) == which.shape(0) && extent(out.shape(1)) == X.n,
+              "rows needs (n, d), (k,) and out (k, n).");
+        std::span<const Index> index(which.data(), which.shape(0));
+        for (Index i : index) check(i >= 0 && i < X.n, "rows needs 0 <= which < n.");
+        nb::gil_scoped_release release;
+        VectorRows<T>(recipe, X, poll).fill(index, {out.data(), out.size()});
+      },
+      "recipe"_a, "X"_a, "which"_a, "out"_a);
+  m.def("direct", &direct<T>, "recipe"_a, "X"_a, "Y"_a);
+  m.def("gemm", &gemm<T>, "capsule"_a, "X"_a, "Y"_a, "out"_a);
+  m.def(
+      "exp",
+      [](Vector<T> x, ResultVector<T> out) {
+        check(x.shape(0) == out.shape(0), "exp needs x and out of one size.");
+        loops<T>().exp(x.data(), out.data(), extent(x.shape(0)));
+      },
+      "x"_a, "out"_a);
+}
+
+}  // namespace
+}  // namespace mercer
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native core: blocks of Gram matrices. Called by mercer.vectors only.";
+  mercer::instruction_set();  // a MERCER_ISA that cannot run fails the import, not a computation
+  nb::class_<mercer::Recipe>(m, "Recipe").def(
+      "__init__",
+      [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
+         double offset, mercer::Index degree, bool cumulative) {
+        new (self) mercer::Recipe(
+            mercer::recipe_of(part, finish, scale, offset, degree, cumulative));
+      },
+      "part"_a, "finish"_a, "scale"_a, "offset"_a, "degree"_a, "cumulative"_a);
+  mercer::bind<float>(m, "PointsFloat");
+  mercer::bind<double>(m, "PointsDouble");
+  m.def(
+      "widen",
+      [](const mercer::Points<float>& X) {
+        nb::gil_scoped_release release;
+        return mercer::widened(X);
+      },
+      "X"_a);
+  m.def("threads", &mercer::threads);
+  m.def("set_threads", [](int count) {
+    mercer::check(count >= 1, "set_threads needs at least 1.");
+    mercer::set_threads(count);
+  }, "count"_a);
+  m.def("instruction_set", [] { return mercer::instruction_set().name; });
+}

@@ -1,0 +1,290 @@
+// Blocks of Gram matrices: tiles of sums from a Source, finished while they are in the cache.
+#include <algorithm>
+#include <cmath>
+
+#include "core.hpp"
+#include "sources.hpp"
+#include "threads.hpp"
+
+namespace mercer {
+namespace {
+
+// Matrices larger than this are written past the caches: they would only push out the points.
+constexpr double stream_above = 8e6;  // bytes
+
+// Numbers beyond the columns of a tile that its readers may touch; also keeps rows of a tile from
+// falling on the same cache sets.
+constexpr Index slack = 16;
+
+Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
+
+template <class T>
+double mean_length(const Points<T>& X) {
+  if (!X.sparse || X.n == 0) return static_cast<double>(X.d);
+  return static_cast<double>(X.value.size()) / static_cast<double>(X.n);
+}
+
+// Waking another thread costs about as much as this many steps.
+template <class T>
+int workers_for(const Points<T>& X, const Points<T>& Y) {
+  double steps = static_cast<double>(X.n) * static_cast<double>(Y.n) * (mean_length(X) + 16);
+  return steps < 1e6 ? 1 : threads();
+}
+
+template <class T>
+const T* norms_from(const Source<T>& from, const Points<T>& X, Index i) {
+  return from.products ? X.norms.data() + i : nullptr;
+}
+
+// Tiles of a rectangular block.
+template <class T>
+void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const Points<T>& Y,
+               T* out, int workers, const Poll& poll) {
+  const auto& native = loops<T>();
+  Index n = X.n, m = Y.n;
+  Index rows = from.rows, columns = std::min(from.columns, rounded_up(m, from.grain));
+  auto tasks = [&] { return ((n + rows - 1) / rows) * ((m + columns - 1) / columns); };
+  while (workers > 1 && rows > from.band && tasks() < 4 * workers) {
+    rows = rounded_up(rows / 2, from.band);
+  }
+  Index across = (m + columns - 1) / columns, ld = columns + slack;
+  bool stream = static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
+  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  auto task = [&](Index number, int worker) {
+    Index i0 = number / across * rows, i1 = std::min(n, i0 + rows);
+    Index j = number % across * columns, width = std::min(columns, m - j);
+    auto& tile = tiles[worker];
+    if (tile.empty()) {
+      tile.resize(static_cast<std::size_t>(rounded_up(std::min(n, from.band), from.grain) * ld));
+    }
+    for (Index i = i0; i < i1; i += from.band) {
+      Index height = std::min(from.band, i1 - i);
+      from.fill(worker, i, height, j, width, tile.data(), ld);
+      native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
+                    norms_from(from, Y, j), out + i * m + j, m, stream);
+    }
+  };
+  parallel(tasks(), workers, task, poll);
+}
+
+// Square tiles on and above the diagonal; those above it are written twice.
+template <class T>
+void triangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, T* out, int workers,
+              const Poll& poll) {
+  const auto& native = loops<T>();
+  Index n = X.n, side = std::min(from.square, rounded_up(n, from.grain)), ld = side + slack;
+  Index across = (n + side - 1) / side;
+  bool stream = static_cast<double>(n) * static_cast<double>(n) * sizeof(T) > stream_above;
+  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  auto task = [&](Index number, int worker) {
+    // number = J(J + 1)/2 + I with I ≤ J.
+    Index J = static_cast<Index>((std::sqrt(8.0 * static_cast<double>(number) + 1) - 1) / 2);
+    while (J * (J + 1) / 2 > number) --J;
+    while ((J + 1) * (J + 2) / 2 <= number) ++J;
+    Index i = (number - J * (J + 1) / 2) * side, j = J * side;
+    Index height = std::min(side, n - i), width = std::min(side, n - j);
+    auto& tile = tiles[worker];
+    if (tile.empty()) tile.assign(static_cast<std::size_t>(side * ld), T{0});
+    from.fill(worker, i, height, j, width, tile.data(), ld);
+    native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
+                  norms_from(from, X, j), tile.data(), ld, false);
+    native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, out + i * n + j, n,
+                  stream);
+    if (i < j) native.transpose(tile.data(), ld, height, width, out + j * n + i, n, stream);
+  };
+  parallel(across * (across + 1) / 2, workers, task, poll);
+  std::vector<T> diagonal(static_cast<std::size_t>(n));
+  diag(recipe, X, diagonal.data());
+  for (Index i = 0; i < n; ++i) out[i * n + i] = diagonal[i];
+}
+
+// Products that are there already, in the matrix that is to be completed.
+template <class T>
+class Given final : public Source<T> {
+ public:
+  Given(const T* matrix, Index m, bool symmetric) : matrix_(matrix), m_(m), symmetric_(symmetric) {
+    this->grain = loops<T>().width;
+    this->band = this->rows = this->square = 4 * this->grain;
+    this->columns = 20 * this->grain;
+  }
+  void fill(int, Index i, Index rows, Index j, Index columns, T* sums, Index ld) override {
+    for (Index r = 0; r < rows; ++r) {
+      const T* from = matrix_ + (i + r) * m_ + j;
+      std::copy(from, from + columns, sums + r * ld);
+    }
+    if (!symmetric_ || i != j) return;
+    // A BLAS need not give the same bits on both sides of the diagonal.
+    for (Index r = 0; r < rows; ++r) {
+      for (Index c = 0; c < r; ++c) sums[r * ld + c] = sums[c * ld + r];
+    }
+  }
+
+ private:
+  const T* matrix_;
+  Index m_;
+  bool symmetric_;
+};
+
+// v as `times` reads it: columns one after another if there are few, rows of whole vectors if many.
+template <class T>
+struct Factor {
+  bool by_column;
+  Index ld;
+  Buffer<T> values;
+
+  Factor(const T* v, Index m, Index q) : by_column(q <= 4), ld(by_column ? m + 64 : 0) {
+    if (!by_column) ld = rounded_up(q, 64 / static_cast<Index>(sizeof(T)));
+    values.assign(static_cast<std::size_t>((by_column ? q : m) * ld), T{0});
+    for (Index j = 0; j < m; ++j) {
+      for (Index c = 0; c < q; ++c) values[by_column ? c * ld + j : j * ld + c] = v[j * q + c];
+    }
+  }
+  const T* from(Index j) const { return values.data() + (by_column ? j : j * ld); }
+};
+
+}  // namespace
+
+// The rounding error of ‖x‖² + ‖y‖² - 2⟨x, y⟩ is some eps·(‖x‖² + ‖y‖²), however near x and y are.
+// Under an exponential, exp(scale·s), |scale| times it is the relative error of the entry, which
+// may be a few times 1e-5 (float) or 1e-11 (double). Other finishes show the distance itself, whose
+// relative error would have no bound: there the differences are always taken. So they are for short
+// points, where they cost nothing, and where a norm is infinite.
+template <class T>
+bool direct(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
+  constexpr Index short_points = 64;
+  constexpr double tolerated = sizeof(T) == 4 ? 2e-5 : 1e-11;
+  if (recipe.finish != Finish::exp || X.d <= short_points) return true;
+  double error = std::abs(recipe.scale) * (X.largest + Y.largest) * 4 *
+                 static_cast<double>(std::numeric_limits<T>::epsilon());
+  return !(error <= tolerated);
+}
+
+template <class T>
+void block(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out, const Poll& poll) {
+  if (X.n == 0 || Y.n == 0) return;
+  int workers = workers_for(X, Y);
+  auto from = source(recipe, X, Y, workers);
+  rectangle(recipe, *from, X, Y, out, workers, poll);
+}
+
+template <class T>
+void block(const Recipe& recipe, const Points<T>& X, T* out, const Poll& poll) {
+  if (X.n == 0) return;
+  int workers = workers_for(X, X);
+  auto from = source(recipe, X, X, workers);
+  triangle(recipe, *from, X, out, workers, poll);
+}
+
+template <class T>
+void complete(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, bool symmetric,
+              T* matrix, const Poll& poll) {
+  if (X.n == 0 || Y.n == 0) return;
+  int workers = workers_for(X, Y);
+  Given<T> from(matrix, Y.n, symmetric);
+  from.products = recipe.part == Part::square;
+  if (symmetric) {
+    triangle(recipe, from, X, matrix, workers, poll);
+  } else {
+    rectangle(recipe, from, X, Y, matrix, workers, poll);
+  }
+}
+
+template <class T>
+void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const T* v, Index q,
+             double* out, const Poll& poll) {
+  const auto& native = loops<T>();
+  Index n = X.n, m = Y.n;
+  std::fill(out, out + n * q, 0.0);
+  if (n == 0 || m == 0 || q == 0) return;
+  int workers = workers_for(X, Y);
+  auto from = source(recipe, X, Y, workers);
+  Factor<T> factor(v, m, q);
+  Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
+  // Few rows are shared out by runs of columns too, whose sums are added in order. The runs do not
+  // depend on the number of threads, the rows of a task may: a row's sums are its own.
+  Index run = n <= 1024 ? rounded_up(8192, columns) : rounded_up(m, columns);
+  Index runs = (m + run - 1) / run, rows = from->rows;
+  while (rows > from->band && (n + rows - 1) / rows * runs < 4 * workers) {
+    rows = rounded_up(rows / 2, from->band);
+  }
+  std::vector<double> partial(static_cast<std::size_t>(runs > 1 ? runs * n * q : 0), 0.0);
+  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  auto task = [&](Index number, int worker) {
+    Index i0 = number / runs * rows, i1 = std::min(n, i0 + rows);
+    Index j0 = number % runs * run, j1 = std::min(m, j0 + run);
+    double* sums = runs > 1 ? partial.data() + number % runs * n * q : out;
+    auto& tile = tiles[worker];
+    if (tile.empty()) {
+      tile.resize(static_cast<std::size_t>(rounded_up(std::min(n, from->band), from->grain) * ld));
+    }
+    for (Index j = j0; j < j1; j += columns) {
+      Index width = std::min(columns, j1 - j);
+      for (Index i = i0; i < i1; i += from->band) {
+        Index height = std::min(from->band, i1 - i);
+        from->fill(worker, i, height, j, width, tile.data(), ld);
+        native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
+                      norms_from(*from, Y, j), tile.data(), ld, false);
+        // Padding may hold NaN (0 · inf), which a zero of v would not take away.
+        Index padded = std::min(ld, rounded_up(width, slack));
+        for (Index r = 0; r < height; ++r) {
+          std::fill(tile.data() + r * ld + width, tile.data() + r * ld + padded, T{0});
+        }
+        native.times(tile.data(), ld, height, width, factor.from(j), factor.ld, factor.by_column, q,
+                     sums + i * q);
+      }
+    }
+  };
+  parallel((n + rows - 1) / rows * runs, workers, task, poll);
+  for (Index r = 0; runs > 1 && r < runs; ++r) {
+    for (Index k = 0; k < n * q; ++k) out[k] += partial[r * n * q + k];
+  }
+}
+
+template <class T>
+void diag(const Recipe& recipe, const Points<T>& X, T* out) {
+  const auto& native = loops<T>();
+  if (X.n == 0) return;
+  Buffer<T> sums(static_cast<std::size_t>(rounded_up(X.n, native.width) + slack));
+  Buffer<T> scratch(static_cast<std::size_t>(native.scratch(recipe)));
+  if (X.dense) {
+    for (Index i = 0; i < X.n; i += native.width) {
+      native.self(recipe, X.panels.data() + i * X.d, X.d, sums.data() + i, scratch.data());
+    }
+  } else {
+    for (Index i = 0; i < X.n; ++i) {
+      sums[i] = native.self_of_row(recipe, X.value.data() + X.start[i],
+                                   X.start[i + 1] - X.start[i], scratch.data());
+    }
+  }
+  native.finish(recipe, sums.data(), 0, 1, X.n, nullptr, nullptr, out, 0, false);
+}
+
+template <class T>
+VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll)
+    : recipe_(recipe),
+      points_(points),
+      poll_(std::move(poll)),
+      diagonal_(static_cast<std::size_t>(points.n)) {
+  diag(recipe_, points_, diagonal_.data());
+}
+
+template <class T>
+void VectorRows<T>::fill(std::span<const Index> which, std::span<T> out) {
+  block(recipe_, points_.take(which), points_, out.data(), poll_);
+}
+
+#define MERCER_BLOCKS_OF(T)                                                                      \
+  template bool direct(const Recipe&, const Points<T>&, const Points<T>&);                       \
+  template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);       \
+  template void block(const Recipe&, const Points<T>&, T*, const Poll&);                         \
+  template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,            \
+                         const Poll&);                                                           \
+  template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
+                        double*, const Poll&);                                                   \
+  template void diag(const Recipe&, const Points<T>&, T*);                                       \
+  template class VectorRows<T>;
+
+MERCER_BLOCKS_OF(float)
+MERCER_BLOCKS_OF(double)
+
+}  // namespace mercer

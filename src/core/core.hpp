@@ -1,0 +1,209 @@
+// The native interface of mercer: points packed for the core, kernels on them, blocks of their
+// Gram matrix. Knows nothing of Python; everything here may be called with the lock released.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mercer {
+
+using Index = std::int64_t;
+
+// k(x, y) = finish(Σₜ part(xₜ, yₜ)).
+enum class Part { product, square, absolute, chi2, minimum, anova };
+enum class Finish { identity, power, exp };
+
+struct Recipe {
+  Part part = Part::product;
+  Finish finish = Finish::identity;
+  double scale = 1;         // power: (scale·s + offset)^degree; exp: exp(scale·s)
+  double offset = 0;
+  Index degree = 1;         // of power; of anova the order
+  bool cumulative = false;  // anova: the sum of the orders 1..degree
+};
+
+// Tells the system that large pages are welcome in storage that begins on one (points.cpp).
+void welcome_large_pages(void* storage, std::size_t bytes);
+
+// Storage on cache lines, because panels are read a whole vector at a time, and on large pages
+// once it fills some: new memory costs more than what is done to it, page by small page.
+template <class T>
+struct CacheLines {
+  using value_type = T;
+  static constexpr std::size_t line = 64, large_page = std::size_t{1} << 21;
+  CacheLines() = default;
+  template <class U>
+  CacheLines(const CacheLines<U>&) {}
+  T* allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    void* storage = ::operator new(count * sizeof(T), boundary(count));
+    if (count * sizeof(T) >= 2 * large_page) welcome_large_pages(storage, count * sizeof(T));
+    return static_cast<T*>(storage);
+  }
+  void deallocate(T* p, std::size_t count) { ::operator delete(p, boundary(count)); }
+  static std::align_val_t boundary(std::size_t count) {
+    return std::align_val_t{count * sizeof(T) >= 2 * large_page ? large_page : line};
+  }
+  // resize() leaves new numbers as they are: every user writes before reading.
+  template <class U>
+  void construct(U* p) {
+    ::new (static_cast<void*>(p)) U;
+  }
+  template <class U, class... Args>
+  void construct(U* p, Args&&... args) {
+    ::new (static_cast<void*>(p)) U(static_cast<Args&&>(args)...);
+  }
+  bool operator==(const CacheLines&) const { return true; }
+};
+
+template <class T>
+using Buffer = std::vector<T, CacheLines<T>>;
+
+// n points of dimension d, as the core wants to read them. A panel holds `width` consecutive
+// points (the width of the chosen instruction set), coordinate by coordinate: xᵢₜ is
+// panels[(i / width · d + t) · width + i % width], and the last panel is filled up with zeros.
+// Points may be held as panels, as sparse rows (columns ascending, no zero stored), or as both.
+template <class T>  // float or double
+struct Points {
+  Index n = 0, d = 0;
+  bool dense = false;   // panels are there
+  bool sparse = false;  // sparse rows are there, and products should use them
+  bool finite = true;   // no NaN, no infinity
+  Buffer<T> panels;
+  std::vector<Index> start;  // n + 1; row i is column/value[start[i], start[i + 1])
+  std::vector<std::int32_t> column;
+  Buffer<T> value;
+  Buffer<T> norms;     // ‖xᵢ‖², summed as a product is; one panel of zeros beyond the end
+  double largest = 0;  // the largest of them, NaN ignored
+
+  static Points of_dense(const T* x, Index n, Index d);
+  // Columns need not ascend and may repeat (repeated entries are added).
+  template <class I>  // std::int32_t or std::int64_t
+  static Points of_csr(const I* start, const I* column, const T* value, Index n, Index d);
+  Points take(std::span<const Index> which) const;
+  Points as_sparse() const;  // the same points with their sparse rows
+};
+
+Points<double> widened(const Points<float>&);
+
+// Asked every 50 ms or so by the thread that called, between two pieces of work; may throw, and the
+// exception then ends the computation.
+using Poll = std::function<void()>;
+
+// out[i·m + j] = k(xᵢ, yⱼ). Entries do not depend on the number of threads, and where the same sums
+// are taken (see `direct` in blocks.cpp) not on the block they stand in either.
+template <class T>
+void block(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, const Poll& = {});
+
+// The same for Y = X: out is symmetric bit for bit, its diagonal that of `diag`.
+template <class T>
+void block(const Recipe&, const Points<T>& X, T* out, const Poll& = {});
+
+// out[i·q + c] = Σⱼ k(xᵢ, yⱼ) v[j·q + c]. A fixed run of columns is summed in T, the runs in double.
+template <class T>
+void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q, double* out,
+             const Poll& = {});
+
+// out[i] = k(xᵢ, xᵢ).
+template <class T>
+void diag(const Recipe&, const Points<T>& X, T* out);
+
+// In place on an n × m matrix of products ⟨xᵢ, yⱼ⟩ (from a BLAS): the rest of the recipe, whose part
+// is `product`, or `square` where `direct` below says no. `symmetric` as in the second `block`.
+template <class T>
+void complete(const Recipe&, const Points<T>& X, const Points<T>& Y, bool symmetric, T* matrix,
+              const Poll& = {});
+
+// Whether Σ(x - y)² must be summed as it stands, instead of as ‖x‖² + ‖y‖² - 2⟨x, y⟩.
+template <class T>
+bool direct(const Recipe&, const Points<T>& X, const Points<T>& Y);
+
+// Rows of a symmetric matrix, computed on demand, a block at a time.
+// fill(which, out) writes row which[r] to out[r · size(), (r + 1) · size()).
+template <class T>
+struct Rows {
+  virtual ~Rows() = default;
+  virtual Index size() const = 0;
+  virtual std::span<const T> diagonal() const = 0;
+  virtual void fill(std::span<const Index> which, std::span<T> out) = 0;
+};
+
+// Rows of k on points. Holds the points by reference.
+template <class T>
+class VectorRows final : public Rows<T> {
+ public:
+  VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {});
+  Index size() const override { return points_.n; }
+  std::span<const T> diagonal() const override { return diagonal_; }
+  void fill(std::span<const Index> which, std::span<T> out) override;
+
+ private:
+  Recipe recipe_;
+  const Points<T>& points_;
+  Poll poll_;
+  std::vector<T> diagonal_;
+};
+
+// What is compiled once per instruction set: the innermost loops, on plain pointers (a standard
+// template instantiated there could be linked into code that older machines run).
+template <class T>
+struct Loops {
+  Index width;        // points in a panel
+  Index sweep_width;  // points in the panel of a sweep
+  Index steps;        // coordinates summed at a stretch, so that two panels stay in the L1 cache
+
+  // One panel of `rows` points x (row-major), zeros for the rest; returns how many numbers are
+  // zero, or -1 if any is NaN or infinite.
+  Index (*pack)(const T* x, Index rows, Index d, T* panel);
+  // sums[i·ld + j] = Σₜ part(xᵢₜ, yⱼₜ) for `a_panels` panels at a and `b_panels` at b.
+  void (*sums)(const Recipe&, const T* a, Index a_panels, const T* b, Index b_panels, Index d,
+               T* sums, Index ld, T* scratch);
+  // sums[j], j < sweep_width, for one sparse row and a panel of sweep_width points: entry k of the
+  // row meets the points' coordinates panel[place[k] .. place[k] + sweep_width).
+  void (*sweep)(const Recipe&, const T* value, const std::int32_t* place, Index count,
+                const T* panel, T* sums, T* scratch);
+  // sums[i] = Σₜ part(xᵢₜ, xᵢₜ) for one panel; of_row for one sparse row.
+  void (*self)(const Recipe&, const T* panel, Index d, T* sums, T* scratch);
+  T (*self_of_row)(const Recipe&, const T* value, Index count, T* scratch);
+
+  // out = finish(sums) on rows × columns; where x_norms is given, the sums are products and stand
+  // for ‖x‖² + ‖y‖² - 2·sum. May work in place. sums and y_norms are readable one vector beyond the
+  // last column. `stream` writes past the caches.
+  void (*finish)(const Recipe&, const T* sums, Index ld, Index rows, Index columns,
+                 const T* x_norms, const T* y_norms, T* out, Index stride, bool stream);
+  // out = transpose of a rows × columns tile, whose rows are padded to whole vectors both ways.
+  void (*transpose)(const T* tile, Index ld, Index rows, Index columns, T* out, Index stride,
+                    bool stream);
+  // sums[i·q + c] += Σⱼ tile[i·ld + j] v(j, c), where v(j, c) is v[j·v_ld + c] padded to whole
+  // vectors, or, if `by_column`, v[c·v_ld + j]; the tile is zero from `columns` to a whole vector.
+  void (*times)(const T* tile, Index ld, Index rows, Index columns, const T* v, Index v_ld,
+                bool by_column, Index q, double* sums);
+  void (*exp)(const T* x, T* out, Index count);
+  Index (*scratch)(const Recipe&);  // numbers of scratch that sums, sweep and self need
+};
+
+struct InstructionSet {
+  const char* name;
+  Loops<float> single;
+  Loops<double> twice;
+};
+
+// The best this machine has, or what MERCER_ISA asks for; std::runtime_error if it cannot.
+const InstructionSet& instruction_set();
+
+template <class T>
+const Loops<T>& loops() {
+  if constexpr (sizeof(T) == 4) {
+    return instruction_set().single;
+  } else {
+    return instruction_set().twice;
+  }
+}
+
+}  // namespace mercer

@@ -1,0 +1,248 @@
+// Packing points: dense panels, sparse rows, norms.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "core.hpp"
+#include "threads.hpp"
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace mercer {
+
+void welcome_large_pages([[maybe_unused]] void* storage, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  madvise(storage, bytes, MADV_HUGEPAGE);  // only advice: its failure changes nothing
+#endif
+}
+
+namespace {
+
+// Below this share of non-zeros a sweep over sparse rows beats full tiles (benchmarks/gram.py).
+constexpr double sparse_below = 0.33;
+// Points of fewer coordinates are not worth looking at.
+constexpr Index sparse_from = 48;
+
+Index panels_of(Index n, Index width) { return (n + width - 1) / width; }
+
+template <class T>
+bool finite(T x) {
+  return x - x == 0;
+}
+
+// Fills norms, largest and finite, panel by panel or row by row.
+template <class T>
+void measure(Points<T>& points) {
+  const auto& native = loops<T>();
+  Index width = native.width, panels = panels_of(points.n, width);
+  points.norms.assign(static_cast<std::size_t>((panels + 1) * width), T{0});
+  if (points.dense) {
+    for (Index p = 0; p < panels; ++p) {
+      native.self(Recipe{}, points.panels.data() + p * width * points.d, points.d,
+                  points.norms.data() + p * width, nullptr);
+    }
+  } else {
+    for (Index i = 0; i < points.n; ++i) {
+      points.norms[i] =
+          native.self_of_row(Recipe{}, points.value.data() + points.start[i],
+                             points.start[i + 1] - points.start[i], nullptr);
+    }
+  }
+  points.largest = 0;
+  for (T norm : points.norms) {
+    if (norm > points.largest) points.largest = norm;
+  }
+}
+
+// Rows of points given by panels.
+template <class T>
+void add_rows(Points<T>& points) {
+  Index width = loops<T>().width;
+  points.start.assign(1, 0);
+  for (Index i = 0; i < points.n; ++i) {
+    const T* x = points.panels.data() + i / width * points.d * width + i % width;
+    for (Index t = 0; t < points.d; ++t) {
+      if (x[t * width] != 0) {
+        points.column.push_back(static_cast<std::int32_t>(t));
+        points.value.push_back(x[t * width]);
+      }
+    }
+    points.start.push_back(static_cast<Index>(points.value.size()));
+  }
+}
+
+template <class T>
+void add_panels(Points<T>& points) {
+  Index width = loops<T>().width, d = points.d;
+  points.panels.assign(static_cast<std::size_t>(panels_of(points.n, width) * width * d), T{0});
+  for (Index i = 0; i < points.n; ++i) {
+    T* x = points.panels.data() + i / width * d * width + i % width;
+    for (Index k = points.start[i]; k < points.start[i + 1]; ++k) {
+      x[points.column[k] * width] = points.value[k];
+    }
+  }
+  points.dense = true;
+}
+
+}  // namespace
+
+template <class T>
+Points<T> Points<T>::of_dense(const T* x, Index n, Index d) {
+  Points points;
+  points.n = n;
+  points.d = d;
+  points.dense = true;
+  Index width = loops<T>().width, panels = panels_of(n, width);
+  points.panels.resize(static_cast<std::size_t>(panels * width * d));
+  std::vector<Index> zeros(static_cast<std::size_t>(panels));
+  auto pack = [&](Index p, int) {
+    zeros[p] = loops<T>().pack(x + p * width * d, std::min(width, n - p * width), d,
+                               points.panels.data() + p * width * d);
+  };
+  int workers = static_cast<double>(n) * static_cast<double>(d) < 1e6 ? 1 : threads();
+  parallel(panels, workers, pack, {});
+  points.finite = std::all_of(zeros.begin(), zeros.end(), [](Index count) { return count >= 0; });
+  double all = static_cast<double>(n) * static_cast<double>(d);
+  double share = 1 - static_cast<double>(std::accumulate(zeros.begin(), zeros.end(), Index{0})) /
+                         std::max(1.0, all);
+  // Infinity times an absent zero would be lost, so only finite points may become sparse.
+  if (points.finite && d >= sparse_from && d <= std::numeric_limits<std::int32_t>::max() &&
+      share < sparse_below) {
+    add_rows(points);
+    points.sparse = true;
+  }
+  measure(points);
+  return points;
+}
+
+template <class T>
+template <class I>
+Points<T> Points<T>::of_csr(const I* start, const I* column, const T* value, Index n, Index d) {
+  Points points;
+  points.n = n;
+  points.d = d;
+  points.sparse = true;
+  Index count = n > 0 ? static_cast<Index>(start[n]) : 0;
+  points.start.assign(1, 0);
+  points.start.reserve(static_cast<std::size_t>(n + 1));
+  points.column.reserve(static_cast<std::size_t>(count));
+  points.value.reserve(static_cast<std::size_t>(count));
+  std::vector<Index> order;
+  for (Index i = 0; i < n; ++i) {
+    Index first = start[i], last = start[i + 1];
+    if (first < 0 || last < first || last > count) {
+      throw std::invalid_argument("CSR matrix is malformed: indptr does not ascend from 0.");
+    }
+    order.resize(static_cast<std::size_t>(last - first));
+    std::iota(order.begin(), order.end(), first);
+    auto by_column = [&](Index a, Index b) { return column[a] < column[b]; };
+    if (!std::is_sorted(order.begin(), order.end(), by_column)) {
+      std::stable_sort(order.begin(), order.end(), by_column);
+    }
+    for (std::size_t k = 0; k < order.size();) {
+      Index t = static_cast<Index>(column[order[k]]);
+      if (t < 0 || t >= d) {
+        throw std::invalid_argument("CSR matrix is malformed: row " + std::to_string(i) +
+                                    " has column " + std::to_string(t) + " of " +
+                                    std::to_string(d) + ".");
+      }
+      T sum = value[order[k]];
+      for (++k; k < order.size() && static_cast<Index>(column[order[k]]) == t; ++k) {
+        sum += value[order[k]];
+      }
+      if (sum != 0) {
+        points.column.push_back(static_cast<std::int32_t>(t));
+        points.value.push_back(sum);
+        points.finite = points.finite && mercer::finite(sum);
+      }
+    }
+    points.start.push_back(static_cast<Index>(points.value.size()));
+  }
+  // Nearly full rows are better off as panels, which then take no more room.
+  double cells = static_cast<double>(n) * static_cast<double>(d);
+  if (static_cast<double>(points.value.size()) > sparse_below * cells) {
+    add_panels(points);
+    points.sparse = false;
+    points.start.clear();
+    points.column = {};
+    points.value = {};
+  }
+  measure(points);
+  return points;
+}
+
+template <class T>
+Points<T> Points<T>::take(std::span<const Index> which) const {
+  Points points;
+  Index width = loops<T>().width;
+  points.n = static_cast<Index>(which.size());
+  points.d = d;
+  points.dense = dense;
+  points.sparse = sparse;
+  points.finite = finite;
+  points.largest = largest;
+  Index panels_taken = panels_of(points.n, width);
+  points.norms.assign(static_cast<std::size_t>((panels_taken + 1) * width), T{0});
+  for (Index i = 0; i < points.n; ++i) points.norms[i] = norms[which[i]];
+  if (sparse) {
+    points.start.assign(1, 0);
+    for (Index i : which) {
+      points.column.insert(points.column.end(), column.begin() + start[i],
+                           column.begin() + start[i + 1]);
+      points.value.insert(points.value.end(), value.begin() + start[i],
+                          value.begin() + start[i + 1]);
+      points.start.push_back(static_cast<Index>(points.value.size()));
+    }
+  }
+  if (dense) {
+    points.panels.resize(static_cast<std::size_t>(panels_taken * width * d));
+    for (Index i = 0; i < panels_taken * width; ++i) {
+      T* to = points.panels.data() + i / width * d * width + i % width;
+      if (i >= points.n) {
+        for (Index t = 0; t < d; ++t) to[t * width] = 0;
+        continue;
+      }
+      const T* from = panels.data() + which[i] / width * d * width + which[i] % width;
+      for (Index t = 0; t < d; ++t) to[t * width] = from[t * width];
+    }
+  }
+  return points;
+}
+
+template <class T>
+Points<T> Points<T>::as_sparse() const {
+  Points points = *this;
+  if (points.start.empty()) add_rows(points);
+  points.sparse = true;
+  return points;
+}
+
+Points<double> widened(const Points<float>& X) {
+  if (!X.dense) {
+    std::vector<Index> column(X.column.begin(), X.column.end());
+    std::vector<double> value(X.value.begin(), X.value.end());
+    return Points<double>::of_csr(X.start.data(), column.data(), value.data(), X.n, X.d);
+  }
+  Index width = loops<float>().width;
+  std::vector<double> rows(static_cast<std::size_t>(X.n * X.d));
+  for (Index i = 0; i < X.n; ++i) {
+    const float* x = X.panels.data() + i / width * X.d * width + i % width;
+    for (Index t = 0; t < X.d; ++t) rows[i * X.d + t] = x[t * width];
+  }
+  return Points<double>::of_dense(rows.data(), X.n, X.d);
+}
+
+template struct Points<float>;
+template struct Points<double>;
+template Points<float> Points<float>::of_csr(const std::int32_t*, const std::int32_t*,
+                                             const float*, Index, Index);
+template Points<float> Points<float>::of_csr(const std::int64_t*, const std::int64_t*,
+                                             const float*, Index, Index);
+template Points<double> Points<double>::of_csr(const std::int32_t*, const std::int32_t*,
+                                               const double*, Index, Index);
+template Points<double> Points<double>::of_csr(const std::int64_t*, const std::int64_t*,
+                                               const double*, Index, Index);
+
+}  // namespace mercer

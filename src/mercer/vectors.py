@@ -1,0 +1,306 @@
+"""Kernels on vectors by the native core: blocks of k(X, Y), computed and not stored.
+
+A kernel the core knows is a `Recipe`, finish(Σₜ part(xₜ, yₜ)). Points are dense arrays
+or CSR matrices, or `Packed` once for many calls. Blocks of two float32 sets of points
+are float32, all others float64.
+
+The environment is read at import: MERCER_ISA (baseline, avx2, avx512) forces an
+instruction set, MERCER_PRODUCT (own, blas, auto) says who multiplies dense matrices,
+MERCER_NUM_THREADS how many threads may work.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.sparse
+
+from . import _core
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """k(x, y) = finish(Σₜ part(xₜ, yₜ)), a kernel in the words of the native core.
+
+    Parameters
+    ----------
+    part : "product" xy, "square" (x - y)², "absolute" |x - y|, "minimum" min(x, y),
+        "chi2" (x - y)² / (x + y) with 0/0 = 0, or "anova", where the sum runs over
+        the products of `degree` different coordinates of x and y
+    finish : "identity" s, "power" (scale·s + offset)**degree, or "exp" exp(scale·s)
+    degree : exponent of "power"; order of "anova", which has no "power"
+    cumulative : "anova" only, the sum of the orders 1..degree
+    """
+
+    part: str
+    finish: str
+    scale: float = 1.0
+    offset: float = 0.0
+    degree: int = 1
+    cumulative: bool = False
+
+    def __post_init__(self):
+        _native(self)
+
+
+@lru_cache(maxsize=256)
+def _native(recipe: Recipe) -> _core.Recipe:
+    """The recipe as the core holds it; raises where it makes no sense."""
+    return _core.Recipe(
+        recipe.part,
+        recipe.finish,
+        float(recipe.scale),
+        float(recipe.offset),
+        int(recipe.degree),
+        bool(recipe.cumulative),
+    )
+
+
+class Packed:
+    """Points in the layout of the native core, packed once for many calls.
+
+    Parameters
+    ----------
+    X : (n, d) array or scipy sparse matrix; float32 stays, all else becomes float64
+    """
+
+    __slots__ = ("_dense", "_points", "dtype", "sparse")
+
+    def __init__(self, X):
+        self.sparse = scipy.sparse.issparse(X)
+        self._dense = None
+        if self.sparse:
+            X = X.tocsr()
+            self.dtype = _precision(X.dtype)
+            wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
+            index = np.int64 if wide else np.int32
+            self._points = _core.pack_csr(
+                np.require(X.indptr, index, ["C", "A"]),
+                np.require(X.indices, index, ["C", "A"]),
+                np.require(X.data, self.dtype, ["C", "A"]),
+                X.shape[1],
+            )
+        else:
+            X = np.asarray(X)
+            if X.ndim != 2:
+                raise ValueError(f"Points are an (n, d) array; got shape {X.shape}.")
+            self.dtype = _precision(X.dtype)
+            given, X = X, np.require(X, self.dtype, ["C", "A"])
+            self._points = _core.pack(X)
+            if _blas_may_serve(X.shape[1]):
+                self._dense = X.copy() if X is given else X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._points.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self._points.nbytes
+
+    def __repr__(self):
+        kind = "sparse" if self.sparse else "dense"
+        return f"<Packed {kind} {self.shape} {self.dtype}>"
+
+    def _widened(self):
+        """The same points in float64."""
+        wide = object.__new__(Packed)
+        wide.sparse = self.sparse
+        wide.dtype = np.dtype(np.float64)
+        wide._dense = None if self._dense is None else self._dense.astype(np.float64)
+        wide._points = _core.widen(self._points)
+        return wide
+
+
+def block(recipe: Recipe, X, Y=None, *, out=None) -> np.ndarray:
+    """K with K[i, j] = k(xᵢ, yⱼ); Y None means Y = X and an exactly symmetric K.
+
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays, CSR matrices or `Packed`
+    out : C-contiguous (n, m) array of the result's dtype to write into
+    """
+    X, Y = _pair(X, Y)
+    n, m = X.shape[0], (X if Y is None else Y).shape[0]
+    if out is None:
+        out = np.empty((n, m), X.dtype)
+    else:
+        _check_out(out, (n, m), X.dtype)
+    points, others = X._points, None if Y is None else Y._points
+    if _multiply(recipe, X, X if Y is None else Y, out):
+        _core.complete(_native(recipe), points, others, out)
+    else:
+        _core.block(_native(recipe), points, others, out)
+    return out
+
+
+def product(recipe: Recipe, X, Y, V) -> np.ndarray:
+    """block(recipe, X, Y) @ V in float64, without ever storing the block.
+
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays, CSR matrices or `Packed`
+    V : (m,) or (m, q) array
+    """
+    X, Y = _pair(X, Y)
+    Y = X if Y is None else Y
+    V = np.asarray(V)
+    if V.ndim not in (1, 2) or V.shape[0] != Y.shape[0]:
+        raise ValueError(
+            f"product needs V with one row per point of Y, {Y.shape[0]}; "
+            f"got V of shape {V.shape}."
+        )
+    matrix = V if V.ndim == 2 else V[:, None]
+    exponent = None
+    if X.dtype == np.float32 and matrix.size:
+        # Columns outside the range of float32 are brought to about 1, exactly.
+        matrix = np.asarray(matrix, np.float64)
+        largest = np.abs(matrix).max(axis=0)
+        exponent = np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
+        matrix = np.ldexp(matrix, -exponent)
+    out = np.empty((X.shape[0], matrix.shape[1]))
+    _core.product(
+        _native(recipe),
+        X._points,
+        Y._points,
+        np.require(matrix, X.dtype, ["C", "A"]),
+        out,
+    )
+    if exponent is not None:
+        out = np.ldexp(out, exponent)
+    return out if V.ndim == 2 else out[:, 0]
+
+
+def diag(recipe: Recipe, X) -> np.ndarray:
+    """k(xᵢ, xᵢ) for every point of X, (n,)."""
+    X = X if isinstance(X, Packed) else Packed(X)
+    out = np.empty(X.shape[0], X.dtype)
+    _core.diag(_native(recipe), X._points, out)
+    return out
+
+
+def exp(x) -> np.ndarray:
+    """eˣ as the core computes it, in float32 or float64."""
+    x = np.asarray(x)
+    x = np.require(x, _precision(x.dtype), ["C", "A"])
+    out = np.empty(x.shape, x.dtype)
+    _core.exp(x.reshape(-1), out.reshape(-1))
+    return out
+
+
+def threads() -> int:
+    """How many threads a computation may use."""
+    return _core.threads()
+
+
+def set_threads(n: int) -> None:
+    """Let computations use n threads."""
+    if n < 1:
+        raise ValueError(f"set_threads needs n >= 1; got n={n!r}.")
+    _core.set_threads(n)
+
+
+def instruction_set() -> str:
+    """The instruction set in use: "baseline", "avx2" or "avx512"."""
+    return _core.instruction_set()
+
+
+def _precision(dtype: np.dtype) -> np.dtype:
+    """float32 for float32, float64 for every other real dtype."""
+    if dtype.kind not in "biuf":
+        raise TypeError(f"Points are real numbers; got an array of dtype {dtype}.")
+    return np.dtype(np.float32 if dtype.newbyteorder("=") == np.float32 else np.float64)
+
+
+def _pair(X, Y) -> tuple[Packed, Packed | None]:
+    """Both packed, of one dimension and one precision."""
+    X = X if isinstance(X, Packed) else Packed(X)
+    if Y is None:
+        return X, None
+    Y = Y if isinstance(Y, Packed) else Packed(Y)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y need equally many columns; got X of shape {X.shape} "
+            f"and Y of shape {Y.shape}."
+        )
+    if X.dtype != Y.dtype:
+        X = X if X.dtype == np.float64 else X._widened()
+        Y = Y if Y.dtype == np.float64 else Y._widened()
+    return X, Y
+
+
+def _check_out(out, shape, dtype):
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
+        raise ValueError(
+            f"out must be an array of shape {shape} and dtype {dtype}; got "
+            f"{getattr(out, 'shape', type(out).__name__)} {getattr(out, 'dtype', '')}."
+        )
+    if not out.flags.c_contiguous or not out.flags.writeable or not out.flags.aligned:
+        raise ValueError("out must be C-contiguous, aligned and writeable.")
+
+
+_PRODUCT = os.environ.get("MERCER_PRODUCT", "") or "auto"
+if _PRODUCT not in ("own", "blas", "auto"):
+    raise ValueError(f"MERCER_PRODUCT is own, blas or auto; got {_PRODUCT!r}.")
+
+# Our own tiles win on AVX2 at every dimension that was measured; without vectors of
+# 32 bytes a BLAS, which has its own dispatch, wins from here on (benchmarks/gram.py).
+_BLAS_FROM = 32
+
+
+def _blas_may_serve(d: int) -> bool:
+    if _PRODUCT == "auto":
+        return instruction_set() == "baseline" and d >= _BLAS_FROM
+    return _PRODUCT == "blas"
+
+
+def _multiply(recipe: Recipe, X: Packed, Y: Packed, out) -> bool:
+    """Write ⟨xᵢ, yⱼ⟩ to out by a BLAS, if that is chosen and all the recipe needs."""
+    if X._dense is None or Y._dense is None:
+        return False
+    if recipe.part != "product" and (
+        recipe.part != "square" or _core.direct(_native(recipe), X._points, Y._points)
+    ):
+        return False
+    if not _core.gemm(_gemm(X.dtype.char), X._dense, Y._dense, out):
+        np.matmul(X._dense, Y._dense.T, out=out)
+    return True
+
+
+@lru_cache(maxsize=2)
+def _gemm(char: str):
+    """The capsule of scipy's own sgemm or dgemm, or None."""
+    import scipy.linalg.cython_blas  # slow, and most processes never get here
+
+    names = getattr(scipy.linalg.cython_blas, "__pyx_capi__", {})
+    return names.get({"f": "sgemm", "d": "dgemm"}[char])
+
+
+def _join_threadpoolctl():
+    """Let `threadpoolctl.threadpool_limits` set our threads too, where it is there."""
+    try:
+        import threadpoolctl
+    except ImportError:
+        return
+
+    class Controller(threadpoolctl.LibController):
+        user_api = "mercer"
+        internal_api = "mercer"
+        filename_prefixes = ("_core",)
+        # Other packages have a file of this name, but not these functions.
+        check_symbols = ("mercer_get_num_threads", "mercer_set_num_threads")
+
+        def get_num_threads(self):
+            return self.dynlib.mercer_get_num_threads()
+
+        def set_num_threads(self, num_threads):
+            self.dynlib.mercer_set_num_threads(num_threads)
+
+        def get_version(self):
+            return None
+
+    threadpoolctl.register(Controller)
+
+
+_join_threadpoolctl()
