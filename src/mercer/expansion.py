@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import numbers
 import operator
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Expansion:
                 f"{coef.shape[1:]}; got shape {bias.shape}."
             )
         # set_params changes a kernel in place; f must not change with it.
-        object.__setattr__(self, "kernel", copy.copy(self.kernel))
+        object.__setattr__(self, "kernel", self.kernel.copied())
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "coef", coef)
         many = np.broadcast_to(bias, coef.shape[1:])

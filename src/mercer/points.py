@@ -8,7 +8,8 @@ are reached through narwhals, and only here.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,6 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
+
+_PRECISIONS = (np.float64, np.float32)
+_NUMBER = numbers.Real | np.bool_ | Decimal
 
 
 def is_frame(X) -> bool:
@@ -25,32 +29,58 @@ def is_frame(X) -> bool:
 
 def as_points(X) -> Points:
     """X as a dataset: arrays and frames as they are, sparse as CSR, the rest a list."""
-    if isinstance(X, np.ndarray):
-        if X.ndim == 0:
-            raise ValueError(
-                f"A dataset is a sequence of points; got the single value {X[()]!r}. "
-                "Wrap it: [x]."
-            )
-        return X
+    if type(X) is np.ndarray and X.ndim:
+        return X  # the common case, first
     if sp.issparse(X):
         return X if X.format == "csr" else X.tocsr()
     if is_frame(X):
         return X
     if nw.dependencies.is_into_series(X):
-        return nw.from_native(X, series_only=True).to_list()
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
+        return _column(nw.from_native(X, series_only=True))
+    if hasattr(X, "__array__") and not isinstance(X, np.generic):
+        return _plain_array(X)
+    if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
         raise TypeError(
             f"A dataset is an array, a sparse matrix, a data frame or a list of "
             f"points; got {describe(X)}. Wrap a single point in a list."
         )
-    if hasattr(X, "__array__"):
-        return np.asarray(X)
     return X if isinstance(X, list) else list(X)
+
+
+def _plain_array(X) -> np.ndarray:
+    """A matrix, tensor, index, ... as an array without behaviour of its own."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            "The points are a masked array with masked entries, which an array cannot "
+            "hold. Fill them in first: X.filled(...)."
+        )
+    array = np.asarray(X)
+    if array.ndim == 0:
+        raise ValueError(
+            f"A dataset is a sequence of points; got the single value {array[()]!r}. "
+            "Wrap it: [x]."
+        )
+    return array
 
 
 def count(X) -> int:
     """n, the number of points in X."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def precision(X) -> type:
+    """float32 where X is an array or CSR of float32, else float64."""
+    single = (isinstance(X, np.ndarray) or sp.issparse(X)) and X.dtype == np.float32
+    return np.float32 if single else np.float64
+
+
+def each(X) -> Sequence:
+    """The points of X one by one; rows of a data frame as dicts, of CSR as 1 × d."""
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        rows = zip(*map(_listed, frame.iter_columns()), strict=True)
+        return [dict(zip(frame.columns, row, strict=True)) for row in rows]
+    return [X[i : i + 1] for i in range(count(X))] if sp.issparse(X) else X
 
 
 def take(X, index) -> Points:
@@ -67,22 +97,27 @@ def take(X, index) -> Points:
 
 def one(x) -> Points:
     """The dataset whose only point is x."""
-    if isinstance(x, np.ndarray) and x.ndim:
-        return x[None]
-    if sp.issparse(x):
-        return x.tocsr() if x.ndim == 2 else sp.csr_array(x.reshape(1, -1))
+    if isinstance(x, np.ndarray):
+        return x[None] if x.ndim else x.reshape(1, 1)
+    if sp.issparse(x) and (x.ndim == 1 or x.shape[0] == 1):
+        return sp.csr_array(x.reshape(1, -1))
     return np.array([[x]]) if isinstance(x, numbers.Real) else [x]
 
 
 def concatenate(X, Y) -> Points:
     """The points of X, then those of Y."""
-    if sp.issparse(X) or sp.issparse(Y):
-        return sp.vstack([X, Y], format="csr")
-    if isinstance(X, np.ndarray) and isinstance(Y, np.ndarray):
-        return np.concatenate([X, Y])
     if is_frame(X) and is_frame(Y):
         frames = [nw.from_native(Z, eager_only=True) for Z in (X, Y)]
         return nw.concat(frames, how="vertical").to_native()
+    if is_frame(X) or is_frame(Y):
+        raise TypeError(
+            f"Points of one kind can be joined; got a {type(X).__name__} and a "
+            f"{type(Y).__name__}. Convert the data frame, or make both data frames."
+        )
+    if sp.issparse(X) or sp.issparse(Y):
+        return sp.vstack([sp.csr_array(vectors(Z)) for Z in (X, Y)], format="csr")
+    if isinstance(X, np.ndarray) and isinstance(Y, np.ndarray):
+        return np.concatenate([X, Y])
     return [*X, *Y]
 
 
@@ -90,28 +125,43 @@ def field(X, name) -> Points:
     """One component of every point: a column, several columns, a field of records.
 
     `name` is a column name, an index, a slice, or a list of names or indices. Numbers
-    come back as an (n, m) array, anything else as a list.
+    come back as an (n, m) array, anything else as a list. What is missing in a data
+    frame is NaN among numbers and None among other values.
     """
-    if (isinstance(X, np.ndarray) and X.ndim == 2) or sp.issparse(X):
-        columns = [name] if isinstance(name, numbers.Integral) else name
-        if isinstance(columns, str):
+    if is_frame(X):
+        return _frame_field(X, name)
+    if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
+        if any(
+            isinstance(n, str) for n in (name if isinstance(name, list) else [name])
+        ):
             raise TypeError(
                 f"On({name!r}, ...) reads a named column; the points are a plain "
                 "array. Pass a data frame, or name the column by its number."
             )
-        try:
-            return X[:, columns]
-        except IndexError as error:
-            raise IndexError(
-                f"On({name!r}, ...) reads columns that points with {X.shape[1]} "
-                "columns do not have."
-            ) from error
-    if is_frame(X):
-        return _frame_field(X, name)
+        if X.dtype.kind in "biufc":
+            return _array_field(X, name)
     if isinstance(name, list):
-        return _plain([tuple(_component(x, i, part) for part in name)
-                       for i, x in enumerate(X)])  # fmt: skip
-    return _plain([_component(x, i, name) for i, x in enumerate(X)])
+        parts = [tuple(_component(x, i, n) for n in name) for i, x in enumerate(X)]
+        return _as_numbers(parts)
+    return _as_numbers([_component(x, i, name) for i, x in enumerate(X)])
+
+
+def _array_field(X, name) -> Points:
+    columns = [name] if isinstance(name, numbers.Integral) else name
+    try:
+        part = X[:, columns]
+    except IndexError as error:
+        raise _no_such_column(X, name) from error
+    if part.shape[1] == 0:
+        raise _no_such_column(X, name)
+    return part
+
+
+def _no_such_column(X, name) -> IndexError:
+    return IndexError(
+        f"On({name!r}, ...) reads columns that points with {X.shape[1]} columns do not "
+        "have."
+    )
 
 
 def _frame_field(X, name) -> Points:
@@ -122,16 +172,53 @@ def _frame_field(X, name) -> Points:
             chosen = names[name]
         else:
             wanted = name if isinstance(name, list) else [name]
-            # A frame may itself have whole numbers for names; names go first.
-            chosen = [n if n in names else names[n] for n in wanted]
+            chosen = [_column_name(n, names) for n in wanted]
+        if not chosen:
+            raise IndexError("no column")
     except (TypeError, IndexError) as error:
         raise KeyError(
             f"On({name!r}, ...) names a column the data frame does not have; "
-            f"its columns are {list(names)}."
+            f"its columns are {names}."
         ) from error
-    if len(chosen) == 1 and not isinstance(name, list | slice):
-        return _plain(frame[chosen[0]].to_list())
-    return _plain(list(zip(*(frame[c].to_list() for c in chosen), strict=True)))
+    columns = [_column(frame.get_column(c)) for c in chosen]
+    if not isinstance(name, list | slice):
+        values = columns[0]
+        return (
+            values[:, None] if isinstance(values, np.ndarray) else _as_numbers(values)
+        )
+    if all(isinstance(values, np.ndarray) for values in columns):
+        return np.column_stack(columns)
+    lists = (_listed(frame.get_column(c)) for c in chosen)
+    return _as_numbers(list(zip(*lists, strict=True)))
+
+
+def _column_name(n, names: list):
+    """The column that n names: by its name, else by its number."""
+    if n in names:
+        return n
+    # Where the names are numbers of their own, a number is a name or a mistake.
+    numbered = any(isinstance(c, numbers.Integral) for c in names)
+    if numbered and names != list(range(len(names))):
+        raise IndexError(n)
+    return names[n]
+
+
+def _column(series) -> np.ndarray | list:
+    """A column of numbers as an array, of anything else as a list."""
+    kind = series.dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        values = series.to_numpy()
+        # Booleans with gaps and decimals arrive as objects.
+        numeric = values.dtype.kind in "biuf"
+        return values if numeric else series.cast(nw.Float64).to_numpy()
+    gaps = series.is_null().to_list()
+    values = series.to_list()
+    return [None if gap else v for gap, v in zip(gaps, values, strict=True)]
+
+
+def _listed(series) -> list:
+    values = _column(series)
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def _component(x, i: int, name):
@@ -144,15 +231,17 @@ def _component(x, i: int, name):
         ) from error
 
 
-def _plain(values: list) -> Points:
+def _as_numbers(values: list) -> Points:
     """A list of numbers as an (n, 1) array, of number tuples as (n, m), else as is."""
-    numeric = numbers.Real | np.bool_
-    if values and all(isinstance(v, numeric) for v in values):
-        return np.array(values, dtype=float)[:, None]
-    if values and all(
-        isinstance(v, tuple) and all(isinstance(u, numeric) for u in v) for v in values
+    rows = [v if isinstance(v, tuple) else (v,) for v in values]
+    if (
+        len({len(row) for row in rows}) == 1
+        and len(rows[0]) > 0
+        and len({isinstance(v, tuple) for v in values}) == 1
+        and all(isinstance(number, _NUMBER) for row in rows for number in row)
     ):
-        return np.array(values, dtype=float)
+        array: np.ndarray = np.array(rows)
+        return array if array.dtype.kind in "biuf" else array.astype(float)
     return values
 
 
@@ -162,43 +251,54 @@ def vectors(X, who: str = "A vector kernel"):
     Integers and booleans become float64. A list of numbers is refused rather than
     guessed at: it could be one point or many.
     """
-    if (
-        isinstance(X, np.ndarray)
-        and X.ndim == 2
-        and X.dtype in (np.float64, np.float32)
-    ):
+    if type(X) is np.ndarray and X.ndim == 2 and X.dtype in _PRECISIONS:
         return X  # the common case, first
-    if sp.issparse(X):
-        X = as_points(X)
-        return (
-            X if X.dtype in (np.float64, np.float32) else X.astype(_real(X.dtype, who))
-        )
-    if is_frame(X):
-        X = nw.from_native(X, eager_only=True).to_numpy()
-    else:
-        X = as_points(X)
+    X = _frame_array(X, who) if is_frame(X) else as_points(X)
     if isinstance(X, list):
-        if X and any(sp.issparse(x) for x in X):
-            return sp.vstack([sp.csr_array(x.reshape(1, -1)) for x in X], format="csr")
         X = _array_of_vectors(X, who)
     if X.ndim != 2:
         raise ValueError(
             f"{who} compares vectors, given as an (n, d) array; got an array of shape "
-            f"{X.shape}. Use X.reshape(-1, 1) for n numbers, X.reshape(1, -1) for one "
+            f"{X.shape}. Use np.reshape(X, (-1, 1)) for n numbers, (1, -1) for one "
             "vector."
         )
     if X.dtype == object:
         X = _array_of_vectors(list(X), who)
-    return X if X.dtype in (np.float64, np.float32) else X.astype(_real(X.dtype, who))
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X if X.dtype in _PRECISIONS else X.astype(_real(X.dtype, who))
 
 
 def _real(dtype, who: str):
     if dtype.kind in "biuf":
-        return np.float64
-    raise TypeError(f"{who} compares real vectors; got dtype {dtype}.")
+        return dtype.newbyteorder("=") if dtype.str[1:] == "f4" else np.float64
+    raise TypeError(
+        f"{who} compares vectors of real numbers; got dtype {dtype}. Encode the points "
+        "as numbers, or choose a kernel for such points."
+    )
 
 
-def _array_of_vectors(X: Sequence, who: str) -> np.ndarray:
+def _frame_array(X, who: str) -> np.ndarray:
+    frame = nw.from_native(X, eager_only=True)
+    columns = [_column(series) for series in frame.iter_columns()]
+    for name, values in zip(frame.columns, columns, strict=True):
+        if not isinstance(values, np.ndarray):
+            raise TypeError(
+                f"{who} compares vectors; column {name!r} of the data frame holds "
+                f"{frame.schema[name]}, not numbers. Choose columns with "
+                f"On([...], kernel), or encode it as numbers."
+            )
+    return np.column_stack(columns) if columns else np.empty((count(X), 0))
+
+
+def _array_of_vectors(X: list, who: str):
+    """A list of vectors as an array or CSR; the error names the point that is none."""
+    if not X:
+        raise ValueError(
+            f"{who} compares vectors; an empty list does not say of which dimension. "
+            "Pass np.empty((0, d))."
+        )
     for i, x in enumerate(X):
         if isinstance(x, str | bytes | Mapping) or x is None:
             raise TypeError(
@@ -206,22 +306,45 @@ def _array_of_vectors(X: Sequence, who: str) -> np.ndarray:
                 "array, or choose a kernel for such points."
             )
     try:
-        return np.array(X, dtype=float)
-    except (TypeError, ValueError) as error:
-        for i, x in enumerate(X):
-            try:
-                length = np.asarray(x, dtype=float).shape
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"{who} compares vectors; point {i} is {describe(x)}, which has "
-                    "components that are not numbers."
-                ) from error
-            if length != np.shape(X[0]):
-                raise ValueError(
-                    f"{who} compares vectors of one length; point 0 has shape "
-                    f"{np.shape(X[0])} and point {i} has shape {length}."
-                ) from error
-        raise
+        array = np.array(X)
+    except ValueError:  # ragged
+        array = np.array(None)
+    if array.dtype.kind in "biuf":
+        return array
+    rows = [_row(x, i, who) for i, x in enumerate(X)]
+    for i, row in enumerate(rows):
+        if row.shape != rows[0].shape:
+            raise ValueError(
+                f"{who} compares vectors of one length; point 0 has shape "
+                f"{rows[0].shape} and point {i} has shape {row.shape}."
+            )
+    if any(sp.issparse(row) for row in rows):
+        return sp.vstack(rows, format="csr")
+    return np.array(rows)
+
+
+def _row(x, i: int, who: str):
+    """One vector; sparse ones as 1 × d."""
+    if sp.issparse(x):
+        if x.ndim == 2 and x.shape[0] != 1:
+            raise ValueError(
+                f"{who} compares vectors; point {i} is a sparse matrix of shape "
+                f"{x.shape}."
+            )
+        return sp.csr_array(x.reshape(1, -1))
+    try:
+        row = np.asarray(x)
+    except ValueError:  # ragged
+        row = np.asarray(x, dtype=object)
+    if row.dtype.kind in "biuf":
+        return row
+    for number in row.ravel():
+        if not isinstance(number, _NUMBER):
+            raise TypeError(
+                f"{who} compares vectors of real numbers; point {i} holds "
+                f"{describe(number)}."
+            )
+    return row.astype(float)
 
 
 def pair(X, Y, who: str = "A vector kernel"):
@@ -236,6 +359,13 @@ def pair(X, Y, who: str = "A vector kernel"):
             f"Y has {B.shape[1]}."
         )
     return A, B
+
+
+def column_names(X) -> list[str]:
+    """The names of a data frame's columns; x0, x1, ... for other vectors."""
+    if is_frame(X):
+        return [str(name) for name in nw.from_native(X, eager_only=True).columns]
+    return [f"x{j}" for j in range(vectors(X).shape[1])]
 
 
 def describe(x) -> str:

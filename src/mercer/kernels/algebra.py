@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,10 @@ import numpy as np
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
+    check_coefficients,
     check_kernels,
     closed,
+    polynomial,
 )
 from mercer.kernels.kinds import check_callable, numbers_at
 from mercer.points import as_points, count, field
@@ -45,7 +46,9 @@ class Exp(Kernel):
 
     def rule(self):
         return closed(
-            self, "exp is a limit of polynomials 1 + k + k²/2! + ... in the kernel"
+            self,
+            "1 + k + k²/2! + ... is a limit of polynomials in a kernel, with "
+            "coefficients ≥ 0",
         )
 
 
@@ -77,31 +80,6 @@ class PolynomialOf(Kernel):
         )
 
 
-def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
-    """Σₙ coefficients[n] valuesⁿ by Horner's rule, in the precision of the values."""
-    total = np.full_like(values, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        total *= values
-        total += values.dtype.type(coefficient)
-    return total
-
-
-def check_coefficients(node: Kernel, coefficients) -> None:
-    """Refuse a negative coefficient: its power series need not be a kernel."""
-    name = type(node).__name__
-    if len(np.shape(coefficients)) != 1 or len(coefficients) == 0:
-        raise ValueError(
-            f"{name} needs a list of coefficients, the constant first; "
-            f"got {coefficients!r}."
-        )
-    for n, coefficient in enumerate(coefficients):
-        if not 0 <= coefficient < np.inf:
-            raise ValueError(
-                f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
-                f"the coefficient of power {n} is {coefficient!r}."
-            )
-
-
 @dataclass
 class Conformal(Kernel):
     """k(x, y) = f(x) kernel(x, y) f(y).
@@ -122,10 +100,14 @@ class Conformal(Kernel):
         return numbers_at(self, "f", self.f, X)
 
     def __call__(self, X, Y=None):
-        return _rescaled(self.kernel(X, Y), *_both(self._factor, X, Y))
+        left, right = _both(self._factor, X, Y)
+        block = self.kernel(X, Y)
+        # By the outer product, so that it stays symmetric bit for bit.
+        return block * np.multiply.outer(left, right).astype(block.dtype)
 
     def diag(self, X):
-        return self._factor(X) ** 2 * self.kernel.diag(X)
+        values = self.kernel.diag(X)
+        return values * (self._factor(X) ** 2).astype(values.dtype)
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left, right = _both(self._factor, X, Y)
@@ -157,19 +139,22 @@ class Normalized(Kernel):
                 f"Normalized needs k(x, x) ≥ 0; {self.kernel!r} gives "
                 f"{squares[i]:.6g} at point {i}."
             )
-        return np.sqrt(squares)
+        # An infinite length has no direction.
+        return np.sqrt(np.where(np.isinf(squares), np.nan, squares))
 
     def __call__(self, X, Y=None):
         left, right = _both(self._norms, X, Y)
-        block = _rescaled(self.kernel(X, Y), _inverse(left), _inverse(right))
-        empty = np.outer(left == 0, right == 0)
-        block[empty] = 1
+        lengths = np.multiply.outer(left, right)
+        block = self.kernel(X, Y)
+        cosines = np.zeros_like(block)
+        np.divide(block, lengths, out=cosines, where=lengths != 0)
+        cosines[np.logical_and.outer(left == 0, right == 0)] = 1
         if Y is None:
-            np.fill_diagonal(block, 1)
-        return block
+            np.fill_diagonal(cosines, _ones(left))
+        return cosines
 
     def diag(self, X):
-        return np.where(np.isnan(self._norms(X)), np.nan, 1.0)
+        return _ones(self._norms(X))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left, right = _both(self._norms, X, Y)
@@ -182,7 +167,11 @@ class Normalized(Kernel):
         return out
 
     def rule(self):
-        return closed(self, "f(x) k(x, y) f(y) with f(x) = 1 / √k(x, x)")
+        return closed(
+            self,
+            "f(x) k(x, y) f(y) is a kernel, here with f(x) = 1 / √k(x, x); points of "
+            "length 0 share a feature of their own",
+        )
 
 
 @dataclass
@@ -221,12 +210,12 @@ class Pullback(Kernel):
         left, right = _both(self._image, X, Y)
         return self.kernel.matmul(left, right, V, block_mb=block_mb)
 
-    def resolve(self, X):
-        kernel = self.kernel.resolve(self._image(X))
+    def resolve(self, X, weight=None):
+        kernel = self.kernel.resolve(self._image(X), weight)
         return self if kernel is self.kernel else Pullback(kernel, self.phi)
 
     def rule(self):
-        return closed(self, "a kernel of mapped points is a kernel of the points")
+        return closed(self, "a Gram matrix of points is that of their images")
 
 
 @dataclass
@@ -246,7 +235,12 @@ class On(Kernel):
 
     def __post_init__(self):
         check_kernels(self, self.kernel)
-        if not isinstance(self.field, str | int | np.integer | slice | list):
+        parts = self.field if isinstance(self.field, list) else [self.field]
+        named = all(
+            isinstance(part, str | int | np.integer) and not isinstance(part, bool)
+            for part in parts
+        )
+        if not (isinstance(self.field, slice) or (parts and named)):
             raise TypeError(
                 f"On needs a column name or number, a slice, or a list of them; got "
                 f"field={self.field!r}."
@@ -265,65 +259,92 @@ class On(Kernel):
         left, right = _both(self._part, X, Y)
         return self.kernel.matmul(left, right, V, block_mb=block_mb)
 
-    def resolve(self, X):
-        kernel = self.kernel.resolve(self._part(X))
+    def resolve(self, X, weight=None):
+        kernel = self.kernel.resolve(self._part(X), weight)
         return self if kernel is self.kernel else On(self.field, kernel)
 
     def rule(self):
-        return closed(
-            self, "a kernel of a part of the points is a kernel of the points"
-        )
+        return closed(self, "a Gram matrix of points is that of their parts")
 
 
 @dataclass
 class Centered(Kernel):
-    """k(x, y) = ⟨φ(x) - μ, φ(y) - μ⟩, μ = (1/N) Σᵢ φ(rᵢ) over the reference points.
+    """k(x, y) = ⟨φ(x) - μ, φ(y) - μ⟩, μ = Σᵢ wᵢ φ(rᵢ) / Σᵢ wᵢ over reference points.
 
     Parameters
     ----------
-    reference : the N points rᵢ, or None for the training points, fixed by `resolve`
+    reference : the points rᵢ, or None for the training points, fixed by `resolve`
+    weight : the wᵢ, numbers ≥ 0; None for ones
     """
 
     kernel: Kernel
     reference: Any = None
+    weight: Any = None
 
     def __post_init__(self):
         check_kernels(self, self.kernel)
-        if self.reference is not None and count(as_points(self.reference)) == 0:
+        n = None if self.reference is None else count(as_points(self.reference))
+        if n == 0:
             raise ValueError("Centered needs at least one reference point; got none.")
+        if self.weight is not None:
+            w = np.asarray(self.weight, dtype=float)
+            if w.shape != (n,) or not (np.isfinite(w) & (w >= 0)).all() or not w.any():
+                raise ValueError(
+                    "Centered needs one weight ≥ 0 for each reference point, not all "
+                    f"0; got weights of shape {w.shape} for {n or 'no'} points."
+                )
 
     def _means(self, X) -> np.ndarray:
         """⟨φ(xᵢ), μ⟩ for the points of X."""
-        reference = as_points(self._resolved("reference"))
-        N = count(reference)
-        return self.kernel.matmul(X, reference, np.full(N, 1 / N))
+        return self._kept()[1] if X is self.reference else self._fresh_means(X)
 
-    @cached_property
+    def _fresh_means(self, X) -> np.ndarray:
+        reference = as_points(self._resolved("reference"))
+        return self.kernel.matmul(X, reference, self._shares())
+
+    def _shares(self) -> np.ndarray:
+        N = count(as_points(self.reference))
+        w = np.ones(N) if self.weight is None else np.asarray(self.weight, dtype=float)
+        return w / w.sum()
+
     def _square(self) -> float:
         """‖μ‖²."""
-        return float(np.mean(self._means(self._resolved("reference"))))
+        return float(self._shares() @ self._kept()[1])
+
+    def _kept(self) -> tuple[Kernel, np.ndarray]:
+        """The means of the reference points, while the kernel inside stays as it is."""
+        kept = self.__dict__.get("_means_of_reference")
+        if kept is None or kept[0] != self.kernel:
+            means = self._fresh_means(self._resolved("reference"))
+            kept = (self.kernel.copied(), means)
+            self.__dict__["_means_of_reference"] = kept
+        return kept
 
     def __call__(self, X, Y=None):
         left, right = _both(self._means, X, Y)
         block = self.kernel(X, Y)
-        return block - (left[:, None] + right - self._square).astype(block.dtype)
+        return block - (left[:, None] + right - self._square()).astype(block.dtype)
 
     def diag(self, X):
         values = self.kernel.diag(X)
-        return values - (2 * self._means(X) - self._square).astype(values.dtype)
+        return values - (2 * self._means(X) - self._square()).astype(values.dtype)
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left, right = _both(self._means, X, Y)
         V = np.asarray(V, dtype=float)
         inner = self.kernel.matmul(X, Y, V, block_mb=block_mb)
-        shift = np.multiply.outer(left - self._square, V.sum(axis=0))
+        shift = np.multiply.outer(left - self._square(), V.sum(axis=0))
         return inner - shift - right @ V
 
-    def resolve(self, X):
-        kernel = self.kernel.resolve(X)
-        if kernel is self.kernel and self.reference is not None:
-            return self
-        return Centered(kernel, X if self.reference is None else self.reference)
+    def resolve(self, X, weight=None):
+        kernel = self.kernel.resolve(X, weight)
+        if self.reference is None:
+            return Centered(kernel, X, weight)
+        return (
+            self
+            if kernel is self.kernel
+            else Centered(kernel, self.reference, self.weight)
+        )
 
     def rule(self):
         return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
@@ -335,14 +356,14 @@ def _both(function, X, Y):
     return left, left if Y is None else function(Y)
 
 
-def _rescaled(block: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """leftᵢ blockᵢⱼ rightⱼ; by the outer product, so that it stays symmetric."""
-    return block * np.multiply.outer(left, right).astype(block.dtype)
-
-
 def _inverse(norms: np.ndarray) -> np.ndarray:
     """1 / norms, and 0 for 0."""
     return np.divide(1, norms, out=np.zeros_like(norms), where=norms != 0)
+
+
+def _ones(norms: np.ndarray) -> np.ndarray:
+    """norms / norms, with 0 / 0 = 1."""
+    return np.where(np.isnan(norms), norms, norms.dtype.type(1))
 
 
 def _rows_times(factors: np.ndarray, V) -> np.ndarray:

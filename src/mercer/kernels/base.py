@@ -8,16 +8,17 @@ kernel positive semidefinite.
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.points import Points, as_points, count, one, take
+from mercer.points import Points, as_points, count, one, precision, take
 
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 
@@ -70,12 +71,17 @@ class Kernel(ABC):
         return np.array([block[0, 0] for block in blocks])
 
     def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
-        """The (n, m) array of ‖φ(xᵢ) - φ(yⱼ)‖² = k(x, x) - 2 k(x, y) + k(y, y)."""
+        """The (n, m) array of ‖φ(xᵢ) - φ(yⱼ)‖² = k(x, x) - 2 k(x, y) + k(y, y).
+
+        Clearly negative where an indefinite kernel makes it so.
+        """
         across = self.diag(X)
         down = across if Y is None else self.diag(Y)
-        distances = across[:, None] + down[None, :] - 2 * self(X, Y)
+        squares = across[:, None] + down[None, :]
+        distances = squares - 2 * self(X, Y)
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
-        np.maximum(distances, 0, out=distances)
+        rounding = np.sqrt(np.finfo(distances.dtype).eps) * np.abs(squares)
+        distances[(distances < 0) & (distances >= -rounding)] = 0
         if Y is None:
             np.fill_diagonal(distances, 0)
         return distances
@@ -92,19 +98,24 @@ class Kernel(ABC):
         """
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
-        V = np.asarray(V, dtype=float)
+        V = _weights(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
             out[rows] = self(take(X, rows), Y) @ V
         return out
 
-    def resolve(self, X: Points) -> Kernel:
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Kernel:
         """The kernel with every parameter that is to be learnt from data fixed by X.
 
         Parameters that stand for "learn it" are None. This kernel does not change.
+
+        Parameters
+        ----------
+        weight : how often each point counts, n numbers ≥ 0; None for once
         """
         resolved = {
-            name: _resolve_child(child, X) for name, child in self._kernel_fields()
+            name: _resolve_child(child, X, weight)
+            for name, child in self._kernel_fields()
         }
         if all(resolved[name] is child for name, child in self._kernel_fields()):
             return self
@@ -132,8 +143,9 @@ class Kernel(ABC):
             False: f"{self!r} is not a kernel: some Gram matrix is indefinite.",
             None: f"Whether {self!r} is a kernel is not known.",
         }[self.psd]
-        lost = "".join(f"\nValidity is lost at {node!r}." for node in self._culprits())
-        return Proof("\n".join([verdict, *self._proof_lines("", "")]) + lost)
+        how = {False: "lost", None: "unknown"}
+        ends = [f"Validity is {how[c.psd]} at {c!r}." for c in self._culprits()]
+        return Proof("\n".join([verdict, *self._proof_lines("", ""), *unique(ends)]))
 
     def children(self) -> list[Kernel]:
         """The kernels this one is made of."""
@@ -153,7 +165,10 @@ class Kernel(ABC):
     def _proof_lines(self, first: str, rest: str) -> Iterator[str]:
         mark = {True: "✓", False: "✗", None: "?"}[self.psd]
         children = self.children()
-        label = type(self).__name__ if children else repr(self)
+        label = repr(self)
+        if children:
+            parts = [name for name, _ in self._kernel_fields()]
+            label = self._call(without=parts).removesuffix("()")
         yield f"{first}{mark} {label}: {self.rule().reason}"
         for i, child in enumerate(children):
             last = i == len(children) - 1
@@ -191,6 +206,11 @@ class Kernel(ABC):
             else:
                 own[name] = setting
         for name, settings in inner.items():
+            if not isinstance(own[name], Kernel):
+                raise ValueError(
+                    f"{type(self).__name__} cannot set {name}__{next(iter(settings))}: "
+                    f"{name} is not a kernel but {own[name]!r}."
+                )
             own[name] = copy.copy(own[name]).set_params(**settings)
         changed = type(self)(**own)  # checks them
         self.__dict__.clear()
@@ -198,7 +218,12 @@ class Kernel(ABC):
         return self
 
     def _parameters(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # every final kernel is a dataclass
+        if not is_dataclass(self):
+            raise TypeError(
+                f"A kernel is a dataclass of its parameters: write @dataclass above "
+                f"class {type(self).__name__}."
+            )
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def _kernel_fields(self) -> list[tuple[str, Any]]:
         return [
@@ -225,6 +250,18 @@ class Kernel(ABC):
 
     # Kernels are values
 
+    def copied(self) -> Kernel:
+        """An equal kernel that `set_params` on this one does not reach.
+
+        Arrays and functions are shared.
+        """
+        kernel = copy.copy(self)
+        for name, child in self._kernel_fields():
+            many = isinstance(child, list | tuple)
+            parts = type(child)(part.copied() for part in child) if many else None
+            setattr(kernel, name, parts if many else child.copied())
+        return kernel
+
     def __eq__(self, other) -> bool:
         if type(self) is not type(other):
             return NotImplemented
@@ -234,9 +271,14 @@ class Kernel(ABC):
     __hash__ = None  # type: ignore[assignment]  # set_params changes a kernel in place
 
     def __repr__(self) -> str:
+        return self._call()
+
+    def _call(self, without: Sequence[str] = ()) -> str:
+        """The constructor call, without some of its parameters."""
         inside = ", ".join(
             f"{name}={_written(setting)}"
             for name, setting in self._parameters().items()
+            if name not in without
         )
         return f"{type(self).__name__}({inside})"
 
@@ -249,7 +291,7 @@ class Kernel(ABC):
         return self._plus(other, reverse=True)
 
     def _plus(self, other, reverse: bool = False) -> Kernel:
-        if not _is_number(other):
+        if not is_number(other):
             return NotImplemented
         constant = Constant(other)
         return Sum(constant, self) if reverse else Sum(self, constant)
@@ -257,10 +299,10 @@ class Kernel(ABC):
     def __mul__(self, other) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(other, self) if _is_number(other) else NotImplemented
+        return Scaled(other, self) if is_number(other) else NotImplemented
 
     def __rmul__(self, other) -> Kernel:
-        return Scaled(other, self) if _is_number(other) else NotImplemented
+        return Scaled(other, self) if is_number(other) else NotImplemented
 
     def __pow__(self, exponent) -> Kernel:
         return Power(self, exponent)
@@ -286,44 +328,88 @@ def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:
 
 
 def same_value(a, b) -> bool:
-    """Equality of parameters: by value for arrays, NaN equal to itself."""
+    """Equality of parameters: by value for arrays and frames, NaN equal to itself."""
     if a is b:
         return True
     if sp.issparse(a) and sp.issparse(b):
-        return a.shape == b.shape and (a != b).nnz == 0
+        return a.shape == b.shape and all(map(same_value, _entries(a), _entries(b)))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return (
-            type(a) is type(b)
-            and a.dtype == b.dtype
-            and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-        )
+        if type(a) is not type(b) or (a.dtype, a.shape) != (b.dtype, b.shape):
+            return False
+        if a.dtype == object:
+            return same_value(a.ravel().tolist(), b.ravel().tolist())
+        return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     if isinstance(a, list | tuple) and type(a) is type(b):
         return len(a) == len(b) and all(map(same_value, a, b))
-    if hasattr(a, "equals"):  # data frames
+    if hasattr(a, "equals") or hasattr(b, "equals"):  # data frames
         return type(a) is type(b) and bool(a.equals(b))
-    return bool(a == b)
+    return bool(a == b) or bool(a != a and b != b)
 
 
-def _resolve_child(child, X):
+def _entries(matrix) -> tuple[np.ndarray, ...]:
+    """The non-zero entries of a sparse matrix and their places, in order."""
+    matrix = matrix.tocsr(copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
+
+
+def unique(texts: Sequence[str]) -> list[str]:
+    """The texts without repetition, in order."""
+    return list(dict.fromkeys(texts))
+
+
+def _weights(V, m: int) -> np.ndarray:
+    V = np.asarray(V, dtype=float)
+    if V.ndim not in (1, 2) or len(V) != m:
+        raise ValueError(
+            f"k(X, Y) @ V needs one number or one row of V for each of the {m} points "
+            f"of Y; got V of shape {V.shape}."
+        )
+    return V
+
+
+def _resolve_child(child, X, weight):
     if isinstance(child, Kernel):
-        return child.resolve(X)
-    parts = [part.resolve(X) for part in child]
+        return child.resolve(X, weight)
+    parts = [part.resolve(X, weight) for part in child]
     unchanged = all(new is old for new, old in zip(parts, child, strict=True))
     return child if unchanged else type(child)(parts)
 
 
-def _is_number(value) -> bool:
+def is_number(value) -> bool:
+    """Whether value is a real number; True and False are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def is_finite(value) -> bool:
+    """Whether value is a number that a float can hold."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
 def _written(setting) -> str:
-    """A parameter as it is written in a constructor call."""
+    """A parameter as it is written in a constructor call; long data by its size."""
     if isinstance(setting, np.generic):
         return repr(setting.item())
-    if callable(setting) and not isinstance(setting, Kernel):
+    if isinstance(setting, str | Kernel):
+        return repr(setting)
+    if callable(setting):
         return getattr(setting, "__name__", repr(setting))
-    if (isinstance(setting, np.ndarray) and setting.size > 16) or sp.issparse(setting):
+    if isinstance(setting, list | tuple):
+        items = [_written(part) for part in setting]
+        if sum(map(len, items)) > 2000 and not all(map(is_number, setting)):
+            return f"<{type(setting).__name__} of {len(setting)}>"
+        inside = ", ".join(items) + (
+            "," if type(setting) is tuple and len(items) == 1 else ""
+        )
+        return f"[{inside}]" if isinstance(setting, list) else f"({inside})"
+    if sp.issparse(setting) or (isinstance(setting, np.ndarray) and setting.size > 16):
         return f"<{' × '.join(map(str, setting.shape))} {setting.dtype}>"
+    if hasattr(setting, "equals"):  # data frames
+        return f"<{' × '.join(map(str, setting.shape))} {type(setting).__name__}>"
     return " ".join(repr(setting).split())
 
 
@@ -404,7 +490,7 @@ class Scaled(Kernel):
 
     def __post_init__(self):
         check_kernels(self, self.kernel)
-        if not 0 < self.factor < np.inf:
+        if not (is_finite(self.factor) and self.factor > 0):
             raise ValueError(
                 f"A kernel can be scaled by a positive number only; got "
                 f"factor={self.factor!r}."
@@ -417,7 +503,7 @@ class Scaled(Kernel):
         return _times(self.factor, self.kernel.diag(X))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
-        return self.factor * self.kernel.matmul(X, Y, V, block_mb=block_mb)
+        return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)
 
     def rule(self):
         if self.kernel.psd is False:
@@ -442,10 +528,10 @@ class Power(Kernel):
         check_whole(self, "exponent", self.exponent, least=1)
 
     def __call__(self, X, Y=None):
-        return self.kernel(X, Y) ** self.exponent
+        return self.kernel(X, Y) ** int(self.exponent)
 
     def diag(self, X):
-        return self.kernel.diag(X) ** self.exponent
+        return self.kernel.diag(X) ** int(self.exponent)
 
     def rule(self):
         return closed(self, "a power is a product of the kernel with itself")
@@ -461,26 +547,31 @@ class Constant(Kernel):
     c: float = 1.0
 
     def __post_init__(self):
-        if not 0 <= self.c < np.inf:
+        if not (is_finite(self.c) and self.c >= 0):
             raise ValueError(f"Constant needs a finite c ≥ 0; got c={self.c!r}.")
 
     def __call__(self, X, Y=None):
-        n = count(as_points(X))
-        return np.full((n, n if Y is None else count(as_points(Y))), float(self.c))
+        X = as_points(X)
+        Y = X if Y is None else as_points(Y)
+        kind = np.result_type(precision(X), precision(Y))
+        return np.full((count(X), count(Y)), float(self.c), dtype=kind)
 
     def diag(self, X):
-        return np.full(count(as_points(X)), float(self.c))
+        X = as_points(X)
+        return np.full(count(X), float(self.c), dtype=precision(X))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
-        total = self.c * np.asarray(V, dtype=float).sum(axis=0)
-        return np.full((count(as_points(X)), *total.shape), total)
+        X = as_points(X)
+        V = _weights(V, count(X if Y is None else as_points(Y)))
+        total = float(self.c) * V.sum(axis=0)
+        return np.full((count(X), *total.shape), total)
 
     def rule(self):
         return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
 
 
 def _times(factor, values: np.ndarray) -> np.ndarray:
-    # A numpy factor such as np.float64(2) would turn float32 values into float64.
+    # A numpy number such as np.float64(2) would turn float32 values into float64.
     return values * values.dtype.type(factor)
 
 
@@ -515,7 +606,36 @@ def check_positive(node: Kernel, name: str, number, optional: bool = False) -> N
     """Refuse anything but a finite number > 0 (or None, where it may be learnt)."""
     if optional and number is None:
         return
-    if not (_is_number(number) and 0 < number < np.inf):
+    if not (is_finite(number) and number > 0):
         raise ValueError(
             f"{type(node).__name__} needs {name} > 0; got {name}={number!r}."
         )
+
+
+def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
+    """Σₙ coefficients[n] valuesⁿ by Horner's rule, in the precision of the values."""
+    # 0 · ∞ would be NaN where a power overflows: begin at a coefficient above 0.
+    highest = max((n for n, a in enumerate(coefficients) if a), default=0)
+    total = np.full_like(values, coefficients[highest])
+    for coefficient in coefficients[:highest][::-1]:
+        total *= values
+        total += values.dtype.type(coefficient)
+    return total
+
+
+def check_coefficients(node: Kernel, coefficients) -> None:
+    """Refuse a negative coefficient: its power series need not be a kernel."""
+    name = type(node).__name__
+    if not isinstance(coefficients, list | tuple | np.ndarray) or (
+        np.ndim(coefficients) != 1 or len(coefficients) == 0
+    ):
+        raise ValueError(
+            f"{name} needs a list of coefficients, the constant first; "
+            f"got {coefficients!r}."
+        )
+    for n, coefficient in enumerate(coefficients):
+        if not (is_finite(coefficient) and coefficient >= 0):
+            raise ValueError(
+                f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
+                f"the coefficient of power {n} is {coefficient!r}."
+            )

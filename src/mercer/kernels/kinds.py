@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule
-from mercer.points import as_points, count, describe, vectors
+from mercer.points import as_points, count, describe, each, vectors
 
 
 class PairKernel(Kernel):
@@ -27,21 +27,19 @@ class PairKernel(Kernel):
         """k(x, y)."""
 
     def __call__(self, X, Y=None):
-        X = as_points(X)
+        X = each(as_points(X))
         if Y is None:
             # Half the work, and symmetric bit for bit.
-            upper = [[self.pair(X[i], X[j]) for j in range(i, len(X))]
-                     for i in range(len(X))]  # fmt: skip
             K = np.empty((len(X), len(X)))
-            for i, row in enumerate(upper):
-                K[i, i:] = K[i:, i] = row
+            for i, x in enumerate(X):
+                K[i, i:] = K[i:, i] = [self.pair(x, y) for y in X[i:]]
             return K
-        Y = as_points(Y)
-        shape = (count(X), count(Y))
-        return np.array([[self.pair(x, y) for y in Y] for x in X], float).reshape(shape)
+        Y = each(as_points(Y))
+        values = [[self.pair(x, y) for y in Y] for x in X]
+        return np.array(values, dtype=float).reshape(len(X), len(Y))
 
     def diag(self, X):
-        return np.array([self.pair(x, x) for x in as_points(X)], dtype=float)
+        return np.array([self.pair(x, x) for x in each(as_points(X))], dtype=float)
 
 
 class FeatureKernel(Kernel):
@@ -49,7 +47,7 @@ class FeatureKernel(Kernel):
 
     @abstractmethod
     def features(self, X) -> Any:
-        """Φ, the (n, p) array or sparse matrix whose rows are φ(xᵢ)."""
+        """Φ, the (n, p) float array or sparse matrix whose rows are φ(xᵢ)."""
 
     def feature_names(self, X) -> list[str]:
         """A name for each column of `features(X)`."""
@@ -86,10 +84,11 @@ class BlockFunction(Kernel):
     """
 
     function: Callable
-    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+    psd: bool | None = None  # stated here, derived elsewhere
 
     def __post_init__(self):
         check_callable(self, "function", self.function)
+        check_verdict(self, self.psd)
 
     def __call__(self, X, Y=None):
         X = as_points(X)
@@ -118,13 +117,22 @@ class PairFunction(PairKernel):
     """
 
     function: Callable
-    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+    psd: bool | None = None  # stated here, derived elsewhere
 
     def __post_init__(self):
         check_callable(self, "function", self.function)
+        check_verdict(self, self.psd)
 
     def pair(self, x, y):
-        return float(self.function(x, y))
+        value = self.function(x, y)
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "The function of PairFunction takes two points and must return a "
+                f"number; it returned {describe(value)}. For a function of whole "
+                "datasets use BlockFunction."
+            ) from error
 
     def rule(self):
         return vouched(self.psd)
@@ -184,71 +192,96 @@ class Precomputed(Kernel):
     """
 
     matrix: Any = None
-    psd: bool | None = None  # type: ignore[assignment]  # stated here, derived elsewhere
+    psd: bool | None = None  # stated here, derived elsewhere
 
     def __post_init__(self):
+        check_verdict(self, self.psd)
         shape = np.shape(self.matrix)
         if self.matrix is not None and (len(shape) != 2 or shape[0] != shape[1]):
             raise ValueError(
-                f"Precomputed needs a square matrix of kernel values; got {shape}."
+                f"Precomputed needs a square matrix of kernel values; got shape "
+                f"{shape}."
             )
 
     def __call__(self, X, Y=None):
-        X = _indices_or_rows(X)
-        Y = None if Y is None else _indices_or_rows(Y)
+        X = self._indices_or_rows(X)
+        Y = X if Y is None else self._indices_or_rows(Y)
         if X.ndim == 1:
-            return self._between(X, X if Y is None else Y)
-        if Y is not None and Y.ndim == 1:
+            return self._between(X, Y)
+        if Y.ndim == 1:
             _check_indices(Y, X.shape[1])
             return X[:, Y]
-        reference = X if Y is None else Y
-        if reference.shape != (X.shape[1], X.shape[1]):
+        if Y.shape != (X.shape[1], X.shape[1]):
             raise ValueError(
                 f"Precomputed compares rows of kernel values with reference points: "
                 f"rows of length {X.shape[1]} need the square matrix of as many "
-                f"reference points, or their indices; got shape {reference.shape}."
+                f"reference points, or their indices; got shape {Y.shape}."
             )
         return X
 
     def _between(self, X, Y):
+        if Y.ndim == 2:
+            return self(Y, X).T
         if self.matrix is None:
             raise ValueError(
                 "Precomputed() without its matrix cannot compare two reference "
                 "points; make it Precomputed(K)."
             )
-        if Y.ndim == 2:
-            return self(Y, X).T
-        _check_indices(X, len(self.matrix))
-        _check_indices(Y, len(self.matrix))
-        return np.asarray(self.matrix)[np.ix_(X, Y)]
+        _check_indices(X, self._size())
+        _check_indices(Y, self._size())
+        matrix = self.matrix if sp.issparse(self.matrix) else np.asarray(self.matrix)
+        return dense(matrix[X][:, Y])
 
     def diag(self, X):
-        X = _indices_or_rows(X)
+        X = self._indices_or_rows(X)
         if X.ndim == 2:
             return np.diagonal(self(X)).copy()
         if self.matrix is None:
             return self._between(X, X)
-        _check_indices(X, len(self.matrix))
-        return np.diagonal(np.asarray(self.matrix))[X]
+        _check_indices(X, self._size())
+        if sp.issparse(self.matrix):
+            return dense(self.matrix.diagonal())[X]
+        return dense(np.diagonal(self.matrix))[X]
 
     def rule(self):
         if self.psd is None:
             return Rule(None, "numbers from elsewhere; `check` tells about this matrix")
-        return vouched(self.psd)
+        return vouched(self.psd, "numbers from elsewhere")
 
+    def _size(self) -> int:
+        """N, the number of reference points; 0 where it is not known."""
+        return 0 if self.matrix is None else np.shape(self.matrix)[0]
 
-def _indices_or_rows(X) -> np.ndarray:
-    X = as_points(X)
-    if isinstance(X, list):
-        X = np.asarray(X)
-    if getattr(X, "ndim", 2) == 1:
-        if X.dtype.kind not in "iu" and X.size:
+    def _indices_or_rows(self, X) -> np.ndarray:
+        X = as_points(X)
+        if isinstance(X, list):
+            X = np.asarray(X)
+        if getattr(X, "ndim", 2) == 2:
+            rows = dense(vectors(X, "Precomputed"))
+            if not self._is_index_column(X, rows):
+                return self._checked(rows)
+            X = rows[:, 0].astype(np.intp)
+        if X.ndim != 1 or (X.dtype.kind not in "iu" and X.size):
             raise TypeError(
                 "Precomputed compares indices (whole numbers) or rows of kernel "
-                f"values; got a one-dimensional array of {X.dtype}."
+                f"values; got an array of shape {X.shape} and dtype {X.dtype}."
             )
         return X.astype(np.intp)
-    return dense(vectors(X, "Precomputed"))
+
+    def _is_index_column(self, X, rows: np.ndarray) -> bool:
+        """Whether (n, 1) points are indices: whole, and too short to be rows."""
+        if rows.shape[1] != 1 or not np.array_equal(rows, np.rint(rows)):
+            return False
+        whole = getattr(X, "dtype", np.dtype(float)).kind in "iu"
+        return whole or self._size() > 1
+
+    def _checked(self, rows: np.ndarray) -> np.ndarray:
+        if self._size() not in (0, rows.shape[1]):
+            raise ValueError(
+                f"Precomputed has {self._size()} reference points; rows of kernel "
+                f"values must be as long, got length {rows.shape[1]}."
+            )
+        return rows
 
 
 def _check_indices(index: np.ndarray, n: int) -> None:
@@ -259,18 +292,35 @@ def _check_indices(index: np.ndarray, n: int) -> None:
         )
 
 
-def vouched(psd: bool | None) -> Rule:
+def vouched(psd: bool | None, what: str = "a user's function") -> Rule:
     """The rule of a kernel whose validity only its user knows."""
     if psd is None:
-        return Rule(None, "a user's function; pass psd=True if you can vouch for it")
+        return Rule(None, f"{what}; pass psd=True if you can vouch for it")
     known = "a kernel" if psd else "no kernel"
-    return Rule(bool(psd), f"a user's function, {known} by the user's word (psd={psd})")
+    return Rule(psd, f"{what}, {known} by the user's word (psd={psd})")
+
+
+def check_verdict(kernel: Kernel, psd) -> None:
+    """Refuse a word on validity that is not yes, no or unknown."""
+    if not (psd is None or isinstance(psd, bool)):
+        raise TypeError(
+            f"{type(kernel).__name__} needs psd=True, False or None; got psd={psd!r}."
+        )
 
 
 def dense(block) -> np.ndarray:
     """A block of kernel values as a float array."""
     block = np.asarray(block.toarray() if sp.issparse(block) else block)
-    return block if block.dtype in (np.float64, np.float32) else block.astype(float)
+    return _floating(block)
+
+
+def _floating(values):
+    """Values of any real type in a precision we compute in."""
+    if values.dtype in (np.float64, np.float32):
+        return values
+    if values.dtype.kind == "c":
+        raise TypeError("Kernel values and features are real; got complex numbers.")
+    return values.astype(float)
 
 
 def check_callable(kernel: Kernel, name: str, function) -> None:
@@ -286,22 +336,21 @@ def mapped(kernel: Kernel, name: str, function: Callable, X):
     """function(X), checked to have one row per point."""
     X = as_points(X)
     image = function(X)
-    if isinstance(image, list | tuple):
-        image = np.asarray(image)
-    shape = np.shape(image)
+    image = image.tocsr() if sp.issparse(image) else np.asarray(image)
+    shape = image.shape
     if len(shape) != 2 or shape[0] != count(X):
         raise ValueError(
             f"{name} of {type(kernel).__name__} takes a whole dataset and must return "
             f"one row per point, ({count(X)}, p); it returned shape {shape}. For a "
             f"function of one point write lambda X: [{name}(x) for x in X]."
         )
-    return image
+    return _floating(image)  # of booleans or small integers, @ is something else
 
 
 def numbers_at(kernel: Kernel, name: str, function: Callable, X) -> np.ndarray:
     """function(X), checked to be one number per point."""
     X = as_points(X)
-    image = np.asarray(function(X), dtype=float)
+    image = dense(function(X))
     if image.shape != (count(X),):
         raise ValueError(
             f"{name} of {type(kernel).__name__} takes a whole dataset and must return "

@@ -1,0 +1,314 @@
+"""Kernels of a distance: k(x, y) = f(d(x, y)).
+
+A function of ‖x - y‖² is a kernel in every dimension exactly if it is a mixture of
+Gaussians (Schoenberg, Annals of Mathematics 39, 1938). For large orders the Matérn
+kernel uses the uniform expansion of Kν (Abramowitz and Stegun, 9.7.8).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.special import gammaln, kve
+
+from mercer import points, vectors
+from mercer.kernels.base import Kernel, Rule, check_positive
+from mercer.kernels.explicit import GaussianSeries
+from mercer.kernels.kinds import check_callable, dense
+from mercer.kernels.vector import (
+    TransformedKernel,
+    VectorKernel,
+    by_tiles,
+    inverse_variance,
+    is_vectors,
+)
+from mercer.vectors import Recipe
+
+METRICS = (
+    "braycurtis",
+    "canberra",
+    "chebyshev",
+    "cityblock",
+    "correlation",
+    "cosine",
+    "euclidean",
+    "hamming",
+    "jaccard",
+    "jensenshannon",
+    "sqeuclidean",
+)
+FAR = 1e4  # e^-FAR is 0, while FAR² is a number: ∞ · 0 would be NaN
+LARGE_ORDER = 60.0  # of a Matérn kernel: from here on Kν overflows at usual distances
+
+
+@dataclass
+class RBF(VectorKernel):
+    """k(x, y) = exp(-γ‖x - y‖²), the Gaussian kernel.
+
+    Parameters
+    ----------
+    gamma : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+    """
+
+    gamma: float | None = None
+
+    def __post_init__(self):
+        check_positive(self, "gamma", self.gamma, optional=True)
+
+    @classmethod
+    def from_sigma(cls, sigma: float) -> RBF:
+        """exp(-‖x - y‖² / 2σ²): γ = 1 / 2σ²."""
+        if not sigma > 0:
+            raise ValueError(f"RBF.from_sigma needs sigma > 0; got {sigma!r}.")
+        return cls(float(0.5 / sigma / sigma))
+
+    @classmethod
+    def from_width(cls, width: float) -> RBF:
+        """exp(-‖x - y‖² / c): γ = 1 / c."""
+        if not width > 0:
+            raise ValueError(f"RBF.from_width needs width > 0; got {width!r}.")
+        return cls(float(1 / width))
+
+    def recipe(self):
+        return Recipe("square", "exp", scale=-float(self._resolved("gamma")))
+
+    def resolve(self, X, weight=None):
+        if self.gamma is not None:
+            return self
+        return RBF(inverse_variance(self, "gamma", X, weight))
+
+    def series(self, degree: int) -> GaussianSeries:
+        """The kernel of the features of total degree ≤ degree, with its error bound."""
+        return GaussianSeries(self._resolved("gamma"), degree)
+
+    def rule(self):
+        return Rule(
+            True,
+            "e^{-γ‖x‖²} e^{2γ⟨x, y⟩} e^{-γ‖y‖²}: a Conformal of an Exp of a scaled "
+            "Linear",
+        )
+
+
+@dataclass
+class Laplacian(VectorKernel):
+    """k(x, y) = exp(-γ Σᵢ |xᵢ - yᵢ|).
+
+    With ‖x - y‖₂ in place of the sum it is `Matern(0.5)`.
+
+    Parameters
+    ----------
+    gamma : float > 0, or None for 1 / (d · std X), fixed by `resolve`
+    """
+
+    gamma: float | None = None
+
+    def __post_init__(self):
+        check_positive(self, "gamma", self.gamma, optional=True)
+
+    def recipe(self):
+        return Recipe("absolute", "exp", scale=-float(self._resolved("gamma")))
+
+    def resolve(self, X, weight=None):
+        if self.gamma is not None:
+            return self
+        # 1 / (d · std X) = √(1 / (d · var X)) / √d; all entries equal: 1, as for var.
+        X = points.vectors(X, "Laplacian")
+        scale = inverse_variance(self, "gamma", X, weight)
+        return Laplacian(math.sqrt(scale / X.shape[1]))
+
+    def rule(self):
+        return Rule(
+            True,
+            "a product over coordinates of exp(-γ|x - y|), the Fourier transform of a "
+            "Cauchy density (Bochner)",
+        )
+
+
+@dataclass
+class Matern(TransformedKernel):
+    """k(x, y) = 2^{1-ν}/Γ(ν) zᵛ Kν(z), z = √(2ν) ‖x - y‖ / length.
+
+    nu = ½ is exp(-‖x - y‖ / length), nu = ∞ the Gaussian exp(-‖x - y‖² / 2 length²);
+    functions in its space have about nu derivatives.
+    """
+
+    part: ClassVar[str] = "square"
+
+    nu: float
+    length: float = 1.0
+
+    def __post_init__(self):
+        if self.nu != np.inf:
+            check_positive(self, "nu", self.nu)
+        check_positive(self, "length", self.length)
+
+    def transform(self, sums):
+        nu, length = float(self.nu), float(self.length)
+        if nu == np.inf:
+            return np.exp(-0.5 * (np.sqrt(sums) / length) ** 2)
+        z = np.sqrt(sums) * (math.sqrt(2 * nu) / length)
+        if nu > LARGE_ORDER:
+            return _matern_large(nu, z.astype(float)).astype(sums.dtype)
+        z = np.minimum(z, FAR)
+        if nu == 0.5:
+            return np.exp(-z)
+        if nu == 1.5:
+            return (1 + z) * np.exp(-z)
+        if nu == 2.5:
+            return (1 + z + z * z / 3) * np.exp(-z)
+        return _matern(nu, z.astype(float)).astype(sums.dtype)
+
+    def rule(self):
+        return Rule(True, "a mixture of Gaussians of all widths (Schoenberg)")
+
+
+def _matern(nu: float, z: np.ndarray) -> np.ndarray:
+    """2^{1-ν}/Γ(ν) zᵛ Kν(z), in logarithms."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bessel = kve(nu, z)  # e^z Kν(z)
+        logarithm = (1 - nu) * math.log(2) - gammaln(nu) + nu * np.log(z) - z
+        values = np.exp(logarithm + np.log(bessel))
+        # Where Kν overflows z is so small that its power series ends here.
+        near = 1 - z * z / (4 * (nu - 1)) if nu > 1 else np.ones_like(z)
+    return np.where(np.isposinf(bessel), near, values)
+
+
+def _matern_large(nu: float, z: np.ndarray) -> np.ndarray:
+    """The same for large ν; Stirling's series is the expansion's own value at 0."""
+    x = np.minimum(z / nu, FAR)
+    s = np.hypot(1, x)
+    p = 1 / s
+    excess = x * x / (1 + s)  # s - 1
+    ratio = _debye(nu, p) / _debye(nu, 1.0)
+    return ratio * np.sqrt(p) * np.exp(nu * (np.log1p(excess / 2) - excess))
+
+
+def _debye(nu: float, p):
+    """Σₖ (-1)ᵏ uₖ(p) / νᵏ, k ≤ 4."""
+    q = p * p
+    u = (
+        p * (3 - 5 * q) / 24,
+        q * (81 + q * (-462 + 385 * q)) / 1152,
+        p * q * (30375 + q * (-369603 + q * (765765 - 425425 * q))) / 414720,
+        q * q * (4465125 + q * (-94121676 + q * (349922430 + q * (-446185740
+        + 185910725 * q)))) / 39813120,
+    )  # fmt: skip
+    return 1 - u[0] / nu + u[1] / nu**2 - u[2] / nu**3 + u[3] / nu**4
+
+
+@dataclass
+class RationalQuadratic(TransformedKernel):
+    """k(x, y) = (1 + ‖x - y‖² / (2 alpha length²))^-alpha.
+
+    Gaussians of many widths at once; alpha → ∞ leaves exp(-‖x - y‖² / 2 length²).
+    """
+
+    part: ClassVar[str] = "square"
+
+    alpha: float = 1.0
+    length: float = 1.0
+
+    def __post_init__(self):
+        check_positive(self, "alpha", self.alpha)
+        check_positive(self, "length", self.length)
+
+    def transform(self, sums):
+        alpha, length = float(self.alpha), float(self.length)
+        return np.exp(-alpha * np.log1p((np.sqrt(sums) / length) ** 2 / (2 * alpha)))
+
+    def rule(self):
+        return Rule(
+            True,
+            "a mixture of Gaussians whose γ follows a Gamma distribution (Schoenberg)",
+        )
+
+
+@dataclass
+class Radial(Kernel):
+    """k(x, y) = function(d(x, y)) for a metric d and a function of one's own.
+
+    Parameters
+    ----------
+    function : takes an array of distances, returns a number for each
+    metric : a word of scipy's `cdist` or a function of two points of any kind
+    """
+
+    function: Callable
+    metric: str | Callable = "euclidean"
+
+    def __post_init__(self):
+        check_callable(self, "function", self.function)
+        if not callable(self.metric) and self.metric not in METRICS:
+            raise ValueError(
+                f"Radial needs a function of two points as metric, or one of "
+                f"{', '.join(METRICS)}; got metric={self.metric!r}."
+            )
+
+    def __call__(self, X, Y=None):
+        return self._values(self._distances(X, Y))
+
+    def diag(self, X):
+        return self._values(self._self_distances(X))
+
+    def _values(self, distances: np.ndarray) -> np.ndarray:
+        image = dense(self.function(distances))
+        if image.shape != distances.shape:
+            raise ValueError(
+                f"The function of Radial takes an array of distances and must return a "
+                f"number for each, shape {distances.shape}; it returned shape "
+                f"{image.shape}. Use numpy's functions, or np.vectorize."
+            )
+        return image
+
+    def _distances(self, X, Y) -> np.ndarray:
+        if callable(self.metric) and not is_vectors(X):
+            return self._between_objects(X, Y)
+        X, Y = points.pair(X, Y, "Radial")
+        if self.metric == "euclidean":
+            return np.sqrt(vectors.block(Recipe("square", "identity"), X, Y))
+        if self.metric == "cityblock":
+            return vectors.block(Recipe("absolute", "identity"), X, Y)
+        return by_tiles(self._tile, X, Y)
+
+    def _tile(self, A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
+        if B is not None:
+            tile = cdist(A, B, self.metric)
+        else:
+            tile = squareform(pdist(A, self.metric))
+            np.fill_diagonal(tile, self._self_distances(A))
+        # Some of scipy's metrics pass over NaN.
+        tile[np.isnan(A).any(axis=1)] = np.nan
+        tile[:, np.isnan(A if B is None else B).any(axis=1)] = np.nan
+        return tile
+
+    def _between_objects(self, X, Y) -> np.ndarray:
+        metric: Any = self.metric
+        X = points.as_points(X)
+        if Y is not None:
+            Y = points.as_points(Y)
+            distances = [metric(x, y) for x in X for y in Y]
+            return np.array(distances, dtype=float).reshape(len(X), len(Y))
+        D = np.zeros((len(X), len(X)))
+        for i, x in enumerate(X):
+            for j in range(i):
+                D[i, j] = D[j, i] = metric(x, X[j])
+        return D
+
+    def _self_distances(self, X) -> np.ndarray:
+        """0 for each point, as d is a metric; NaN for a vector with NaN or ∞ in it."""
+        if callable(self.metric) and not is_vectors(X):
+            return np.zeros(points.count(points.as_points(X)))
+        X = points.vectors(X, "Radial")
+        return vectors.diag(Recipe("absolute", "identity"), X)
+
+    def rule(self):
+        return Rule(
+            None,
+            "a user's function of a distance; a function of ‖x - y‖ is a kernel in "
+            "every dimension if it is a mixture of Gaussians, else it may not be",
+        )

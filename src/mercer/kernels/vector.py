@@ -1,0 +1,352 @@
+"""Kernels of vectors: what they share, and the kernels of the inner product ⟨x, y⟩.
+
+Points are arrays, CSR matrices or data frames of numbers. The sums over coordinates
+come from the compiled core. Functions of ⟨x, y⟩ that need not be kernels are in
+`dotproduct.py`, kernels of a distance in `radial.py`, and those with a term or factor
+for each coordinate in `coordinate.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import points, vectors
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    check_coefficients,
+    check_positive,
+    check_whole,
+    polynomial,
+    row_blocks,
+)
+from mercer.kernels.explicit import PolynomialMap
+from mercer.kernels.kinds import dense
+from mercer.vectors import Recipe
+
+TILE_MB = 8.0  # the arrays of a tile stay near the processor
+
+
+class VectorKernel(Kernel):
+    """k(x, y) = finish(Σₜ part(xₜ, yₜ)), all of it in the core: fill in `recipe`."""
+
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """How the core computes this kernel."""
+
+    def __call__(self, X, Y=None):
+        return vectors.block(self.recipe(), *self._pair(X, Y))
+
+    def diag(self, X):
+        return vectors.diag(self.recipe(), self._pair(X)[0])
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        X, Y = self._pair(X, Y)
+        return vectors.product(self.recipe(), X, X if Y is None else Y, V)
+
+    def native(self, X):
+        if not is_vectors(X):
+            return None
+        self._pair(X)  # refuses what `__call__` would refuse
+        return self.recipe()
+
+    def _pair(self, X, Y=None):
+        """X and Y as vectors this kernel compares, Y None where it is X."""
+        return points.pair(X, Y, type(self).__name__)
+
+
+class TransformedKernel(Kernel):
+    """k(x, y) = f(Σₜ part(xₜ, yₜ)), the sum from the core: fill in `transform`."""
+
+    part: ClassVar[str] = "product"
+
+    @abstractmethod
+    def transform(self, sums: np.ndarray) -> np.ndarray:
+        """f, on an array of any shape."""
+
+    def __call__(self, X, Y=None):
+        X, Y = points.pair(X, Y, type(self).__name__)
+        block = vectors.block(Recipe(self.part, "identity"), X, Y)
+        # A few rows at a time, as f may hold several arrays of their size.
+        n, m = block.shape
+        for rows in row_blocks(n, m, TILE_MB / 8):
+            block[rows] = self.transform(block[rows])
+        return block
+
+    def diag(self, X):
+        X = points.vectors(X, type(self).__name__)
+        return self.transform(vectors.diag(Recipe(self.part, "identity"), X))
+
+
+@dataclass
+class Linear(VectorKernel):
+    """k(x, y) = ⟨x, y⟩."""
+
+    def recipe(self):
+        return Recipe("product", "identity")
+
+    def features(self, X) -> Any:
+        """φ(x) = x."""
+        return points.vectors(X, "Linear")
+
+    def feature_names(self, X) -> list[str]:
+        """The names of the columns."""
+        return points.column_names(X)
+
+    def rule(self):
+        return Rule(True, "⟨x, y⟩ is an inner product, with φ(x) = x")
+
+
+@dataclass
+class Polynomial(VectorKernel):
+    """k(x, y) = (scale ⟨x, y⟩ + offset)^degree; homogeneous where offset = 0.
+
+    Parameters
+    ----------
+    scale : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+    offset : float ≥ 0
+    """
+
+    degree: int
+    scale: float | None = 1
+    offset: float = 1
+
+    def __post_init__(self):
+        check_whole(self, "degree", self.degree, least=0)
+        check_positive(self, "scale", self.scale, optional=True)
+        if not 0 <= self.offset < np.inf:
+            raise ValueError(
+                f"Polynomial needs a finite offset ≥ 0, or its Gram matrices need not "
+                f"be positive semidefinite; got offset={self.offset!r}."
+            )
+
+    def recipe(self):
+        return Recipe(
+            "product",
+            "power",
+            scale=float(self._resolved("scale")),
+            offset=float(self.offset),
+            degree=int(self.degree),
+        )
+
+    def resolve(self, X, weight=None):
+        if self.scale is not None:
+            return self
+        scale = inverse_variance(self, "scale", X, weight)
+        return Polynomial(self.degree, scale, self.offset)
+
+    def features(self, X) -> Any:
+        """Φ, (n, p): a weighted monomial per column; sparse where X is.
+
+        p = C(d + degree, degree), or C(d + degree - 1, degree) where offset = 0. The
+        square of the weight of x^α, r = |α|, is the multinomial coefficient r! / α!
+        times C(degree, r) offset^(degree-r) scale^r.
+        """
+        return self._map().features(points.vectors(X, "Polynomial"))
+
+    def feature_names(self, X) -> list[str]:
+        """The monomial in each column of `features(X)`, without its weight."""
+        return self._map().names(points.column_names(X))
+
+    def ordered_features(self, X) -> Any:
+        """Another Φ of the same kernel: a column per ordered product of coordinates."""
+        return self._map(ordered=True).features(points.vectors(X, "Polynomial"))
+
+    def ordered_feature_names(self, X) -> list[str]:
+        """The product in each column of `ordered_features(X)`, without its weight."""
+        return self._map(ordered=True).names(points.column_names(X))
+
+    def _map(self, ordered: bool = False) -> PolynomialMap:
+        scale = self._resolved("scale")
+        return PolynomialMap(self.degree, scale, self.offset, ordered)
+
+    def rule(self):
+        return Rule(
+            True, "a polynomial in the kernel ⟨x, y⟩ with non-negative coefficients"
+        )
+
+
+@dataclass
+class Exponential(VectorKernel):
+    """k(x, y) = exp(⟨x, y⟩ / scale)."""
+
+    scale: float = 1.0
+
+    def __post_init__(self):
+        check_positive(self, "scale", self.scale)
+        check_positive(self, "1 / scale", 1 / self.scale)
+
+    def recipe(self):
+        return Recipe("product", "exp", scale=float(1 / self.scale))
+
+    def rule(self):
+        return Rule(True, "the limit of the polynomials Σₙ ⟨x, y⟩ⁿ / (scaleⁿ n!)")
+
+
+@dataclass
+class PowerSeries(TransformedKernel):
+    """k(x, y) = Σₙ coefficients[n] ⟨x, y⟩ⁿ, n = 0, 1, 2, ...
+
+    Parameters
+    ----------
+    coefficients : non-negative numbers, the constant first
+    """
+
+    coefficients: Sequence[float]
+
+    def __post_init__(self):
+        check_coefficients(self, self.coefficients)
+
+    def transform(self, sums):
+        return polynomial(self.coefficients, sums)
+
+    def rule(self):
+        return Rule(
+            True, "sums of non-negative multiples of powers of ⟨x, y⟩ are kernels"
+        )
+
+
+@dataclass
+class Bilinear(Kernel):
+    """k(x, y) = xᵀA y.
+
+    Parameters
+    ----------
+    A : (d, d) symmetric positive semidefinite array
+    """
+
+    A: Any
+
+    def __post_init__(self):
+        A = np.asarray(self.A)
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or A.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Bilinear needs a square matrix of numbers A; got shape {A.shape} and "
+                f"dtype {A.dtype}."
+            )
+        if not np.isfinite(A).all():
+            raise ValueError("Bilinear needs a finite matrix A; it has NaN or inf.")
+        gap = np.abs(A - A.T.astype(float))
+        if A.size and gap.max() > 1e-10 * np.abs(A).max():
+            i, j = np.unravel_index(np.argmax(gap), gap.shape)
+            raise ValueError(
+                f"Bilinear needs a symmetric A; A[{i}, {j}] = {A[i, j]:.6g} and "
+                f"A[{j}, {i}] = {A[j, i]:.6g}. Use (A + A.T) / 2."
+            )
+        spectrum = np.linalg.eigvalsh(A.astype(float)) if A.size else np.zeros(1)
+        if spectrum[0] < -1e-10 * np.abs(spectrum).max():
+            raise ValueError(
+                f"Bilinear needs a positive semidefinite A; its smallest eigenvalue is "
+                f"{spectrum[0]:.6g}."
+            )
+
+    def __call__(self, X, Y=None):
+        X, Y, A = self._operands(X, Y)
+        block = dense((X @ A) @ (X if Y is None else Y).T)
+        # A product rounds (i, j) and (j, i) differently; their mean is symmetric.
+        return block if Y is not None else (block + block.T) / 2
+
+    def diag(self, X):
+        X, _, A = self._operands(X, None)
+        if sp.issparse(X):
+            return np.asarray(X.multiply(X @ A).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", X @ A, X)
+
+    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        X, Y, _ = self._operands(X, Y)
+        A = np.asarray(self.A, dtype=float)
+        V = np.asarray(V, dtype=float)
+        return X @ (A @ ((X if Y is None else Y).T @ V))
+
+    def _operands(self, X, Y):
+        X, Y = points.pair(X, Y, "Bilinear")
+        if X.shape[1] != len(self.A):
+            raise ValueError(
+                f"Bilinear with a {len(self.A)} × {len(self.A)} matrix compares points "
+                f"with {len(self.A)} columns; X has {X.shape[1]}."
+            )
+        return X, Y, np.asarray(self.A).astype(X.dtype)
+
+    def rule(self):
+        return Rule(True, "A = SSᵀ since it is positive semidefinite, and φ(x) = Sᵀx")
+
+
+def is_vectors(X) -> bool:
+    """Whether X is an array, CSR or data frame of points the core can read."""
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return X.ndim == 2 and X.dtype.kind in "biuf"
+    return points.is_frame(X)
+
+
+def inverse_variance(kernel: Kernel, name: str, X, weight=None) -> float:
+    """1 / (d · var X) over all entries, and 1 where they are all equal."""
+    who = type(kernel).__name__
+    X = points.vectors(X, who)
+    if 0 in X.shape:
+        raise ValueError(
+            f"{who}({name}=None) learns {name} from data; got {X.shape[0]} points with "
+            f"{X.shape[1]} columns. Pass a number."
+        )
+    spread = variance(X, weight)
+    if spread == 0:
+        return 1.0
+    inverse = 1 / (X.shape[1] * spread)
+    if not 0 < inverse < np.inf:
+        raise ValueError(
+            f"{who}({name}=None) learns {name} = 1 / (d · var X) from data; var X is "
+            f"{spread:.3g} here. Scale the data, or pass a number."
+        )
+    return inverse
+
+
+def variance(X, weight=None) -> float:
+    """The variance of all n · d entries, in float64; a sparse X stays sparse.
+
+    The entries of point i count weight[i] times, once where weight is None.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if weight is None and not sp.issparse(X):
+            return float(X.var(dtype=float))
+        n, d = X.shape
+        share = np.full(n, 1 / n) if weight is None else weight / np.sum(weight)
+        if not sp.issparse(X):
+            mean = share @ X.mean(axis=1, dtype=float)
+            return float(share @ np.square(X - mean).mean(axis=1, dtype=float))
+        X = X.copy()
+        X.sum_duplicates()
+        entries, shares = X.data.astype(float), np.repeat(share, np.diff(X.indptr)) / d
+        mean = shares @ entries
+        zeros = max(0.0, 1 - shares.sum()) * mean**2
+        return float(shares @ np.square(entries - mean) + zeros)
+
+
+def by_tiles(formula: Callable, X, Y, depth: int = 1) -> np.ndarray:
+    """The (n, m) array of formula(A, B) on dense tiles A of X and B of Y.
+
+    Where Y is None the tiles on the diagonal are formula(A, None), and those below it
+    mirror those above. `depth` is how many arrays of a tile's size formula holds.
+    """
+    n, m = X.shape[0], (X if Y is None else Y).shape[0]
+    numbers = TILE_MB * 2**20 / 8
+    side = max(1, int(min(math.sqrt(numbers / depth), numbers / max(X.shape[1], 1))))
+    out = np.empty((n, m), dtype=X.dtype if Y is None else np.result_type(X, Y))
+    for i in range(0, n, side):
+        rows = slice(i, i + side)
+        A = dense(X[rows])
+        if Y is None:
+            out[rows, rows] = formula(A, None)
+        for j in range(i + side if Y is None else 0, m, side):
+            columns = slice(j, j + side)
+            tile = formula(A, dense((X if Y is None else Y)[columns]))
+            out[rows, columns] = tile
+            if Y is None:
+                out[columns, rows] = tile.T
+    return out

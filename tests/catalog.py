@@ -1,0 +1,243 @@
+"""Every kernel of the library, each with points to try it on.
+
+An entry is (kernel, points): `points(seed, n=7)` makes n points, the same ones for the
+same seed. A new kernel is one line here; the laws in `test_laws.py` then hold for it,
+or fail.
+"""
+
+import string
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from mercer.kernels.algebra import (
+    Centered,
+    Conformal,
+    Exp,
+    Normalized,
+    On,
+    PolynomialOf,
+    Pullback,
+)
+from mercer.kernels.base import Constant, Power, Product, Scaled, Sum
+from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
+from mercer.kernels.dotproduct import DotProduct, Sigmoid
+from mercer.kernels.explicit import GaussianSeries
+from mercer.kernels.kinds import (
+    BlockFunction,
+    FeatureFunction,
+    PairFunction,
+    Precomputed,
+    RankOne,
+)
+from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
+from mercer.kernels.vector import (
+    Bilinear,
+    Exponential,
+    Linear,
+    Polynomial,
+    PowerSeries,
+)
+
+# Points
+
+
+def vectors(seed, n=7):
+    return np.random.default_rng(seed).normal(size=(n, 3))
+
+
+def histograms(seed, n=7):
+    return np.random.default_rng(seed).poisson(1.5, size=(n, 4)).astype(float)
+
+
+def words(seed, n=7):
+    rng = np.random.default_rng(seed)
+    letters = list(string.ascii_lowercase[:5])
+    made = ["".join(rng.choice(letters, size=rng.integers(1, 6))) for _ in range(n)]
+    return ["", *made[1:]]
+
+
+def records(seed, n=7):
+    numbers = np.random.default_rng(seed).normal(size=(n, 2)).tolist()
+    return [(a, word, b) for (a, b), word in zip(numbers, words(seed, n), strict=True)]
+
+
+def pandas_frame(seed, n=7):
+    return pd.DataFrame(records(seed, n), columns=["age", "word", "height"])
+
+
+def polars_frame(seed, n=7):
+    rows = records(seed, n)
+    return pl.DataFrame(rows, schema=["age", "word", "height"], orient="row")
+
+
+def indices(seed, n=7):
+    return np.random.default_rng(seed).integers(len(GRAM), size=n)
+
+
+# Functions for the kernels made of a user's functions; pickle finds them by name.
+
+
+def common_letters(s, t):
+    return len(set(s) & set(t))
+
+
+def inner_products(X, Y):
+    return X @ Y.T
+
+
+def row_sums(X):
+    return np.asarray(X.sum(axis=1)).ravel()
+
+
+def wave(X):
+    return np.cos(row_sums(X))
+
+
+def doubled(X):
+    return 2 * X
+
+
+def letter_counts(X):
+    counts = [[word.count(c) for c in "abcde"] for word in X]
+    return np.array(counts, dtype=float).reshape(-1, 5)
+
+
+def tent(distances):
+    return np.maximum(1 - distances / 2, 0)
+
+
+def decay(distances):
+    return np.exp(-distances)
+
+
+def differing_letters(s, t):
+    return len(set(s) ^ set(t))
+
+
+def falling_exponential(t):
+    return np.exp(-t)
+
+
+def absolute_cube(t):
+    return np.abs(t) ** 3
+
+
+METRIC = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
+GRAM = vectors(9, 10) @ vectors(9, 10).T
+
+
+def entry(kernel, points):
+    text = repr(kernel)
+    return pytest.param(
+        kernel, points, id=text if len(text) < 70 else text[:67] + "..."
+    )
+
+
+psd_kernels = [
+    # Functions of ⟨x, y⟩
+    entry(Linear(), vectors),
+    entry(Polynomial(3), vectors),
+    entry(Polynomial(2, 0.5, 0), vectors),
+    entry(Polynomial(0), vectors),
+    entry(Exponential(2.0), vectors),
+    entry(PowerSeries([0.5, 0, 2.0, 1.0]), vectors),
+    entry(Bilinear(METRIC), vectors),
+    # Functions of a distance
+    entry(RBF(0.5), vectors),
+    entry(RBF.from_sigma(2.0), vectors),
+    entry(GaussianSeries(0.5, 4), vectors),
+    entry(Laplacian(0.3), vectors),
+    entry(Matern(0.5, 1.3), vectors),
+    entry(Matern(1.5), vectors),
+    entry(Matern(2.5, 0.7), vectors),
+    entry(Matern(3.2), vectors),
+    entry(Matern(100.0), vectors),
+    entry(Matern(float("inf"), 2.0), vectors),
+    entry(RationalQuadratic(0.7, 1.5), vectors),
+    # Coordinate by coordinate
+    entry(Anova(2), vectors),
+    entry(Anova(3, cumulative=True), vectors),
+    entry(Anova(5), vectors),
+    entry(Anova(2, RBF(0.8)), vectors),
+    entry(Anova(2, [Linear(), RBF(0.3), Constant(2.0)], cumulative=True), vectors),
+    entry(ChiSquared(0.4), histograms),
+    entry(Intersection(), histograms),
+    # A user's functions
+    entry(FeatureFunction(doubled), vectors),
+    entry(FeatureFunction(letter_counts), words),
+    entry(RankOne(row_sums), vectors),
+    entry(BlockFunction(inner_products, psd=True), vectors),
+    entry(PairFunction(common_letters, psd=True), words),
+    entry(Precomputed(GRAM, psd=True), indices),
+    entry(Constant(2.5), words),
+    # Closure rules
+    entry(Sum(RBF(0.5), Linear()), vectors),
+    entry(Product(RBF(0.5), Polynomial(2)), vectors),
+    entry(Scaled(3.0, Laplacian(0.2)), vectors),
+    entry(Power(Linear(), 3), vectors),
+    entry(Exp(0.1 * Linear()), vectors),
+    entry(PolynomialOf(RBF(0.5), [1.0, 0.0, 2.0]), vectors),
+    entry(Conformal(RBF(0.5), wave), vectors),
+    entry(Normalized(Polynomial(2)), vectors),
+    entry(Normalized(PairFunction(common_letters, psd=True)), words),
+    entry(Pullback(RBF(0.5), doubled), vectors),
+    entry(Pullback(Linear(), letter_counts), words),
+    entry(Centered(RBF(0.5), vectors(8, 5)), vectors),
+    entry(Centered(PairFunction(common_letters, psd=True), words(8, 5)), words),
+    entry(On([0, 2], RBF(0.5)), vectors),
+    entry(On(slice(1, None), Linear()) * On(0, RBF(1.0)), vectors),
+    entry(
+        On(0, RBF(0.5)) + On(1, PairFunction(common_letters, psd=True)) * 2.0, records
+    ),
+    entry(On("age", RBF(0.5)) * On("word", Constant(2.0)), pandas_frame),
+    entry(
+        On(["age", "height"], Anova(2)) + On("word", Pullback(Linear(), letter_counts)),
+        pandas_frame,
+    ),
+    entry(On("age", Matern(1.5)) * On(["age", "height"], Linear()), polars_frame),
+    entry(
+        Normalized(2 * RBF(0.5) + Linear() ** 2) * (Exp(0.2 * Laplacian(1.0)) + 1.0),
+        vectors,
+    ),
+]
+
+other_kernels = [
+    entry(DotProduct(falling_exponential), vectors),
+    entry(DotProduct(absolute_cube, 2.0), vectors),
+    entry(DotProduct(np.exp, 3.0), vectors),
+    entry(Sigmoid(0.7), vectors),
+    entry(Sigmoid(0.2, -1.0), vectors),
+    entry(Sigmoid(1.0, 3.0), vectors),
+    entry(3.0 * Sigmoid(1.0), vectors),
+    entry(Radial(tent), vectors),
+    entry(Radial(decay, "cityblock"), vectors),
+    entry(Radial(decay, "chebyshev"), vectors),
+    entry(Radial(decay, "cosine"), vectors),
+    entry(Radial(decay, differing_letters), words),
+    entry(Spline(), vectors),
+    entry(BlockFunction(inner_products), vectors),
+    entry(PairFunction(differing_letters, psd=False), words),
+    entry(Precomputed(GRAM), indices),
+    entry(RBF(0.5) + Sigmoid(1.0), vectors),
+]
+
+# Kernels with parameters that `resolve` learns from data
+learning_kernels = [
+    entry(RBF(), vectors),
+    entry(Laplacian(), vectors),
+    entry(Polynomial(2, None), vectors),
+    entry(Sigmoid(), vectors),
+    entry(Anova(2, RBF()), vectors),
+    entry(Anova(1, [RBF(), Laplacian(), Linear()]), vectors),
+    entry(2 * RBF() + Linear() * Laplacian(), vectors),
+    entry(Pullback(RBF(), letter_counts), words),
+    entry(On("age", RBF()) * On(["age", "height"], Laplacian()), pandas_frame),
+    entry(Centered(RBF()), vectors),
+    entry(Exp(Normalized(RBF())), vectors),
+]
+
+all_kernels = psd_kernels + other_kernels
+vector_kernels = [e for e in all_kernels if e.values[1] in (vectors, histograms)]
