@@ -1,0 +1,1 @@
+"""Machines: scikit-learn estimators around an expansion."""

@@ -1,0 +1,251 @@
+"""Machine: what every estimator shares. Validation, the words for kernels, warnings.
+
+scikit-learn's words ("rbf", "poly", ...) are turned into kernels here and nowhere else;
+nothing below this file knows them.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    polynomial_kernel,
+    sigmoid_kernel,
+)
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from mercer.expansion import Expansion
+from mercer.kernels.algebra import Conformal
+from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.coordinate import ChiSquared
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
+from mercer.kernels.radial import RBF, Laplacian
+from mercer.kernels.vector import Linear, Polynomial
+from mercer.points import Points, as_points, count, is_frame, vectors
+from mercer.solvers.problems import Solution
+
+_ADVICE = (
+    "{name} stopped after {solution.n_iter} iterations with status "
+    "{solution.status!r} and violation {solution.violation:.2g}."
+)
+
+
+class Machine(BaseEstimator, ABC):
+    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
+
+    A machine has a parameter `kernel` and fills in `fit`, which ends with
+    `expansion_`; all it says of new points is read from there.
+    """
+
+    kernel: Any
+    expansion_: Expansion
+
+    # What to say of a solution that is not optimal, by its status; {name} is the
+    # machine, {solution} what the solver returned.
+    _advice: ClassVar[dict[str, str]] = {}
+
+    @abstractmethod
+    def fit(self, X: Points, y) -> Machine:
+        """Learn f from the points X and the targets y; returns self."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X holds kernel values, a row per point, instead of points."""
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.matrix is None
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
+        """The points and targets of `fit`, checked once."""
+        if self._takes_vectors(X):
+            X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
+            return _filled(X) if self._precomputed else X, y
+        y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
+        X = self._structured(X, reset=True)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _values(self, X) -> np.ndarray:
+        """f at new points."""
+        check_is_fitted(self)
+        if self._takes_vectors(X):
+            X = validate_data(self, X, accept_sparse="csr", reset=False)
+        else:
+            X = self._structured(X, reset=False)
+        return self.expansion_(X)
+
+    def _takes_vectors(self, X) -> bool:
+        """Whether X is for scikit-learn to check: vectors, or a kernel that needs them.
+
+        Points of other kinds reach the kernel untouched; it knows what it compares.
+        """
+        words = isinstance(self.kernel, str)
+        return words or self._precomputed or not _is_structured(X)
+
+    def _structured(self, X, reset: bool) -> Points:
+        """Points that are not vectors: counted, and their columns named, if any."""
+        if reset:
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+        if is_frame(X):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        X = as_points(X)
+        if count(X) == 0:
+            raise ValueError(
+                f"{type(self).__name__} needs at least one point; got an empty dataset."
+            )
+        return X
+
+    def _warn_unless_optimal(self, solution: Solution) -> None:
+        if solution.status != "optimal":
+            advice = self._advice.get(solution.status, _ADVICE)
+            message = advice.format(name=type(self).__name__, solution=solution)
+            # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def as_kernel(
+    kernel: Kernel | str | Callable | None,
+    X: Points,
+    *,
+    gamma: float | None = None,
+    degree: float = 3,
+    coef0: float = 1,
+    parameters: dict | None = None,
+) -> Kernel:
+    """What a machine's parameter `kernel` stands for, on the points X.
+
+    Parameters
+    ----------
+    kernel : a kernel; one of scikit-learn's words; a function of two points; or None
+        for RBF()
+    gamma, degree, coef0 : of the words; gamma None is 1/d, and 1 for "chi2"
+    parameters : keyword arguments of the function
+    """
+    if kernel is None:
+        return RBF()
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        if kernel not in _WORDS:
+            raise ValueError(
+                f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
+                f"kernel={kernel!r}. Any other kernel is an object, such as Matern()."
+            )
+        if gamma is None:
+            gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
+        return _WORDS[kernel](float(gamma), degree, coef0)
+    if isinstance(kernel, GaussianProcessKernel):
+        # scikit-learn's own kernel objects are called on whole blocks.
+        return BlockFunction(kernel)
+    return PairFunction(partial(kernel, **parameters) if parameters else kernel)
+
+
+def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:
+    """exp(-γ d(x, y)) is 1 everywhere at γ = 0, which our kernels do not take."""
+    return lambda gamma, degree, coef0: make(gamma) if gamma > 0 else Constant(1.0)
+
+
+def _polynomial(gamma: float, degree: float, coef0: float) -> Kernel:
+    if gamma > 0 and coef0 >= 0 and degree == int(degree):
+        return Polynomial(int(degree), scale=gamma, offset=float(coef0))
+    # What scikit-learn allows beyond the kernels; validity unknown.
+    return BlockFunction(
+        partial(polynomial_kernel, degree=degree, gamma=gamma, coef0=coef0)
+    )
+
+
+def _sigmoid(gamma: float, degree: float, coef0: float) -> Kernel:
+    if gamma > 0:
+        return Sigmoid(gamma, float(coef0))
+    return BlockFunction(partial(sigmoid_kernel, gamma=gamma, coef0=coef0))
+
+
+def _inverse_norms(X) -> np.ndarray:
+    """1/‖x‖, and 0 for x = 0."""
+    X = vectors(X)
+    square = X.multiply(X) if sp.issparse(X) else np.square(X)
+    norms = np.sqrt(np.asarray(square.sum(axis=1), dtype=float).ravel())
+    return np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+_WORDS: dict[str, Callable[..., Kernel]] = {
+    "linear": lambda gamma, degree, coef0: Linear(),
+    "poly": _polynomial,
+    "polynomial": _polynomial,
+    "rbf": _constant_at_zero(RBF),
+    "laplacian": _constant_at_zero(Laplacian),
+    "chi2": _constant_at_zero(ChiSquared),
+    "additive_chi2": lambda gamma, degree, coef0: BlockFunction(
+        additive_chi2_kernel, psd=False
+    ),
+    "sigmoid": _sigmoid,
+    # Normalized(Linear()) makes zero vectors alike; scikit-learn's cosine is 0 there.
+    "cosine": lambda gamma, degree, coef0: Conformal(Linear(), _inverse_norms),
+    "precomputed": lambda gamma, degree, coef0: Precomputed(),
+}
+WORDS = frozenset(_WORDS)
+
+
+def _filled(X) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _is_structured(X) -> bool:
+    """Whether X holds points that are not vectors of numbers."""
+    if sp.issparse(X):
+        return False
+    if is_frame(X):
+        values = np.asarray(X)
+        return values.dtype.kind not in "biufc" and not all(
+            isinstance(value, numbers.Number) for value in values.flat
+        )
+    if isinstance(X, list | tuple):
+        X = _array_of_sequences(X)
+        if X is None:
+            return True
+    elif not isinstance(X, np.ndarray):
+        if not hasattr(X, "__array__"):
+            return hasattr(X, "__len__")
+        X = np.asarray(X)
+    if X.ndim == 1:
+        # Whole numbers may be the nodes of a graph, or the indices of a matrix.
+        return X.dtype.kind not in "fc"
+    if X.ndim == 2 and X.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in X.flat)
+    return X.ndim > 2 or X.dtype.kind not in "biufcO"
+
+
+def _array_of_sequences(X) -> np.ndarray | None:
+    """A list of equally long sequences of numbers, or of numbers, as an array."""
+    first = X[0] if len(X) else None
+    if isinstance(first, list | tuple | np.ndarray):
+        first = first[0] if len(first) else None
+    if not isinstance(first, numbers.Number):
+        return None
+    try:
+        return np.array(X)
+    except ValueError:  # sequences of different lengths
+        return None

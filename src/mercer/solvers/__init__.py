@@ -1,0 +1,1 @@
+"""Problems as data, and the algorithms that solve them."""

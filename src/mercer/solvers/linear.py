@@ -1,0 +1,208 @@
+"""(K + diag(λ/w)) c = y by a dense factorisation.
+
+With G = W^½ K W^½ and c = W^½ z the system reads (G + λI) z = W^½ y: symmetric for all
+weights, and a point of weight 0 drops out. G lives in one n × n array: the lower
+triangle and a copy of the diagonal keep it, the upper triangle takes the factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dlange, dpocon, dpotrf, dpotrs, dtrtri
+
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.points import take
+from mercer.solvers.problems import LinearSystem, Solution
+
+EPS = np.finfo(float).eps
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """Solve a `LinearSystem` by K + diag(reg/weight) = RᵀR, in float64.
+
+    A direct method: `start` and `watch` have nothing to act on. The status is
+
+    - "optimal" when the relative residual (in the norm weighted by `weight`, of the
+      worst target) is at most tol,
+    - "indefinite" when the matrix is invertible but has a negative eigenvalue: the
+      system is solved, but its solution is no minimum,
+    - "singular" when the matrix is singular to rounding: the least-squares solution of
+      least norm stands in,
+    - "inaccurate" when rounding left a larger residual.
+    """
+
+    tol: float = 1e-6
+
+    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+        system = _Scaled(problem)
+        target = system.target
+        z, image = np.empty_like(target), np.empty_like(target)
+        regs, statuses = system.regs, set()
+        for reg in np.unique(regs):
+            columns = np.flatnonzero(regs == reg)
+            z[:, columns], status = system.solve(reg, target[:, columns])
+            image[:, columns] = system.times(z[:, columns])
+            statuses.add(status)
+        residual = target - image - regs * z
+        violation = float(np.max(_ratio(_norms(residual), _norms(target)), initial=0))
+        if violation > self.tol:
+            statuses.add("inaccurate")
+        energy = np.sum(z * image, axis=0)
+        return Solution(
+            value=system.unscaled(z),
+            bias=0.0,
+            primal=float(regs @ energy + np.sum((target - image) ** 2)) / 2,
+            dual=float(regs @ (np.sum(z * (2 * target - regs * z), axis=0) - energy))
+            / 2,
+            violation=violation,
+            n_iter=len(np.unique(regs)),
+            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
+        )
+
+
+_BY_GRAVITY = ("singular", "indefinite", "inaccurate")
+
+
+def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
+    """The diagonal of (K + diag(reg/weight))⁻¹, a column per target as in the target.
+
+    Points of weight 0 get 0. A singular matrix is refused.
+    """
+    system = _Scaled(problem)
+    columns = {reg: system.inverse_diagonal(reg) for reg in np.unique(system.regs)}
+    # W^½ once here and once in `unscaled`: the diagonal of W^½ (G + λI)⁻¹ W^½.
+    return system.unscaled(
+        system.root * np.column_stack([columns[reg] for reg in system.regs])
+    )
+
+
+class _Scaled:
+    """(G + λI) z = W^½ y on the points of positive weight, for one λ after another."""
+
+    def __init__(self, problem: LinearSystem):
+        self.shape = np.shape(problem.target)
+        target = np.asarray(problem.target, dtype=float).reshape(self.shape[0], -1)
+        self.regs = np.broadcast_to(
+            np.asarray(problem.reg, dtype=float), target.shape[1:]
+        )
+        gram = problem.gram
+        self.root = np.ones((self.shape[0], 1))
+        self.present: Any = slice(None)
+        if problem.weight is not None:
+            weight = np.asarray(problem.weight, dtype=float)
+            if not weight.all():
+                self.present = np.flatnonzero(weight)
+                gram = gram.take(self.present)
+            self.root = np.sqrt(weight[self.present])[:, None]
+        self.target = np.asfortranarray(self.root * target[self.present])
+        self.matrix = _own_dense(gram)
+        if problem.weight is not None:
+            self.matrix *= self.root
+            self.matrix *= self.root.T
+        self.diagonal = self.matrix.diagonal().copy()
+
+    def solve(self, reg: float, target: np.ndarray) -> tuple[np.ndarray, str]:
+        """z of (G + reg I) z = target, and the status."""
+        if self._factor(reg):
+            return dpotrs(self.matrix, target)[0], "optimal"
+        inverse, vectors, status = self._spectral_inverse(reg)
+        return vectors @ (inverse[:, None] * (vectors.T @ target)), status
+
+    def inverse_diagonal(self, reg: float) -> np.ndarray:
+        if self._factor(reg):
+            # (RᵀR)⁻¹ = R⁻¹R⁻ᵀ: the squared lengths of the rows of R⁻¹.
+            dtrtri(self.matrix, overwrite_c=1)
+            return _upper_row_squares(self.matrix)
+        inverse, vectors, status = self._spectral_inverse(reg)
+        if status == "singular":
+            raise np.linalg.LinAlgError(
+                f"K + λI is singular at λ={reg}, so it has no inverse. Raise λ."
+            )
+        return vectors**2 @ inverse
+
+    def times(self, z: np.ndarray) -> np.ndarray:
+        """G z, from the lower triangle and the diagonal."""
+        off = self.diagonal - self.matrix.diagonal()
+        return dsymm(1.0, self.matrix, z, lower=1) + off[:, None] * z
+
+    def unscaled(self, z: np.ndarray) -> np.ndarray:
+        """c = W^½ z, and 0 for the points of weight 0, in the shape of the target."""
+        c = np.zeros((self.shape[0], z.shape[1]))
+        c[self.present] = self.root * z
+        return c.reshape(self.shape)
+
+    def _factor(self, reg: float) -> bool:
+        """G + reg I = RᵀR, R in the upper triangle; False if that is not possible."""
+        self._restore(reg)
+        norm = dlange("1", self.matrix)
+        _, failed = dpotrf(self.matrix, clean=0, overwrite_a=1)
+        # Rounding can let a singular matrix pass; its condition number tells.
+        return not failed and dpocon(self.matrix, norm)[0] > EPS
+
+    def _restore(self, reg: float) -> None:
+        """G + reg I in both triangles."""
+        A, n, size = self.matrix, len(self.diagonal), 512
+        for i in range(0, n, size):
+            j = min(i + size, n)
+            A[i:j, j:] = A[j:, i:j].T
+            A[i:j, i:j] = np.tril(A[i:j, i:j]) + np.tril(A[i:j, i:j], -1).T
+        np.fill_diagonal(A, self.diagonal + reg)
+
+    def _spectral_inverse(self, reg: float) -> tuple[np.ndarray, np.ndarray, str]:
+        """1/eᵢ (0 for eᵢ = 0 to rounding), the eigenvectors, and the status."""
+        self._restore(reg)
+        values, vectors = eigh(self.matrix)
+        vanishing = np.abs(values) <= len(values) * EPS * np.abs(values).max()
+        inverse = np.divide(1, values, out=np.zeros_like(values), where=~vanishing)
+        if vanishing.any():
+            return inverse, vectors, "singular"
+        return inverse, vectors, "indefinite" if values[0] < 0 else "optimal"
+
+
+def _own_dense(gram: Gram) -> np.ndarray:
+    """K in a float64 array that may be overwritten, column-major as LAPACK wants it.
+
+    Where there is no room for K twice only the lower triangle is filled, in blocks.
+    """
+    n, available = gram.shape[0], available_memory()
+    if 16 * n * n <= available:
+        return np.array(gram.dense(), dtype=float, order="C").T
+    if 8 * n * n > available:
+        raise MemoryError(
+            f"Cholesky factors the {gram!r} as an array of {8 * n * n / 1e9:.3g} GB; "
+            f"{available / 1e9:.3g} GB are available. Take fewer points, or an "
+            "approximation of the kernel (Nystrom)."
+        )
+    matrix = np.empty((n, n), order="F")
+    for rows in row_blocks(n, n, BLOCK_MB):
+        points = take(gram.X, rows)
+        matrix[rows, rows] = gram.kernel(points)
+        if rows.stop < n:
+            below = take(gram.X, slice(rows.stop, n))
+            matrix[rows.stop :, rows] = gram.kernel(points, below).T
+    return matrix
+
+
+def _upper_row_squares(A: np.ndarray, size: int = 512) -> np.ndarray:
+    """Σⱼ Aᵢⱼ² over j ≥ i, for every row of the upper triangle."""
+    squares = np.empty(len(A))
+    for i in range(0, len(A), size):
+        strip = np.triu(A[i : i + size, i:])
+        squares[i : i + size] = np.einsum("ij,ij->i", strip, strip)
+    return squares
+
+
+def _norms(columns: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(columns, axis=0)
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """above / below, and 0 for 0/0: a target of zeros is met exactly."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -1,0 +1,252 @@
+"""The import rules: a module imports from the layers below its own, never sideways."""
+
+import ast
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
+
+# From the top; "kernels/" places every module of that folder.
+LAYERS = [
+    ["cli/", "lab/"],
+    ["plots", "io/"],
+    ["machines/"],
+    ["psd", "theory", "multiclass", "distributed"],
+    ["solvers/", "expansion"],
+    ["gram"],
+    ["kernels/"],
+    ["structures", "densities", "points", "vectors"],
+    ["_core"],
+]
+
+# What the other modules of a folder may import; each of these only those before it.
+FOUNDATIONS = {
+    "kernels": ["base", "kinds", "explicit", "vector"],
+    "solvers": ["problems", "losses"],
+    "machines": ["base"],
+    "cli": [],
+    "io": [],
+    "lab": [],
+}
+# These see their whole folder, and nothing else in it sees them.
+ROOFS = {"parse", "__init__"}
+
+# The files of each folder, so that a new one is placed on purpose.
+MODULES = {
+    "": "plots psd theory multiclass distributed expansion gram "
+    "structures densities points vectors",
+    "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
+    "string tree graph generative approximate",
+    "solvers": "problems losses smo coordinate linear newton l1 online eigen",
+    "machines": "base svm regularized sparse rvm online neighbors kmeans transform",
+    "io": "libsvm save",
+    "cli": "libsvm tools",
+    "lab": "server",
+}
+
+# Who may import a package from outside; numpy and scipy are free to all.
+ALLOWED = {
+    "sklearn": {"machines/", "plots", "io/", "cli/", "lab/"},
+    "narwhals": {"points"},
+    "matplotlib": {"plots"},
+    "mpl_toolkits": {"plots"},
+    "dask": {"distributed"},
+    "rich": {"machines/base"},
+    "threadpoolctl": {"vectors"},
+}
+# One Python file for each native source.
+NATIVE = {
+    "vectors": "vectors.cpp",
+    "solvers/smo": "smo.cpp",
+    "kernels/string": "strings.cpp",
+    "kernels/tree": "trees.cpp",
+}
+# Imports inside a function, each with its reason.
+LATE = {
+    ("vectors", "threadpoolctl"): "a guest: where it is there, it is joined",
+    ("vectors", "scipy.linalg.cython_blas"): "slow, and few processes need it",
+}
+
+
+def modules():
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {
+        path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in files
+    }
+
+
+SOURCES = modules()
+PLACED = [name for name in SOURCES if name != "__init__"]
+
+
+def name_of(dotted):
+    """mercer.kernels.base -> kernels/base, and kernels/__init__ for a folder."""
+    name = dotted.removeprefix("mercer").removeprefix(".").replace(".", "/")
+    return f"{name}/__init__".removeprefix("/") if (PACKAGE / name).is_dir() else name
+
+
+def imports(source, module):
+    """The imports of a source: (what, whether inside a function)."""
+    folder = ["mercer", *module.split("/")[:-1]]
+
+    def found(node, late):
+        late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = folder[: len(folder) + 1 - node.level] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                yield (inner if is_module(inner) else origin), late
+        for child in ast.iter_child_nodes(node):
+            yield from found(child, late)
+
+    return list(found(ast.parse(source), False))
+
+
+def is_module(dotted):
+    if not dotted.startswith("mercer."):
+        return False
+    path = PACKAGE / name_of(dotted)
+    return path.with_suffix(".py").exists() or dotted == "mercer._core"
+
+
+def layer_of(module):
+    for depth, layer in enumerate(LAYERS):
+        if any(covers(place, module) for place in layer):
+            return depth
+    raise LookupError(f"{module} is in no layer; add it to LAYERS.")
+
+
+def covers(place, module):
+    return module.startswith(place) if place.endswith("/") else module == place
+
+
+def offence(module, target):
+    """Why `module` may not import `target`, or None."""
+    folder, _, name = module.rpartition("/")
+    other, _, part = target.rpartition("/")
+    if target == "__init__":
+        return "the lazy names are for users"
+    if folder and folder == other:
+        foundation = FOUNDATIONS[folder]
+        if name in ROOFS:
+            return None
+        if part not in foundation and part != "__init__":
+            return "sideways inside the folder"
+        if name in foundation and foundation.index(name) <= foundation.index(part):
+            return "upwards inside the foundation"
+        return None
+    if layer_of(target) <= layer_of(module):
+        return "not from a layer below"
+    return None
+
+
+@pytest.mark.parametrize("module", PLACED)
+def test_module_imports_only_from_below(module):
+    targets = [name_of(name) for name, _ in imports(SOURCES[module].read_text(), module)
+               if name.split(".")[0] == "mercer"]  # fmt: skip
+    offences = {target: offence(module, target) for target in targets}
+    assert not any(offences.values()), offences
+
+
+@pytest.mark.parametrize("module", PLACED)
+def test_module_imports_only_the_packages_it_may(module):
+    for name, _ in imports(SOURCES[module].read_text(), module):
+        package = name.split(".")[0]
+        if package in sys.stdlib_module_names | {"numpy", "scipy", "mercer"}:
+            continue
+        assert package in ALLOWED, f"{module} imports {package}, which nobody may"
+        places = ALLOWED[package]
+        assert any(covers(place, module) for place in places), f"{package} in {module}"
+
+
+@pytest.mark.parametrize("module", PLACED)
+def test_only_one_file_for_each_native_source_imports_the_core(module):
+    names = [name for name, _ in imports(SOURCES[module].read_text(), module)]
+    assert module in NATIVE or not any("_core" in name for name in names)
+
+
+@pytest.mark.parametrize("module", PLACED)
+def test_module_imports_at_its_top(module):
+    late = {(module, name) for name, inside in
+            imports(SOURCES[module].read_text(), module) if inside}  # fmt: skip
+    assert late <= LATE.keys()
+
+
+def test_every_module_is_placed():
+    known = {
+        f"{folder}/{name}".removeprefix("/")
+        for folder, names in MODULES.items()
+        for name in [*names.split(), "__init__"]
+    }
+    assert set(SOURCES) <= known, "a new file: give it its place in this list"
+
+
+def test_package_itself_loads_only_the_standard_library():
+    tree = ast.parse(SOURCES["__init__"].read_text())
+    tree.body = [node for node in tree.body if not is_type_checking(node)]
+    for name, _ in imports(ast.unparse(tree), "__init__"):
+        assert name.split(".")[0] in sys.stdlib_module_names
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def test_libsvm_look_alikes_do_not_reach_scikit_learn():
+    pending, seen = {"cli/libsvm"} & SOURCES.keys(), set()
+    while pending:
+        module = pending.pop()
+        seen.add(module)
+        for name, _ in imports(SOURCES[module].read_text(), module):
+            assert not name.startswith("sklearn"), f"cli/libsvm reaches it by {module}"
+            if name.startswith("mercer"):
+                pending |= {name_of(name)} & SOURCES.keys() - seen
+
+
+@pytest.mark.parametrize(
+    "module, source, target",
+    [
+        ("points", "from mercer.kernels.base import Kernel", "kernels/base"),
+        ("kernels/radial", "from mercer.kernels import algebra", "kernels/algebra"),
+        ("kernels/base", "from .kinds import PairKernel", "kernels/kinds"),
+        ("kernels/base", "import mercer.gram", "gram"),
+        ("psd", "from mercer import theory", "theory"),
+        ("gram", "from mercer import Kernel", "__init__"),
+        ("kernels/algebra", "from mercer.kernels.parse import parse", "kernels/parse"),
+    ],
+)
+def test_an_offence_is_found(module, source, target):
+    [(name, _)] = imports(source, module)
+    assert name_of(name) == target
+    assert offence(module, target)
+
+
+@pytest.mark.parametrize(
+    "module, source",
+    [
+        ("kernels/radial", "from mercer.kernels.vector import VectorKernel"),
+        ("kernels/radial", "from mercer import points"),
+        ("kernels/parse", "from mercer.kernels import algebra"),
+        ("solvers/linear", "from .problems import LinearSystem"),
+        ("vectors", "from . import _core"),
+    ],
+)
+def test_an_import_from_below_is_no_offence(module, source):
+    [(name, _)] = imports(source, module)
+    assert offence(module, name_of(name)) is None
+
+
+def test_an_import_inside_a_function_is_found():
+    source = "import os\ndef f():\n    if True:\n        import sys"
+    assert imports(source, "points") == [("os", False), ("sys", True)]
+
+
+def test_layers_are_disjoint():
+    places = [place for layer in LAYERS for place in layer]
+    assert all(a != b for a, b in pairwise(sorted(places)))
