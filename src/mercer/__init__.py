@@ -17,16 +17,15 @@ _NAMES = {
     "mercer.kernels.algebra": (
         "Exp PolynomialOf Conformal Normalized Pullback On Centered"
     ),
-    "mercer.kernels.vector": (
-        "Linear Polynomial Exponential PowerSeries DotProduct Bilinear Anova "
-        "ChiSquared Intersection Spline Sigmoid"
-    ),
+    "mercer.kernels.vector": "Linear Polynomial Exponential PowerSeries Bilinear",
+    "mercer.kernels.dotproduct": "DotProduct Sigmoid",
+    "mercer.kernels.coordinate": "Anova ChiSquared Intersection Spline",
     "mercer.kernels.radial": "RBF Laplacian Matern RationalQuadratic Radial",
     "mercer.kernels.explicit": "GaussianSeries",
     "mercer.kernels.parse": "parse",
     "mercer.gram": "Gram",
     "mercer.expansion": "Expansion",
-    "mercer.psd": "check repair empirical_features",
+    "mercer.psd": "check Check repair Repair empirical_features",
     "mercer.theory": (
         "feature_norms feature_distances feature_cosines feature_angles "
         "mercer_expansion"
