@@ -299,5 +299,5 @@ def test_rows_asked_for_by_native_code_are_rows_of_the_block():
     which = np.array([3, 88, 3, 0, 41])
     packed, out = vectors.Packed(X), np.empty((5, 90), np.float32)
     for recipe in (GAUSSIAN, Recipe("minimum", "identity")):
-        vectors._core.rows(vectors._native(recipe), packed._points, which, out)
+        vectors._core.rows(vectors.native_recipe(recipe), packed._points, which, out)
         assert_array_equal(out, block(recipe, X)[which])

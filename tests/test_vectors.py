@@ -145,7 +145,7 @@ def test_rows_of_a_block_are_rows_of_the_whole(recipe, form):
 def test_sparse_products_are_dense_products_bit_for_bit(recipe, dtype, density, d):
     X, Y = points(70, d, dtype, density), points(90, d, dtype, density, seed=1)
     X[0, 0] = Y[0, 0] = 1.0
-    dense = block(recipe, X, Y)
+    dense = block(recipe, Packed(X), Packed(Y))
     sparse = scipy.sparse.csr_array
     assert_array_equal(block(recipe, sparse(X), sparse(Y)), dense)
     assert_array_equal(block(recipe, sparse(X), Y), dense)
@@ -390,3 +390,22 @@ def test_packed_points_know_their_shape():
     assert packed.nbytes >= X.nbytes
     X[:] = 0
     assert block(Recipe("product", "identity"), packed).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_dense_products_by_a_blas_are_products(dtype):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 300)).astype(dtype)
+    Y = rng.normal(size=(41, 300)).astype(dtype)
+    recipe = Recipe("product", "identity")
+    exact = X.astype(float) @ Y.astype(float).T
+    assert_allclose(block(recipe, X, Y), exact, atol=300 * np.finfo(dtype).eps)
+    K = block(recipe, X)
+    assert_array_equal(K, K.T)
+    assert_array_equal(K.diagonal(), diag(recipe, X))
+    packed = block(recipe, Packed(X), Packed(Y))
+    assert_allclose(block(recipe, X, Y), packed, atol=300 * np.finfo(dtype).eps)
+    out = np.empty((60, 41), dtype)
+    assert block(recipe, X, Y, out=out) is out
+    with pytest.raises(ValueError, match="out must be"):
+        block(recipe, X, Y, out=np.empty((41, 60), dtype))
