@@ -14,7 +14,7 @@ LAYERS = [
     ["cli/", "lab/"],
     ["plots", "io/"],
     ["machines/"],
-    ["psd", "theory", "multiclass", "distributed"],
+    ["psd", "theory", "multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
@@ -26,7 +26,7 @@ LAYERS = [
 FOUNDATIONS = {
     "kernels": ["base", "kinds", "explicit", "vector"],
     "solvers": ["problems", "losses"],
-    "machines": ["base"],
+    "machines": ["base", "support", "kinds"],
     "cli": [],
     "io": [],
     "lab": [],
@@ -36,12 +36,13 @@ ROOFS = {"parse", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "plots psd theory multiclass distributed expansion gram "
+    "": "plots psd theory multiclass calibration distributed expansion gram "
     "structures densities points vectors",
     "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
     "string tree graph generative approximate",
-    "solvers": "problems losses smo coordinate linear newton l1 online eigen",
-    "machines": "base svm regularized sparse rvm online neighbors kmeans transform",
+    "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
+    "machines": "base support kinds svm regularized sparse rvm online neighbors kmeans "
+    "transform",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",

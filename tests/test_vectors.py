@@ -409,3 +409,19 @@ def test_long_dense_products_by_a_blas_are_products(dtype):
     assert block(recipe, X, Y, out=out) is out
     with pytest.raises(ValueError, match="out must be"):
         block(recipe, X, Y, out=np.empty((41, 60), dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("q", [1, 3, 5, 40])
+def test_columns_of_zeros_are_skipped_in_products_but_not_nan(dtype, q):
+    X, Y = points(50, 6, dtype), points(700, 6, dtype, seed=1)
+    V = np.random.default_rng(2).normal(size=(700, q))
+    V[:350, ::2] = 0
+    V[:, -1] = 0
+    recipe = Recipe("square", "exp", scale=-0.1)
+    expected = block(recipe, X, Y).astype(float) @ V
+    assert_allclose(
+        product(recipe, X, Y, V), expected, atol=1e-3 if dtype is np.float32 else 1e-11
+    )
+    X[3, 2] = np.nan
+    assert np.isnan(product(recipe, X, Y, V)[3]).all()

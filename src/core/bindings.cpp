@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core.hpp"
+#include "smo.hpp"
 #include "threads.hpp"
 
 namespace nb = nanobind;
@@ -29,7 +30,7 @@ namespace {
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
-using Result = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
@@ -96,7 +97,7 @@ const char* gemm_signature() {
 
 // out = X Yᵀ by the capsule's function; False if the capsule or the sizes are not its.
 template <class T>
-bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Result<T> out) {
+bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Output<T> out) {
   check(X.shape(1) == Y.shape(1) && out.shape(0) == X.shape(0) && out.shape(1) == Y.shape(0),
         "gemm needs (n, d), (m, d) and (n, m).");
   constexpr Index most = std::numeric_limits<int>::max();
@@ -125,6 +126,138 @@ bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Result<T> out) {
     }
   }
   return true;
+}
+
+// Rows of a matrix that is there already.
+template <class T>
+class DenseRows final : public Rows<T> {
+ public:
+  explicit DenseRows(Matrix<T> matrix) : matrix_(matrix), n_(extent(matrix.shape(0))) {
+    for (Index i = 0; i < n_; ++i) diagonal_.push_back(matrix_.data()[i * n_ + i]);
+  }
+  Index size() const override { return n_; }
+  std::span<const T> diagonal() const override { return diagonal_; }
+  void fill(std::span<const Index> which, std::span<T> out) override {
+    T* to = out.data();
+    for (Index i : which) to = std::copy_n(matrix_.data() + i * n_, n_, to);
+  }
+  double cost() const override { return 1; }
+
+ private:
+  Matrix<T> matrix_;
+  Index n_;
+  std::vector<T> diagonal_;
+};
+
+// Rows that a Python function makes: function(index, out) writes row index[r] to out[r].
+template <class T>
+class CallbackRows final : public Rows<T> {
+ public:
+  CallbackRows(Vector<T> diagonal, nb::callable function)
+      : diagonal_(diagonal.data(), diagonal.data() + diagonal.shape(0)),
+        function_(std::move(function)) {}
+  Index size() const override { return static_cast<Index>(diagonal_.size()); }
+  std::span<const T> diagonal() const override { return diagonal_; }
+  void fill(std::span<const Index> which, std::span<T> out) override {
+    nb::gil_scoped_acquire lock;
+    std::vector<Index> index(which.begin(), which.end());
+    nb::ndarray<nb::numpy, Index, nb::ndim<1>> numbers(index.data(), {index.size()}, nb::none());
+    nb::ndarray<nb::numpy, T, nb::ndim<2>> rows(out.data(), {which.size(), diagonal_.size()},
+                                               nb::none());
+    function_(numbers, rows);
+  }
+  double cost() const override { return 1e6; }
+
+ private:
+  std::vector<T> diagonal_;
+  nb::callable function_;
+};
+
+const char* word(Status status) {
+  switch (status) {
+    case Status::optimal: return "optimal";
+    case Status::max_iter: return "max_iter";
+    case Status::time_limit: return "time_limit";
+    case Status::stopped: return "stopped";
+    case Status::imprecise: return "imprecise";
+    default: return "stalled";
+  }
+}
+
+// The arguments of a solve that do not depend on where the rows come from.
+struct Task {
+  Vector<double> target, lower, upper, tube;
+  Vector<std::int32_t> point;
+  Vector<std::uint8_t> group;
+  Options options;
+  nb::object watch;
+};
+
+// `value` holds the start and takes the solution, `function` takes Kβ.
+template <class T>
+nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
+              ResultVector<double> function) {
+  std::size_t m = task.target.shape(0);
+  check(task.lower.shape(0) == m && task.upper.shape(0) == m && value.shape(0) == m &&
+            (task.tube.shape(0) == m || task.tube.shape(0) == 0) &&
+            (task.point.shape(0) == m || task.point.shape(0) == 0) &&
+            (task.group.shape(0) == m || task.group.shape(0) == 0) &&
+            extent(function.shape(0)) == rows.size() &&
+            (task.point.shape(0) == m || extent(m) == rows.size()),
+        "smo needs arrays of one length, and a point for each variable.");
+  for (std::size_t t = 0; t < task.point.shape(0); ++t) {
+    check(task.point.data()[t] >= 0 && task.point.data()[t] < rows.size(),
+          "smo needs 0 <= point < n.");
+  }
+  auto view = [](const auto& array) { return std::span(array.data(), array.shape(0)); };
+  Program program{view(task.target), view(task.lower), view(task.upper),
+                  view(task.tube),   view(task.point), view(task.group)};
+  Watch watch;
+  if (!task.watch.is_none()) {
+    watch = [&](const Progress& p) {
+      nb::gil_scoped_acquire lock;
+      return nb::cast<bool>(task.watch(p.round, p.iterations, p.rows, p.violation, p.objective,
+                                       p.seconds));
+    };
+  }
+  mercer::Result result;
+  {
+    nb::gil_scoped_release release;
+    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll);
+    std::copy(result.value.begin(), result.value.end(), value.data());
+    std::copy(result.function.begin(), result.function.end(), function.data());
+  }
+  return nb::make_tuple(word(result.status), result.indefinite, result.violation, result.objective,
+                        result.iterations, result.rows, result.hits);
+}
+
+template <class T>
+void bind_smo(nb::module_& m) {
+  m.def(
+      "smo",
+      [](const Recipe& recipe, const Points<T>& X, const Task& task, ResultVector<double> value,
+         ResultVector<double> function) {
+        VectorRows<T> rows(recipe, X, poll);
+        return run<T>(rows, task, value, function);
+      },
+      "recipe"_a, "X"_a, "task"_a, "value"_a, "function"_a);
+  m.def(
+      "smo_dense",
+      [](Matrix<T> matrix, const Task& task, ResultVector<double> value,
+         ResultVector<double> function) {
+        check(matrix.shape(0) == matrix.shape(1), "smo_dense needs a square matrix.");
+        DenseRows<T> rows(matrix);
+        return run<T>(rows, task, value, function);
+      },
+      "matrix"_a, "task"_a, "value"_a, "function"_a);
+  m.def(
+      "smo_callback",
+      [](Vector<T> diagonal, nb::callable fill, const Task& task, ResultVector<double> value,
+         ResultVector<double> function) {
+        CallbackRows<T> rows(diagonal, fill);
+        return run<T>(rows, task, value, function);
+      },
+      "diagonal"_a, "fill"_a, "task"_a, "value"_a, "function"_a);
 }
 
 template <class T>
@@ -163,7 +296,7 @@ void bind(nb::module_& m, const char* name) {
   pack_csr(std::int64_t{});
   m.def(
       "block",
-      [](const Recipe& recipe, const P& X, const P* Y, Result<T> out) {
+      [](const Recipe& recipe, const P& X, const P* Y, Output<T> out) {
         const P& other = Y ? *Y : X;
         check(X.d == other.d && extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
               "block needs (n, d), (m, d) and out (n, m).");
@@ -177,7 +310,7 @@ void bind(nb::module_& m, const char* name) {
       "recipe"_a, "X"_a, "Y"_a.none(), "out"_a);
   m.def(
       "complete",
-      [](const Recipe& recipe, const P& X, const P* Y, Result<T> out) {
+      [](const Recipe& recipe, const P& X, const P* Y, Output<T> out) {
         const P& other = Y ? *Y : X;
         check(extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
               "complete needs (n, d), (m, d) and out (n, m).");
@@ -187,7 +320,7 @@ void bind(nb::module_& m, const char* name) {
       "recipe"_a, "X"_a, "Y"_a.none(), "out"_a);
   m.def(
       "product",
-      [](const Recipe& recipe, const P& X, const P& Y, Matrix<T> v, Result<double> out) {
+      [](const Recipe& recipe, const P& X, const P& Y, Matrix<T> v, Output<double> out) {
         check(X.d == Y.d && extent(v.shape(0)) == Y.n && extent(out.shape(0)) == X.n &&
                   out.shape(1) == v.shape(1),
               "product needs (n, d), (m, d), (m, q) and out (n, q).");
@@ -205,7 +338,7 @@ void bind(nb::module_& m, const char* name) {
       "recipe"_a, "X"_a, "out"_a);
   m.def(
       "rows",
-      [](const Recipe& recipe, const P& X, Vector<Index> which, Result<T> out) {
+      [](const Recipe& recipe, const P& X, Vector<Index> which, Output<T> out) {
         check(out.shape(0) == which.shape(0) && extent(out.shape(1)) == X.n,
               "rows needs (n, d), (k,) and out (k, n).");
         std::span<const Index> index(which.data(), which.shape(0));
@@ -248,6 +381,21 @@ NB_MODULE(_core, m) {
         return mercer::widened(X);
       },
       "X"_a);
+  nb::class_<mercer::Task>(m, "Task").def(
+      "__init__",
+      [](mercer::Task* self, mercer::Vector<double> target, mercer::Vector<double> lower,
+         mercer::Vector<double> upper, mercer::Vector<double> tube,
+         mercer::Vector<std::int32_t> point, mercer::Vector<std::uint8_t> group, double tol,
+         double cache_bytes, mercer::Index max_iter, double time_limit, mercer::Index working_set,
+         bool demanding, nb::object watch) {
+        new (self) mercer::Task{
+            target, lower, upper, tube, point, group,
+            {tol, cache_bytes, max_iter, time_limit, working_set, demanding}, std::move(watch)};
+      },
+      "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
+      "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
+  mercer::bind_smo<float>(m);
+  mercer::bind_smo<double>(m);
   m.def("threads", &mercer::threads);
   m.def("set_threads", [](int count) {
     mercer::check(count >= 1, "set_threads needs at least 1.");

@@ -125,21 +125,35 @@ class Given final : public Source<T> {
   bool symmetric_;
 };
 
-// v as `times` reads it: columns one after another if there are few, rows of whole vectors if many.
+// The rows j .. j + height of v as `times` reads them: columns one after another if there are few,
+// rows of whole vectors if many. Of many columns only those with a number other than 0 are there.
 template <class T>
 struct Factor {
   bool by_column;
   Index ld;
+  std::vector<Index> used;  // the columns of v; empty for all of them
   Buffer<T> values;
 
-  Factor(const T* v, Index m, Index q) : by_column(q <= 4), ld(by_column ? m + 64 : 0) {
-    if (!by_column) ld = rounded_up(q, 64 / static_cast<Index>(sizeof(T)));
-    values.assign(static_cast<std::size_t>((by_column ? q : m) * ld), T{0});
-    for (Index j = 0; j < m; ++j) {
-      for (Index c = 0; c < q; ++c) values[by_column ? c * ld + j : j * ld + c] = v[j * q + c];
+  Factor(const T* v, Index q, Index j, Index height, bool skip_zeros) : by_column(q <= 4) {
+    std::vector<Index> columns;
+    for (Index c = 0; c < q; ++c) {
+      bool zero = skip_zeros && !by_column;
+      for (Index r = j; zero && r < j + height; ++r) zero = v[r * q + c] == 0;
+      if (!zero) columns.push_back(c);
     }
+    Index count = static_cast<Index>(columns.size());
+    ld = by_column ? rounded_up(height, 64) : rounded_up(count, 64 / static_cast<Index>(sizeof(T)));
+    values.assign(static_cast<std::size_t>((by_column ? count : height) * ld), T{0});
+    for (Index r = 0; r < height; ++r) {
+      for (Index c = 0; c < count; ++c) {
+        values[by_column ? c * ld + r : r * ld + c] = v[(j + r) * q + columns[c]];
+      }
+    }
+    if (count < q) used = std::move(columns);
+    width = count;
   }
-  const T* from(Index j) const { return values.data() + (by_column ? j : j * ld); }
+
+  Index width;  // columns held
 };
 
 }  // namespace
@@ -198,8 +212,12 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   if (n == 0 || m == 0 || q == 0) return;
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
-  Factor<T> factor(v, m, q);
   Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
+  std::vector<Factor<T>> factors;
+  for (Index j = 0; j < m; j += columns) {
+    // 0 times NaN or infinity is NaN, which must not be skipped.
+    factors.emplace_back(v, q, j, std::min(columns, m - j), X.finite && Y.finite);
+  }
   // Few rows are shared out by runs of columns too, whose sums are added in order. The runs do not
   // depend on the number of threads, the rows of a task may: a row's sums are its own.
   Index run = n <= 1024 ? rounded_up(8192, columns) : rounded_up(m, columns);
@@ -209,6 +227,7 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   }
   std::vector<double> partial(static_cast<std::size_t>(runs > 1 ? runs * n * q : 0), 0.0);
   std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  std::vector<std::vector<double>> parts(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
     Index i0 = number / runs * rows, i1 = std::min(n, i0 + rows);
     Index j0 = number % runs * run, j1 = std::min(m, j0 + run);
@@ -229,8 +248,21 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
         for (Index r = 0; r < height; ++r) {
           std::fill(tile.data() + r * ld + width, tile.data() + r * ld + padded, T{0});
         }
-        native.times(tile.data(), ld, height, width, factor.from(j), factor.ld, factor.by_column, q,
-                     sums + i * q);
+        const auto& factor = factors[static_cast<std::size_t>(j / columns)];
+        if (factor.used.empty() && factor.width == q) {
+          native.times(tile.data(), ld, height, width, factor.values.data(), factor.ld,
+                       factor.by_column, q, sums + i * q);
+          continue;
+        }
+        auto& part = parts[worker];
+        part.assign(static_cast<std::size_t>(height * factor.width), 0.0);
+        native.times(tile.data(), ld, height, width, factor.values.data(), factor.ld,
+                     factor.by_column, factor.width, part.data());
+        for (Index r = 0; r < height; ++r) {
+          for (Index c = 0; c < factor.width; ++c) {
+            sums[(i + r) * q + factor.used[c]] += part[r * factor.width + c];
+          }
+        }
       }
     }
   };
@@ -271,6 +303,23 @@ VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll po
 template <class T>
 void VectorRows<T>::fill(std::span<const Index> which, std::span<T> out) {
   block(recipe_, points_.take(which), points_, out.data(), poll_);
+  // As in the symmetric block: one value for k(x, x), wherever it stands.
+  for (std::size_t r = 0; r < which.size(); ++r) {
+    out[r * static_cast<std::size_t>(points_.n) + which[r]] = diagonal_[which[r]];
+  }
+}
+
+template <class T>
+double VectorRows<T>::cost() const {
+  return mean_length(points_);
+}
+
+template <class T>
+bool VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
+  constexpr double picking = 256;  // steps that a number far away in memory costs, about
+  if (cost() > picking) return false;
+  block(recipe_, points_.take(which), out.data(), poll_);
+  return true;
 }
 
 #define MERCER_BLOCKS_OF(T)                                                                      \

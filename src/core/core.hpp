@@ -132,6 +132,9 @@ struct Rows {
   virtual Index size() const = 0;
   virtual std::span<const T> diagonal() const = 0;
   virtual void fill(std::span<const Index> which, std::span<T> out) = 0;
+  // Writes K[which, which] and says true, where that is quicker than picking it from the rows.
+  virtual bool among(std::span<const Index>, std::span<T>) { return false; }
+  virtual double cost() const = 0;  // of one entry, in multiplications and the like
 };
 
 // Rows of k on points. Holds the points by reference.
@@ -142,12 +145,32 @@ class VectorRows final : public Rows<T> {
   Index size() const override { return points_.n; }
   std::span<const T> diagonal() const override { return diagonal_; }
   void fill(std::span<const Index> which, std::span<T> out) override;
+  bool among(std::span<const Index> which, std::span<T> out) override;
+  double cost() const override;
 
  private:
   Recipe recipe_;
   const Points<T>& points_;
   Poll poll_;
   std::vector<T> diagonal_;
+};
+
+// A working set of `size` variables, those of group 0 before `split`; arrays padded by variables that
+// cannot move (lower = upper) to whole vectors in each group.
+template <class T>
+struct WorkingSet {
+  Index size = 0, split = 0, ld = 0;
+  const T* matrix = nullptr;
+  const T* diagonal = nullptr;
+  T* gradient = nullptr;  // in, out
+  T *up = nullptr, *down = nullptr;  // scratch
+  double* beta = nullptr;  // in, out
+  const double *lower = nullptr, *upper = nullptr, *tube = nullptr;
+  double tol = 0;
+  Index max_steps = 0;
+  Index steps = 0;        // out
+  double gap = 0;         // out
+  bool indefinite = false;  // out: a pair with a negative curvature was met
 };
 
 // What is compiled once per instruction set: the innermost loops, on plain pointers (a standard
@@ -185,6 +208,9 @@ struct Loops {
   void (*times)(const T* tile, Index ld, Index rows, Index columns, const T* v, Index v_ld,
                 bool by_column, Index q, double* sums);
   void (*exp)(const T* x, T* out, Index count);
+  void (*solve_working_set)(WorkingSet<T>&);
+  void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,
+                   Index to);
   Index (*scratch)(const Recipe&);  // numbers of scratch that sums, sweep and self need
 };
 

@@ -20,7 +20,8 @@ void welcome_large_pages([[maybe_unused]] void* storage, [[maybe_unused]] std::s
 
 namespace {
 
-// Below this share of non-zeros a sweep over sparse rows beats full tiles (benchmarks/gram.py).
+// Below this share of non-zeros a sweep over sparse rows beats full tiles: on AVX2 it took 0.58 of
+// their time at a share of 0.2, growing in proportion; the crossing itself is extrapolated.
 constexpr double sparse_below = 0.33;
 // Points of fewer coordinates are not worth looking at.
 constexpr Index sparse_from = 48;

@@ -5,6 +5,7 @@
 // the same for sparse rows, which only leave out steps that add zero.
 #include "exp.hpp"
 #include "simd.hpp"
+#include "working.hpp"
 
 namespace mercer::MERCER_ISA {
 namespace {
@@ -579,7 +580,8 @@ template <class T>
 constexpr Loops<T> table = {panel_width<T>,    sweep_vectors* lanes<T>, stretch<T>, pack<T>,
                             sums<T>,           sweep<T>,                self<T>,
                             self_of_row<T>,    finish<T>,               transpose<T>,
-                            times<T>,          exp_of_array<T>,         scratch<T>};
+                            times<T>,          exp_of_array<T>,         solve_working_set<T>, add_rows<T>,
+                            scratch<T>};
 
 #define MERCER_TEXT_OF(name) #name
 #define MERCER_TEXT(name) MERCER_TEXT_OF(name)

@@ -2,6 +2,7 @@
 The native core: blocks of Gram matrices. Called by mercer.vectors only.
 """
 
+from collections.abc import Callable
 from typing import Annotated, overload
 
 import numpy
@@ -96,6 +97,27 @@ class PointsDouble:
     def nbytes(self) -> int: ...
 
 def widen(X: PointsFloat) -> PointsDouble: ...
+
+class Task:
+    def __init__(self, target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tube: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], point: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], group: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, cache_bytes: float, max_iter: int, time_limit: float, working_set: int, demanding: bool, watch: object | None) -> None: ...
+
+@overload
+def smo(recipe: Recipe, X: PointsFloat, task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
+
+@overload
+def smo(recipe: Recipe, X: PointsDouble, task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
+
+@overload
+def smo_dense(matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
+
+@overload
+def smo_dense(matrix: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
+
+@overload
+def smo_callback(diagonal: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], fill: Callable, task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
+
+@overload
+def smo_callback(diagonal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], fill: Callable, task: Task, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> tuple: ...
 
 def threads() -> int: ...
 

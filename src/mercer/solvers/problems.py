@@ -1,17 +1,25 @@
 """What is to be solved, as data, and what a solver gives back.
 
 LinearSystem   (K + diag(λ/w)) c = y      ridge regression, several targets at once
+BoxQP          min ½ αᵀQα + linearᵀα      in a box, with signᵀα fixed: every SVM
 Solution       the minimiser with its certificate
+Certificate    the same numbers without the minimiser, for people
+
+Signs live here and nowhere else: what comes in are classes ±1 and targets, what goes
+out are the coefficients and the bias of f.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.kernels.kinds import Precomputed
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +90,470 @@ class LinearSystem:
 
 
 @dataclass(frozen=True, eq=False)
+class BoxQP:
+    """min ½ αᵀQα + linearᵀα + Σₜ tubeₜ|αₜ|,  lower ≤ α ≤ upper,  signᵀα = total,
+
+    Qₛₜ = signₛ signₜ K[indexₛ, indexₜ]: one program for the whole SVM family, made by
+    `svc`, `nu_svc`, `hulls`, `svr`, `nu_svr`, `one_class`, `svdd`, or by `quadratic`
+    for a program of one's own. Variable t stands for point index[t] with sign[t].
+
+    In the signed variables β = sign∘α, F = Kβ is the function at the points, and the
+    gradient is F - target with target = -sign∘linear. At the optimum it has, on the
+    free variables of a group, one common value, the level of that group.
+
+    Parameters
+    ----------
+    gram : the Gram of n points
+    linear, sign, lower, upper : a number for each variable, or one for all; signs ±1
+    total : what signᵀα is; a pair with `group`; None for no such condition
+    index : the point of each variable; None where variable t is point t
+    tube : a number ≥ 0 for each variable, or one for all; None for 0
+    group : 0 or 1 for each variable: signᵀα is fixed in each group by itself
+    unit_margin : whether f is scaled so that the two levels are at distance 2
+    surplus : where all of a group is at its bound, its level is open to one side; it is
+        put so much further out, relative to the distance of the levels
+    scale : γ of `quadratic`, by which the user's variables were multiplied
+    """
+
+    gram: Gram
+    linear: Any
+    sign: Any
+    lower: Any
+    upper: Any
+    total: Any = 0.0
+    index: Any = None
+    tube: Any = None
+    group: Any = None
+    unit_margin: bool = False
+    surplus: float = 0.0
+    scale: Any = None
+
+    def __post_init__(self):
+        n = self.gram.shape[0]
+        index = np.arange(n) if self.index is None else np.asarray(self.index)
+        for name in ("linear", "sign", "lower", "upper", "tube"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, _per_variable(name, given, len(index)))
+        if index.size and not (0 <= index.min() and index.max() < n):
+            raise ValueError(f"BoxQP has {n} points; its index goes beyond them.")
+        if not np.all(np.abs(self.sign) == 1):
+            raise ValueError("BoxQP needs signs +1 and -1.")
+        if not np.all(self.lower <= self.upper):
+            t = int(np.argmin(self.lower <= self.upper))
+            raise ValueError(
+                f"BoxQP needs lower ≤ upper; variable {t} has lower={self.lower[t]:g} "
+                f"and upper={self.upper[t]:g}."
+            )
+        if self.tube is not None and not np.all(self.tube >= 0):
+            raise ValueError("BoxQP needs tube ≥ 0: -|α| is not convex.")
+        if np.size(self.total) != (1 if self.group is None else 2):
+            raise ValueError(
+                "BoxQP needs one total, or a pair of them with a group of 0 and 1 for "
+                f"each variable; got total={self.total!r}."
+            )
+
+    def __len__(self) -> int:
+        """How many variables there are."""
+        return len(self.linear)
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """-sign∘linear: the gradient in β is F - target, plus what the tube adds."""
+        return -self.sign * self.linear
+
+    @cached_property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper bounds of β = sign∘α."""
+        low, high = self.sign * self.lower, self.sign * self.upper
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def groups(self) -> list[tuple[np.ndarray | slice, float | None]]:
+        """The variables of each group, and what their β sum to."""
+        if self.group is None:
+            return [(slice(None), None if self.total is None else float(self.total))]
+        group = np.asarray(self.group)
+        return [(np.flatnonzero(group == g), float(self.total[g])) for g in (0, 1)]
+
+    def coef(self, value: np.ndarray) -> np.ndarray:
+        """βᵢ = Σ signₜ αₜ over the variables of point i, (n,)."""
+        beta = self.sign * np.asarray(value, dtype=float)
+        if self.index is None:
+            return beta
+        return np.bincount(self.index, weights=beta, minlength=self.gram.shape[0])
+
+    def decision(self, solution: Solution) -> tuple[np.ndarray, float]:
+        """coef and bias of f: F - ρ, ρ the level, or the mean of the two levels.
+
+        With `unit_margin` both are divided by half the distance of the levels, so that
+        |f| = 1 on the free points.
+        """
+        coef, level = self.coef(solution.value), solution.level
+        factor = 1.0
+        if self.unit_margin and level[0] > level[1]:
+            factor = 2 / (level[0] - level[1])
+        return factor * coef, -factor * float(np.mean(level))
+
+    def inverse(self, coef, bias: float) -> tuple[np.ndarray, tuple[float, ...] | None]:
+        """α and levels from which `decision` makes this coef and this bias.
+
+        The levels are None for `nu_svr`, whose tube coef and bias do not tell.
+        """
+        factor = self.unscaling(coef)
+        if self.index is None:
+            rho = -factor * bias
+            spread = (factor, -factor) if self.unit_margin else (0.0,)
+            value = self.snapped(factor * self.sign * coef)
+            return value, tuple(rho + side for side in spread)
+        above, below = np.maximum(coef, 0), np.maximum(-coef, 0)
+        upper = np.minimum(*np.split(self.upper, 2))
+        # What the totals lack is on both variables of a point alike: coef stays.
+        missing = self.total[0] - above.sum()
+        if missing <= 1e-9 * self.total[0]:
+            missing = 0.0  # rounding
+        room = np.maximum(upper - np.maximum(above, below), 0)
+        both = np.clip(missing - (np.cumsum(room) - room), 0, room)
+        return self.snapped(np.concatenate([above + both, below + both])), None
+
+    def snapped(self, value) -> np.ndarray:
+        """α with what rounding took off a bound put back."""
+        for bound in (self.lower, self.upper):
+            near = np.abs(value - bound) <= 1e-9 * np.abs(bound)
+            value = np.where(near & np.isfinite(bound), bound, value)
+        return value
+
+    def unscaling(self, coef) -> float:
+        """By what coef must be multiplied to give β: 1 without `unit_margin`."""
+        if not self.unit_margin:
+            return 1.0
+        weight = float(np.sum(coef[self.sign > 0]))
+        return self.total[0] / weight if weight > 0 else 1.0
+
+    def start(self, near: np.ndarray | None = None) -> np.ndarray:
+        """A feasible α close to `near`, or to 0; ValueError if there is none."""
+        near = np.zeros(len(self)) if near is None else np.asarray(near, dtype=float)
+        beta = self.sign * np.clip(near, self.lower, self.upper)
+        low, high = self.bounds
+        for members, total in self.groups():
+            if total is not None:
+                beta[members] = _mended(
+                    beta[members], total, low[members], high[members]
+                )
+        return self.sign * beta
+
+    def variables(self, value: np.ndarray) -> np.ndarray:
+        """The variables of the quadratic given to `quadratic`."""
+        return value if self.scale is None else value / self.scale
+
+    def padded(self) -> BoxQP:
+        """The same problem without total, as one with total 0 and a variable more.
+
+        That variable belongs to a point whose kernel values are all 0: it takes up
+        whatever the others sum to, at no cost. Holds the matrix K in memory.
+        """
+        n = self.gram.shape[0]
+        matrix = np.zeros((n + 1, n + 1))
+        matrix[:n, :n] = self.gram.dense()
+        index = np.arange(n) if self.index is None else self.index
+        room = float(np.sum(np.maximum(np.abs(self.lower), np.abs(self.upper))))
+        return BoxQP(
+            Gram(Precomputed(matrix), np.arange(n + 1)),
+            linear=np.append(self.linear, 0.0),
+            sign=np.append(self.sign, 1.0),
+            lower=np.append(self.lower, -room),
+            upper=np.append(self.upper, room),
+            index=np.append(index, n),
+            tube=None if self.tube is None else np.append(self.tube, 0.0),
+        )
+
+    # Optimality
+
+    def slopes(self, value, function) -> tuple[np.ndarray, np.ndarray]:
+        """What a little less and a little more of each βₜ costs, per unit of βₜ.
+
+        ±∞ at the bound beyond which βₜ cannot go.
+        """
+        beta = self.sign * value
+        low, high = self.bounds
+        gradient = self._at_variables(function) - self.target
+        tube = np.zeros(len(self)) if self.tube is None else self.tube
+        below = gradient + np.where(beta > 0, tube, -tube)
+        above = gradient + np.where(beta < 0, -tube, tube)
+        return np.where(beta > low, below, -np.inf), np.where(
+            beta < high, above, np.inf
+        )
+
+    def violation(self, value, function) -> float:
+        """The most that moving weight between two variables of a group gains, per unit.
+
+        At most 0 at the optimum, where every slope down is below every slope up.
+        """
+        below, above = self.slopes(value, function)
+        most = 0.0
+        for members, total in self.groups():
+            down = np.max(below[members], initial=-np.inf)
+            up = np.min(above[members], initial=np.inf)
+            gain = down - up if total is not None else max(down, -up)
+            most = max(most, float(gain))
+        return most
+
+    def level(self, value, function) -> tuple[float, ...]:
+        """The common gradient on the free variables of each group.
+
+        With none free: the midpoint of the interval that optimality leaves, or its end
+        (and `surplus`) where it has but one.
+        """
+        below, above = self.slopes(value, function)
+        found, opened = [], []
+        for members, total in self.groups():
+            down, up = below[members], above[members]
+            free = np.isfinite(down) & (down == up)
+            if total is None:
+                found.append(0.0)
+            elif free.any():
+                found.append(float(np.mean(down[free])))
+            else:
+                ends = np.array([np.max(down), np.min(up)])
+                found.append(float(np.mean(ends[np.isfinite(ends)])))
+                opened += [len(found) - 1] * bool(np.isinf(ends).any())
+        if self.surplus and len(opened) == 1:
+            one = opened[0]
+            found[one] += self.surplus * (found[one] - found[1 - one])
+        return tuple(found)
+
+    def objectives(self, value, function, level) -> tuple[float, float]:
+        """(primal, dual) of the machine: dual = -(the minimum here) ≤ primal.
+
+        primal = ½ βᵀKβ + Σₜ max { s b - tubeₜ|b| : b in its bounds } - Σ level·total
+        with s = target - F + level: for `svc` the hinge loss times C, and so on. Where
+        a bound is infinite the loss counts as 0 up to the violation, as ∞ beyond it.
+        """
+        beta = self.sign * value
+        low, high = self.bounds
+        tube = np.zeros(len(self)) if self.tube is None else self.tube
+        F = self._at_variables(function)
+        square = float(beta @ F)
+        dual = float(self.target @ beta) - square / 2 - float(tube @ np.abs(beta))
+        surplus, constant = self.target - F, 0.0
+        for (members, total), rho in zip(self.groups(), level, strict=True):
+            surplus[members] += rho
+            constant += rho * (total or 0.0)
+        loss = np.maximum(
+            self._reach(surplus, low, tube, value, function),
+            self._reach(surplus, high, tube, value, function),
+        )
+        inside = (low <= 0) & (high >= 0)
+        loss = np.where(inside, np.maximum(loss, 0), loss)
+        return square / 2 + float(np.sum(loss)) - constant, dual
+
+    def _reach(self, surplus, bound, tube, value, function) -> np.ndarray:
+        """s b - tube|b| at a bound b; at an infinite one 0, or ∞ beyond the tube."""
+        if np.isfinite(bound).all():
+            return surplus * bound - tube * np.abs(bound)
+        allowed = max(self.violation(value, function), 1e-12)
+        beyond = np.sign(bound) * surplus - tube > allowed
+        finite = np.where(np.isfinite(bound), bound, 0.0)
+        reach = surplus * finite - tube * np.abs(finite)
+        return np.where(np.isinf(bound), np.where(beyond, np.inf, 0.0), reach)
+
+    def _at_variables(self, function) -> np.ndarray:
+        F = np.asarray(function, dtype=float)
+        return F.copy() if self.index is None else F[self.index]
+
+
+def _per_variable(name: str, given, n: int) -> np.ndarray:
+    values = np.asarray(given, dtype=float)
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
+        raise ValueError(
+            f"BoxQP needs one {name}, or one for each of its {n} variables; got shape "
+            f"{values.shape}."
+        )
+    if np.isnan(values).any():
+        raise ValueError(f"BoxQP needs numbers; {name} has NaN.")
+    return values if values.ndim else np.full(n, float(values))
+
+
+def _mended(beta, total: float, low, high) -> np.ndarray:
+    """β within its bounds with Σβ = total, changed as little as need be.
+
+    What pulls the other way is shrunk first, all of it alike; then the first variables
+    are moved up to their bounds.
+    """
+    missing = total - beta.sum()
+    if missing == 0:
+        return beta
+    homeward = np.clip(0, low, high) - beta
+    homeward[homeward * missing <= 0] = 0
+    if homeward.any():
+        beta = beta + homeward * min(1.0, missing / homeward.sum())
+        missing = total - beta.sum()
+    whole = high - beta if missing > 0 else beta - low
+    room = np.minimum(whole, abs(missing))
+    step = np.clip(abs(missing) - (np.cumsum(room) - room), 0, room)
+    if abs(missing) - step.sum() > 1e-9 * max(1.0, abs(total)):
+        raise ValueError(
+            f"BoxQP is infeasible: within their bounds the signed variables sum to "
+            f"between {low.sum():g} and {high.sum():g}, not to {total:g}."
+        )
+    # Rounding is not to leave a variable just inside a bound that it should be at.
+    full = (step > 0) & (step >= whole * (1 - 1e-12))
+    bound = high if missing > 0 else low
+    return np.where(full, bound, beta + np.sign(missing) * step)
+
+
+# The family
+
+
+def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
+    """min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)): the soft margin, in its dual.
+
+    Parameters
+    ----------
+    sign : (n,) array of ±1, the classes y
+    upper : C, or one for each point
+    bias : whether f has a constant
+    """
+    return BoxQP(gram, -1.0, sign, 0.0, upper, total=0.0 if bias else None)
+
+
+def hulls(gram: Gram, sign) -> BoxQP:
+    """min ½‖Σ₊ αᵢ φ(xᵢ) - Σ₋ αᵢ φ(xᵢ)‖², Σ₊α = Σ₋α = 1: how near two hulls come.
+
+    The hyperplane halfway between them has the largest margin there is.
+    """
+    # The sums keep α ≤ 1; a bound at 1 would take a lone nearest point for a bound one.
+    total, group = (1.0, -1.0), _classes(sign)
+    return BoxQP(gram, 0.0, sign, 0.0, 2.0, total, group=group, unit_margin=True)
+
+
+def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
+    """min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ: reduced hulls.
+
+    0 ≤ αᵢ ≤ weightᵢ with the sum ν Σweight / 2 in both classes. At most a fraction ν of
+    the weight lies inside the margin. A class can bear its own weight and no more: a
+    larger ν puts all of that class inside the margin, which is widened by as much as
+    ν was too large.
+
+    Parameters
+    ----------
+    sign : (n,) array of ±1, the classes
+    weight : how often each point counts
+    """
+    sign = np.asarray(sign, dtype=float)
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), sign.shape)
+    asked = nu * weight.sum() / 2
+    half = min(asked, weight[sign > 0].sum(), weight[sign < 0].sum())
+    if not half > 0:
+        raise ValueError("nu_svc needs two classes with a positive weight each.")
+    return BoxQP(
+        gram,
+        linear=0.0,
+        sign=sign,
+        lower=0.0,
+        upper=weight * (asked / half),
+        total=(asked, -asked),
+        group=_classes(sign),
+        unit_margin=True,
+        surplus=asked / half - 1,
+    )
+
+
+def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQP:
+    """min ½‖f‖² + Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε): regression with a tube.
+
+    One signed variable for each point: αᵢ > 0 where the target lies above the tube,
+    αᵢ < 0 where below.
+
+    Parameters
+    ----------
+    target : (n,) array of numbers y
+    upper : C, or one for each point
+    bias : whether f has a constant
+    """
+    target, upper = np.asarray(target, dtype=float), np.asarray(upper, dtype=float)
+    total = 0.0 if bias else None
+    return BoxQP(gram, -target, 1.0, -upper, upper, total, tube=epsilon)
+
+
+def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
+    """`svr` with ε such that a fraction ν of the points is at the tube or beyond it.
+
+    Two variables for each point, the second with sign -1; each kind sums to
+    ν Σupper / 2. ε is half the distance of their levels.
+    """
+    target = np.asarray(target, dtype=float)
+    n = len(target)
+    upper = np.broadcast_to(np.asarray(upper, dtype=float), (n,))
+    half = nu * upper.sum() / 2
+    return BoxQP(
+        gram,
+        linear=np.concatenate([-target, target]),
+        sign=np.repeat([1.0, -1.0], n),
+        lower=0.0,
+        upper=np.tile(upper, 2),
+        total=(half, -half),
+        index=np.tile(np.arange(n), 2),
+        group=np.repeat([0, 1], n),
+    )
+
+
+def one_class(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+    """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν."""
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
+    return BoxQP(gram, 0.0, 1.0, 0.0, weight, nu * float(weight.sum()))
+
+
+def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+    """min R² + Σᵢ weightᵢ ξᵢ / (ν Σweight), ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball.
+
+    With T = ν Σweight the centre is c = Σᵢ αᵢ φ(xᵢ) / T; the problem is T²/2 times the
+    negative of that of Tax and Duin, so that α is that of `one_class` where k(x, x) is
+    constant.
+    """
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
+    total = nu * float(weight.sum())
+    return BoxQP(gram, -total / 2 * gram.diag(), 1.0, 0.0, weight, total)
+
+
+def quadratic(Q, p, gamma, lower, upper, total: float) -> BoxQP:
+    """min ½ aᵀQa + pᵀa,  γᵀa = total,  lower ≤ a ≤ upper: a quadratic of one's own.
+
+    It is brought to the form of a `BoxQP` by β = γ∘a, K = Q / γγᵀ;
+    `problem.variables(solution.value)` are the a.
+
+    Parameters
+    ----------
+    Q : (n, n) symmetric array
+    p, lower, upper : n numbers, or one for all
+    gamma : n numbers, none of them 0, or one for all
+    """
+    Q = np.asarray(Q, dtype=float)
+    if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not np.allclose(Q, Q.T):
+        raise ValueError(f"quadratic needs a symmetric matrix Q; got shape {Q.shape}.")
+    n = len(Q)
+    gamma = np.array(_per_variable("gamma", gamma, n))
+    if not np.all(gamma):
+        raise ValueError(
+            "quadratic needs non-zero gamma; "
+            f"entry {int(np.argmin(np.abs(gamma)))} is 0."
+        )
+    low, high = (gamma * _per_variable("bound", b, n) for b in (lower, upper))
+    return BoxQP(
+        Gram(Precomputed(Q / gamma / gamma[:, None]), np.arange(n)),
+        linear=_per_variable("p", p, n) / gamma,
+        sign=1.0,
+        lower=np.minimum(low, high),
+        upper=np.maximum(low, high),
+        total=total,
+        scale=gamma,
+    )
+
+
+def _classes(sign) -> np.ndarray:
+    return (np.asarray(sign) < 0).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class Solution:
     """What a solver found, with the numbers that certify it.
 
@@ -94,6 +566,9 @@ class Solution:
     violation : how far the optimality conditions are from holding
     n_iter : how many steps the solver took
     status : "optimal", or what kept the solver from it
+    level : of a `BoxQP`, the common gradient on the free variables of each group
+    function : of a `BoxQP`, F = Kβ at the points
+    seconds, rows_computed, cache_hits, precision : what it took, and in what precision
     """
 
     value: np.ndarray
@@ -103,8 +578,143 @@ class Solution:
     violation: float
     n_iter: int
     status: str
+    level: tuple[float, ...] = ()
+    function: Any = None
+    seconds: float = 0.0
+    rows_computed: int = 0
+    cache_hits: int = 0
+    precision: str = "double"
 
     @property
     def gap(self) -> float:
         """primal - dual."""
         return self.primal - self.dual
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a solution is: dual ≤ optimum ≤ primal, and what it took.
+
+    For machines made of several problems the objectives, counts and seconds are sums,
+    the violation is the largest and the margin the smallest; `parts` has one each.
+
+    Attributes
+    ----------
+    violation : how far the optimality conditions are from holding
+    n_free, n_bound : points with a coefficient inside its bounds, and at one of them
+    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
+    status : how the solver ended; where it is "indefinite" no primal is claimed
+    """
+
+    primal: float
+    dual: float
+    violation: float
+    n_free: int
+    n_bound: int
+    margin: float
+    n_iter: int = 0
+    seconds: float = 0.0
+    rows_computed: int = 0
+    cache_hits: int = 0
+    status: str = "recomputed"
+    precision: str = "double"
+    parts: tuple[Certificate, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """primal - dual, how far from optimal the solution can be at most."""
+        return self.primal - self.dual
+
+    def __repr__(self) -> str:
+        lines = {
+            "status": self.status,
+            "primal": f"{self.primal:.9g}",
+            "dual": f"{self.dual:.9g}",
+            "gap": f"{self.gap:.3g}",
+            "violation": f"{self.violation:.3g}",
+            "support vectors": f"{self.n_free} free, {self.n_bound} at bound",
+            "margin": f"{self.margin:.6g}",
+            "iterations": f"{self.n_iter} in {self.seconds:.3g} s",
+            "kernel rows": f"{self.rows_computed} computed, {self.cache_hits} reused",
+            "precision": self.precision,
+        }
+        if self.parts:
+            lines["problems"] = str(len(self.parts))
+        return "\n".join(f"{name:<16} {text}" for name, text in lines.items())
+
+
+def certificate(problem: BoxQP, solution: Solution) -> Certificate:
+    """The certificate of a solution, from the numbers the solver reports."""
+    primal = np.nan if solution.status == "indefinite" else solution.primal
+    n_free, n_bound = _counts(problem, solution.value)
+    return Certificate(
+        primal=primal,
+        dual=solution.dual,
+        violation=solution.violation,
+        n_free=n_free,
+        n_bound=n_bound,
+        margin=_margin(problem, solution.value, solution.function, solution.level),
+        n_iter=int(solution.n_iter),
+        seconds=solution.seconds,
+        rows_computed=int(solution.rows_computed),
+        cache_hits=int(solution.cache_hits),
+        status=solution.status,
+        precision=solution.precision,
+    )
+
+
+def certified(problem: BoxQP, value, function, level=None) -> Certificate:
+    """The certificate of α and F = Kβ, computed here from the definitions.
+
+    Parameters
+    ----------
+    level : of each group; None for what `problem.level` finds
+    """
+    level = problem.level(value, function) if level is None else level
+    primal, dual = problem.objectives(value, function, level)
+    n_free, n_bound = _counts(problem, value)
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        violation=problem.violation(value, function),
+        n_free=n_free,
+        n_bound=n_bound,
+        margin=_margin(problem, value, function, level),
+    )
+
+
+def together(parts: Sequence[Certificate]) -> Certificate:
+    """One certificate for several problems; of a single one, itself."""
+    if len(parts) == 1:
+        return parts[0]
+    ended = [part.status for part in parts if part.status != "optimal"]
+    single = any(part.precision == "single" for part in parts)
+    return Certificate(
+        primal=sum(part.primal for part in parts),
+        dual=sum(part.dual for part in parts),
+        violation=max(part.violation for part in parts),
+        n_free=sum(part.n_free for part in parts),
+        n_bound=sum(part.n_bound for part in parts),
+        margin=min(part.margin for part in parts),
+        n_iter=sum(part.n_iter for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        rows_computed=sum(part.rows_computed for part in parts),
+        cache_hits=sum(part.cache_hits for part in parts),
+        status=ended[0] if ended else "optimal",
+        precision="single" if single else "double",
+        parts=tuple(parts),
+    )
+
+
+def _counts(problem: BoxQP, value) -> tuple[int, int]:
+    """How many variables are free and not 0, and how many are at a bound but 0."""
+    beta, (low, high) = problem.sign * value, problem.bounds
+    bound = (beta != 0) & ((beta == low) | (beta == high))
+    return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
+
+
+def _margin(problem: BoxQP, value, function, level) -> float:
+    """1/‖f‖, f scaled as `decision` scales it."""
+    square = float(problem.coef(value) @ function)
+    distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
+    return float(distance / np.sqrt(square)) if square > 0 else float("inf")

@@ -1,0 +1,57 @@
+// The dual of the SVM family and its solver.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core.hpp"
+
+namespace mercer {
+
+// min ½ βᵀKβ - Σ targetₜ βₜ + Σ tubeₜ |βₜ|,  lowerₜ ≤ βₜ ≤ upperₜ,  Σβ given (in each group).
+//
+// Variable t stands for point point[t] (empty: point t); βₜ enters f = Σ βₜ k(x_point(t), ·), the sum
+// over the variables of a point. A pair of variables moves by (+δ, -δ) and stays within its group,
+// so the sum over each group stays what it is at the start.
+struct Program {
+  std::span<const double> target, lower, upper;
+  std::span<const double> tube;           // empty: 0
+  std::span<const std::int32_t> point;    // empty: the identity
+  std::span<const std::uint8_t> group;    // empty: one group; otherwise 0 or 1
+};
+
+struct Options {
+  double tol = 1e-3;
+  double cache_bytes = 256e6;
+  Index max_iter = 10'000'000;  // pair steps
+  double time_limit = 0;        // seconds; 0: none
+  Index working_set = 0;        // 0: chosen by size
+  bool demanding = false;       // end as imprecise where the rounding of the rows may matter
+};
+
+// What a watcher sees after a round; it returns true to stop.
+struct Progress {
+  Index round, iterations, rows;
+  double violation, objective, seconds;
+};
+using Watch = std::function<bool(const Progress&)>;
+
+enum class Status { optimal, max_iter, time_limit, stopped, stalled, imprecise };
+
+struct Result {
+  std::vector<double> value;     // β
+  std::vector<double> function;  // Kβ at every point, in the precision of the rows
+  double violation = 0;          // the largest over the groups
+  double objective = 0;
+  Index iterations = 0, rounds = 0, rows = 0, hits = 0;
+  bool indefinite = false;  // a pair was met along which the problem is not convex
+  Status status = Status::optimal;
+};
+
+// Until the violation is below tol. Throws std::domain_error where K has a NaN or an infinity.
+template <class T>
+Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,
+             const Watch&, const Poll&);
+
+}  // namespace mercer

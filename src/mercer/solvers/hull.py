@@ -1,0 +1,99 @@
+"""The hard margin, C = ∞, as the distance between the hulls of the two classes.
+
+Bennett and Bredensteiner, "Duality and geometry in SVM classifiers" (ICML 2000): the
+hyperplane of largest margin halves the shortest segment between the hulls. The distance
+of two hulls always exists, so the search ends also where no hyperplane separates them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.solvers.problems import BoxQP, Solution, hulls
+
+MEETING = 1e-7  # hulls nearer than this times the width of the data meet
+ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class HullDistance:
+    """Minimise an `svc` without upper bounds, until yᵢ f(xᵢ) ≥ 1 - tol for all points.
+
+    The status is "infeasible" where the hulls meet: the distance found is at most
+    1e-7 of the width of the data. Then `value` are weights ≥ 0, summing to 1 in
+    each class, with Σ₊ αᵢ φ(xᵢ) = Σ₋ αᵢ φ(xᵢ) up to that distance, and `violation` is
+    the distance relative to the width.
+
+    Parameters
+    ----------
+    solver : a dataclass with a field `tol` that minimises a `BoxQP` with two groups
+    """
+
+    solver: Any
+
+    def solve(self, problem: BoxQP, *, start=None, watch=None) -> Solution:
+        hull = hulls(problem.gram, problem.sign)
+        value = None if start is None or not start.any() else hull.start(start)
+        width = squared_width(problem.gram)
+        tol, spent = 1e-2 * width, [0, 0.0, 0, 0]
+        for _ in range(ROUNDS):
+            solver = replace(self.solver, tol=max(tol, np.finfo(float).tiny))
+            found = solver.solve(hull, start=value, watch=watch)
+            spent = [a + b for a, b in zip(spent, _cost(found), strict=True)]
+            value = found.value
+            square = float(hull.coef(value) @ found.function)
+            half = (found.level[0] - found.level[1]) / 2
+            if square <= MEETING**2 * width:
+                distance = np.sqrt(max(square, 0.0) / width) if width > 0 else 0.0
+                return _with_cost(
+                    replace(found, status="infeasible", violation=float(distance)),
+                    spent,
+                )
+            # |f| is 1 at the two levels, so that the slopes of f are those of F / half.
+            needed = self.solver.tol * half
+            if found.status != "optimal" or found.violation <= needed:
+                break
+            tol = min(found.violation / 10, needed if half > 0 else np.inf)
+        return _with_cost(_scaled(problem, hull, found), spent)
+
+
+def squared_width(gram: Gram) -> float:
+    """The largest ‖φ(xᵢ) - φ(x₁)‖²: between once and four times the radius squared."""
+    diagonal = np.asarray(gram.diag(), dtype=float)
+    row = np.asarray(gram.rows([0])[0], dtype=float)
+    return float(np.max(diagonal + diagonal[0] - 2 * row, initial=0.0))
+
+
+def _scaled(problem: BoxQP, hull: BoxQP, found: Solution) -> Solution:
+    """The solution of `problem`: that of the hulls, f = ±1 at their nearest points."""
+    half = (found.level[0] - found.level[1]) / 2
+    if not half > 0:
+        return found  # not even an order of the classes; the status says why
+    value, function = found.value / half, found.function / half
+    level = (float(np.mean(found.level)) / half,)
+    primal, dual = problem.objectives(value, function, level)
+    return replace(
+        found,
+        value=value,
+        bias=-level[0],
+        primal=primal,
+        dual=dual,
+        violation=problem.violation(value, function),
+        level=level,
+        function=function,
+    )
+
+
+def _cost(found: Solution) -> tuple[int, float, int, int]:
+    return found.n_iter, found.seconds, found.rows_computed, found.cache_hits
+
+
+def _with_cost(found: Solution, spent) -> Solution:
+    n_iter, seconds, rows, hits = spent
+    return replace(
+        found, n_iter=n_iter, seconds=seconds, rows_computed=rows, cache_hits=hits
+    )
