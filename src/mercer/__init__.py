@@ -30,9 +30,11 @@ _NAMES = {
         "feature_norms feature_distances feature_cosines feature_angles "
         "mercer_expansion"
     ),
-    "mercer.solvers.problems": "LinearSystem Solution",
+    "mercer.solvers.problems": "LinearSystem BoxQP quadratic Solution Certificate",
     "mercer.solvers.linear": "Cholesky",
+    "mercer.solvers.smo": "SMO",
     "mercer.machines.regularized": "KernelRidge",
+    "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = ("plots", "theory", "vectors")

@@ -38,7 +38,7 @@ from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.points import Points, as_points, count, is_frame, vectors
-from mercer.solvers.problems import Solution
+from mercer.solvers.problems import Certificate, Solution
 
 _ADVICE = (
     "{name} stopped after {solution.n_iter} iterations with status "
@@ -56,8 +56,8 @@ class Machine(BaseEstimator, ABC):
     kernel: Any
     expansion_: Expansion
 
-    # What to say of a solution that is not optimal, by its status; {name} is the
-    # machine, {solution} what the solver returned.
+    # What to say of a solution that is not optimal, by its status ("" for nothing);
+    # {name} is the class, {machine} the machine, {solution} what the solver returned.
     _advice: ClassVar[dict[str, str]] = {}
 
     @abstractmethod
@@ -77,6 +77,13 @@ class Machine(BaseEstimator, ABC):
             return self.kernel.matrix is None
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    def _validated_points(self, X, reset: bool = True) -> Points:
+        """The points of a `fit` without targets, or new ones, checked once."""
+        if self._takes_vectors(X):
+            X = validate_data(self, X, accept_sparse="csr", reset=reset)
+            return _filled(X) if self._precomputed else X
+        return self._structured(X, reset=reset)
+
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
         if self._takes_vectors(X):
@@ -90,11 +97,7 @@ class Machine(BaseEstimator, ABC):
     def _values(self, X) -> np.ndarray:
         """f at new points."""
         check_is_fitted(self)
-        if self._takes_vectors(X):
-            X = validate_data(self, X, accept_sparse="csr", reset=False)
-        else:
-            X = self._structured(X, reset=False)
-        return self.expansion_(X)
+        return self.expansion_(self._validated_points(X, reset=False))
 
     def _takes_vectors(self, X) -> bool:
         """Whether X is for scikit-learn to check: vectors, or a kernel that needs them.
@@ -118,10 +121,11 @@ class Machine(BaseEstimator, ABC):
             )
         return X
 
-    def _warn_unless_optimal(self, solution: Solution) -> None:
-        if solution.status != "optimal":
-            advice = self._advice.get(solution.status, _ADVICE)
-            message = advice.format(name=type(self).__name__, solution=solution)
+    def _warn_unless_optimal(self, solution: Solution | Certificate) -> None:
+        advice = self._advice.get(solution.status, _ADVICE)
+        if advice and solution.status != "optimal":
+            name = type(self).__name__
+            message = advice.format(name=name, machine=self, solution=solution)
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
@@ -134,15 +138,16 @@ def as_kernel(
     degree: float = 3,
     coef0: float = 1,
     parameters: dict | None = None,
+    function: Callable[[Callable], Kernel] = PairFunction,
 ) -> Kernel:
     """What a machine's parameter `kernel` stands for, on the points X.
 
     Parameters
     ----------
-    kernel : a kernel; one of scikit-learn's words; a function of two points; or None
-        for RBF()
+    kernel : a kernel; one of scikit-learn's words; a function; or None for RBF()
     gamma, degree, coef0 : of the words; gamma None is 1/d, and 1 for "chi2"
     parameters : keyword arguments of the function
+    function : what a function is: PairFunction takes two points, BlockFunction two sets
     """
     if kernel is None:
         return RBF()
@@ -160,7 +165,7 @@ def as_kernel(
     if isinstance(kernel, GaussianProcessKernel):
         # scikit-learn's own kernel objects are called on whole blocks.
         return BlockFunction(kernel)
-    return PairFunction(partial(kernel, **parameters) if parameters else kernel)
+    return function(partial(kernel, **parameters) if parameters else kernel)
 
 
 def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:

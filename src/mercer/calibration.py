@@ -1,0 +1,112 @@
+"""Probabilities of classes from the values of f.
+
+Of two classes p = 1 / (1 + exp(A f + B|f|)): Platt's sigmoid ("Probabilistic outputs
+for support vector machines", 1999) held to p = ½ at f = 0, with a slope of its own on
+either side. Several classes by coupling their duels, Wu, Lin and Weng, JMLR 5 (2004),
+second method.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from scipy.special import expit
+
+LEAST_SLOPE = 1e-6  # p grows with f, if only by this
+STEEPEST = 1e6
+CLEAR = 1e-7  # no duel is more certain than this leaves room for
+
+
+def sigmoid(values: np.ndarray, sign: np.ndarray, weight=None) -> tuple[float, float]:
+    """(A, B) of 1 / (1 + exp(A f + B|f|)), by maximum likelihood on values of f.
+
+    Parameters
+    ----------
+    values : (n,) array, f at points it was not fitted on
+    sign : (n,) array of ±1, the true classes
+    weight : how often each point counts; None for once
+    """
+    weight = np.ones(len(values)) if weight is None else weight
+    above, below = (
+        _slope(np.abs(values[side]), sign[side] * np.sign(values[side]), weight[side])
+        for side in (values > 0, values < 0)
+    )
+    return -(above + below) / 2, (below - above) / 2
+
+
+def _slope(size: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
+    """a > 0 that maximises Σ w log expit(±a|f|), + where the sign of f is right.
+
+    The targets are Platt's, as if each side had seen one point more of either kind, so
+    that a finite a is best. The derivative falls in a: bisection on its logarithm.
+    """
+    hits, misses = weight[right > 0].sum(), weight[right < 0].sum()
+    if not len(size) or not size.any():
+        return 1.0
+    target = np.where(right > 0, (hits + 1) / (hits + 2), 1 / (misses + 2))
+    low, high = np.log(LEAST_SLOPE), np.log(STEEPEST)
+    for _ in range(60):
+        middle = (low + high) / 2
+        rising = weight @ (size * (target - expit(np.exp(middle) * size))) > 0
+        low, high = (middle, high) if rising else (low, middle)
+    return float(np.exp((low + high) / 2))
+
+
+def probability(values: np.ndarray, A, B) -> np.ndarray:
+    """1 / (1 + exp(A f + B|f|)), of the class for which f is positive."""
+    return expit(-(A * values + B * np.abs(values)))
+
+
+def coupled(duels: np.ndarray, n_classes: int) -> np.ndarray:
+    """p of each class that agrees best with its duels, (m, n_classes).
+
+    min Σᵢ Σⱼ (rⱼᵢ pᵢ - rᵢⱼ pⱼ)², Σ p = 1, by its optimality conditions.
+
+    Parameters
+    ----------
+    duels : (m, n_classes (n_classes - 1) / 2) array, rᵢⱼ = p(i | i or j), i < j
+    """
+    m, k = len(duels), n_classes
+    r = np.zeros((m, k, k))
+    duels = np.clip(duels, CLEAR, 1 - CLEAR)
+    for column, (i, j) in zip(duels.T, combinations(range(k), 2), strict=True):
+        r[:, i, j], r[:, j, i] = column, 1 - column
+    system = np.ones((m, k + 1, k + 1))
+    system[:, k, k] = 0
+    system[:, :k, :k] = -np.swapaxes(r, 1, 2) * r
+    system[:, range(k), range(k)] = np.sum(r**2, axis=1)
+    right = np.zeros((m, k + 1, 1))
+    right[:, k] = 1
+    p = np.clip(np.linalg.solve(system, right)[:, :k, 0], 0, None)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def agreeing(p: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """p moved as little as need be so that the largest is that of the class predicted.
+
+    Parameters
+    ----------
+    p : (m, k) array, rows that sum to 1
+    predicted : (m,) array of classes 0 to k - 1
+    """
+    p = p.copy()
+    for row in np.flatnonzero(np.argmax(p, axis=1) != predicted):
+        p[row] = _raised(p[row], predicted[row])
+    return p
+
+
+def _raised(p: np.ndarray, winner: int) -> np.ndarray:
+    """The nearest distribution in which `winner` is first, level with the largest."""
+    order = np.argsort(-p)
+    order = order[order != winner]
+    level, total, count = p[winner], p[winner], 1
+    for other in order:
+        if p[other] <= level:
+            break
+        total, count = total + p[other], count + 1
+        level = total / count
+    raised = np.minimum(p, level)
+    # A hair above the others: equal numbers would leave the order to the reader.
+    raised[winner] = level * (1 + 4 * np.finfo(float).eps)
+    return raised

@@ -1,0 +1,415 @@
+"""The three kinds of support vector machine: of classes, of numbers, of one class.
+
+Each has its `fit`, what it says of new points and scikit-learn's attributes; a machine
+adds its parameters and the problem it solves.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import (
+    ClassifierMixin,
+    MultiOutputMixin,
+    OutlierMixin,
+    RegressorMixin,
+    _fit_context,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import calibration, multiclass
+from mercer.gram import Gram
+from mercer.machines.support import (
+    COMMON_CONSTRAINTS,
+    FRACTION,
+    Counted,
+    SupportVectorMachine,
+)
+from mercer.points import Points, take
+from mercer.solvers.problems import BoxQP, Certificate
+
+FOLDS = 5  # of the values that probabilities are fitted on
+
+
+def _has_probabilities(machine) -> bool:
+    if machine.probability in (False, "deprecated"):
+        raise AttributeError("predict_proba is not available when probability=False")
+    return True
+
+
+class Classifier(ClassifierMixin, SupportVectorMachine):
+    """Two classes by the sign of f, several by two-class problems."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **COMMON_CONSTRAINTS,
+        "probability": ["boolean", StrOptions({"deprecated"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+        "multiclass": [StrOptions({"ovo", "ovr"})],
+    }
+
+    probability: Any
+    class_weight: Any
+    decision_function_shape: str
+    break_ties: bool
+    random_state: Any
+    multiclass: str
+
+    classes_: np.ndarray
+    class_weight_: np.ndarray
+
+    @abstractmethod
+    def _problem(self, gram: Gram, sign, weight) -> BoxQP:
+        """The two-class problem; each point counts weight times."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> Classifier:
+        """Learn f from the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        counted = self._counted(X, sample_weight)
+        classes, label, factors = self._labels(y, counted)
+        sides = multiclass.parts(label, len(classes), self.multiclass)
+        problems = self._problems(counted.gram, sides, counted.weight * factors[label])
+        coef, bias, found = self._columns(counted, problems, len(sides))
+        sigmoids = None
+        if self.probability is True or self.probability == 1:
+            sigmoids = self._sigmoids(counted, label, factors)
+        self.classes_, self.class_weight_ = classes, factors
+        if len(sides) == 1:
+            coef, bias = coef[:, 0], bias[0]
+        # Grouped by class, and in the order of X within a class, as LIBSVM has them.
+        self._keep(X, counted, np.argsort(label, kind="stable"), coef, bias, found)
+        self._label = label[np.searchsorted(counted.index, self.support_)]
+        self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
+        self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+        self._warn_unless_optimal(self.certificate_)
+        return self
+
+    def _labels(self, y, counted: Counted):
+        """The classes, the class of each point by its number, and what each counts."""
+        present = y[counted.index]
+        classes, label = np.unique(present, return_inverse=True)
+        if len(classes) < 2:
+            if len(np.unique(y)) > 1:
+                raise ValueError(
+                    "Invalid input - all samples with positive weights belong to the "
+                    "same class."
+                )
+            raise ValueError(
+                "The number of classes has to be greater than one; got "
+                f"{len(classes)} class"
+            )
+        factors = compute_class_weight(
+            self.class_weight, classes=classes, y=present, sample_weight=counted.weight
+        )
+        return classes, label.ravel(), factors
+
+    def _problems(
+        self, gram: Gram, sides, weight
+    ) -> Iterator[tuple[BoxQP, np.ndarray]]:
+        """The two-class problems, each made when it is asked for."""
+        for part in sides:
+            own = gram if len(part.index) == gram.shape[0] else gram.take(part.index)
+            yield self._problem(own, part.sign, weight[part.index]), part.index
+
+    # What f says
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at m points: (m,) for two classes, a column per duel or class for more.
+
+        With `decision_function_shape="ovo"` the values of the duels, (m, k(k-1)/2);
+        with "ovr" a score for each class, (m, k), by duels won and then by how clearly.
+        """
+        values = self._values(X)
+        if values.ndim == 1 or self.multiclass == "ovr":
+            return values
+        if self.decision_function_shape == "ovr":
+            return multiclass.scores(values, len(self.classes_))
+        return values
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The class of each of the m points of X."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties must be False when decision_function_shape is 'ovo'"
+            )
+        return self.classes_.take(self._winners(self._values(X)))
+
+    def _winners(self, values: np.ndarray) -> np.ndarray:
+        """The number of the class that the values of f speak for."""
+        if values.ndim == 1:
+            return np.where(values >= 0, 1, 0)
+        if self.multiclass == "ovr":
+            return np.argmax(values, axis=1)
+        n_classes = len(self.classes_)
+        if self.break_ties:
+            return np.argmax(multiclass.scores(values, n_classes), axis=1)
+        return np.argmax(multiclass.votes(values, n_classes), axis=1)
+
+    # Probabilities
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """The probability of each class at m points, (m, k); largest for `predict`'s.
+
+        Fitted at `fit`, with `probability=True`, on the values of five machines, each
+        at the fifth of the points that it did not see.
+        """
+        values = self._values(X)
+        if not self._sigmoid.size:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
+        p = calibration.probability(
+            values, *(self._sigmoid[:, 0] if values.ndim == 1 else self._sigmoid)
+        )
+        if values.ndim == 1:
+            p = np.column_stack([1 - p, p])
+        elif self.multiclass == "ovr":
+            p = np.maximum(p, np.finfo(float).tiny)
+            p /= p.sum(axis=1, keepdims=True)
+        else:
+            p = calibration.coupled(p, len(self.classes_))
+        return calibration.agreeing(p, self._winners(values))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    @property
+    def probA_(self) -> np.ndarray:
+        """A of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
+        return self._sigmoid[0]
+
+    @property
+    def probB_(self) -> np.ndarray:
+        """B of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
+        return self._sigmoid[1]
+
+    def _sigmoids(self, counted: Counted, label, factors) -> np.ndarray:
+        """A and B of every two-class problem, as rows, from values out of fold."""
+        n_classes = len(factors)
+        sides = multiclass.parts(label, n_classes, self.multiclass)
+        values = np.zeros((len(label), len(sides)))
+        fold = _folds(label, check_random_state(self.random_state))
+        for k in range(FOLDS):
+            inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            if len(outside):
+                values[outside] = self._values_outside(
+                    counted, label, factors, inside, outside
+                )
+        return np.transpose(
+            [
+                calibration.sigmoid(
+                    values[part.index, j], part.sign, counted.weight[part.index]
+                )
+                for j, part in enumerate(sides)
+            ]
+        )
+
+    def _values_outside(self, counted: Counted, label, factors, inside, outside):
+        """What machines fitted on the points inside say of those outside."""
+        label = label[inside]
+        gram, weight = counted.gram.take(inside), counted.weight[inside]
+        sides = multiclass.parts(label, len(factors), self.multiclass)
+        coef, bias = np.zeros((len(inside), len(sides))), np.zeros(len(sides))
+        for j, part in enumerate(sides):
+            if len(np.unique(part.sign)) < 2:
+                # No two classes to tell apart: what there is, is the answer.
+                bias[j] = part.sign[0] if len(part.sign) else 0.0
+                continue
+            [(problem, members)] = self._problems(gram, [part], weight * factors[label])
+            coef[members, j], bias[j] = problem.decision(self._solve(problem))
+        points = take(counted.gram.X, outside)
+        return gram.kernel.matmul(points, gram.X, coef) + bias
+
+    # Attributes
+
+    def _dual_rows(self) -> np.ndarray:
+        coef, n_classes = self.expansion_.coef, len(self.classes_)
+        if coef.ndim == 1 or self.multiclass == "ovr":
+            return coef.reshape(len(coef), -1).T
+        return multiclass.by_rival(coef, self._label, n_classes)
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many support vectors each class has."""
+        counts = np.bincount(self._label, minlength=len(self.classes_))
+        return counts.astype(np.int32)
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        X, y = self._validated(X, y, reset=False)
+        counted = self._counted(X, sample_weight)
+        _, label, factors = self._labels(y, counted)
+        sides = multiclass.parts(label, len(factors), self.multiclass)
+        problems = self._problems(counted.gram, sides, counted.weight * factors[label])
+        return self._recomputed(X, counted, problems)
+
+
+def _folds(label: np.ndarray, random) -> np.ndarray:
+    """The fold of each point, at random, every class spread evenly over the folds."""
+    fold = np.empty(len(label), dtype=int)
+    first = 0
+    for k in range(label.max() + 1):
+        members = random.permutation(np.flatnonzero(label == k))
+        fold[members] = (first + np.arange(len(members))) % FOLDS
+        first += len(members)
+    return fold
+
+
+class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
+    """f for each of the targets, within a tube around them."""
+
+    @abstractmethod
+    def _problem(self, gram: Gram, target, weight) -> BoxQP:
+        """The problem for one target; each point counts weight times."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> Regressor:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        y = _targets(y)
+        counted = self._counted(X, sample_weight)
+        problems = self._problems(y, counted)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        coef, bias, found = self._columns(counted, problems, n_targets)
+        if y.ndim == 1:
+            coef, bias = coef[:, 0], bias[0]
+        order = np.arange(len(counted.index))
+        self._keep(X, counted, order, coef, bias, found)
+        steps = [part.n_iter for part in found]
+        self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
+        self._warn_unless_optimal(self.certificate_)
+        return self
+
+    def _problems(self, y, counted: Counted) -> Iterator[tuple[BoxQP, slice]]:
+        targets = y[counted.index].reshape(len(counted.index), -1)
+        for target in targets.T:
+            yield self._problem(counted.gram, target, counted.weight), slice(None)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, q) for q targets."""
+        return self._values(X)
+
+    def _dual_rows(self) -> np.ndarray:
+        coef = self.expansion_.coef
+        return coef.reshape(len(coef), -1).T if coef.size else np.zeros((1, 0))
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many support vectors there are."""
+        return np.array([len(self.support_)], dtype=np.int32)
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
+        counted = self._counted(X, sample_weight)
+        return self._recomputed(X, counted, self._problems(_targets(y), counted))
+
+
+def _targets(y: np.ndarray) -> np.ndarray:
+    """Targets as float64; a single column is one target, and scikit-learn says so."""
+    single = y.ndim == 1 or y.shape[1] == 1
+    y = column_or_1d(y, warn=True) if single else y
+    return y.astype(np.float64, copy=False)
+
+
+class OneClass(OutlierMixin, SupportVectorMachine):
+    """Where the points are: +1 there, -1 elsewhere."""
+
+    _parameter_constraints: ClassVar[dict] = {**COMMON_CONSTRAINTS, "nu": FRACTION}
+
+    nu: float
+    offset_: Any
+
+    @abstractmethod
+    def _problem(self, gram: Gram, weight) -> BoxQP:
+        """The problem; each point counts weight times."""
+
+    @abstractmethod
+    def _learn(self, X, counted: Counted, coef, bias, found) -> None:
+        """Set what was learnt."""
+
+    @abstractmethod
+    def _depth(self, X) -> np.ndarray:
+        """How far inside checked points are."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y=None, sample_weight=None) -> OneClass:
+        """Learn where the points X are; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : ignored
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X = self._validated_points(X)
+        counted = self._counted(X, sample_weight)
+        problem = self._problem(counted.gram, counted.weight)
+        coef, bias, found = self._columns(counted, [(problem, slice(None))], 1)
+        self._learn(X, counted, coef[:, 0], bias[0], found)
+        self.n_iter_ = found[0].n_iter
+        self._warn_unless_optimal(self.certificate_)
+        return self
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """How far inside the m points of X are; negative outside."""
+        check_is_fitted(self)
+        return self._depth(self._validated_points(X, reset=False))
+
+    def score_samples(self, X: Points) -> np.ndarray:
+        """`decision_function` before `offset_` was taken off."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: Points) -> np.ndarray:
+        """+1 for the points inside, -1 for those outside."""
+        return np.where(self.decision_function(X) > 0, 1, -1)
+
+    def _dual_rows(self) -> np.ndarray:
+        return self.expansion_.coef[None]
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many support vectors there are."""
+        return np.array([len(self.support_)], dtype=np.int32)

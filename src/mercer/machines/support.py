@@ -1,0 +1,499 @@
+"""What the support vector machines share: from points to a Gram, from solutions to f.
+
+A machine states its two-class, regression or one-class problem; everything between the
+data and that problem, and between its solution and scikit-learn's attributes, is here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from threading import Event
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._sparse import _align_api_if_sparse
+from sklearn.utils.validation import _check_sample_weight
+
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.kinds import BlockFunction, Precomputed
+from mercer.kernels.radial import RBF
+from mercer.kernels.vector import Linear
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.points import Points, count, each, is_frame, take
+from mercer.solvers.hull import HullDistance
+from mercer.solvers.problems import (
+    BoxQP,
+    Certificate,
+    Solution,
+    certificate,
+    certified,
+    svc,
+    together,
+)
+from mercer.solvers.smo import SMO
+from mercer.vectors import threads
+
+# Problems this small are solved to rounding, at next to no cost: then it does not show
+# in what order the points came, or whether one counted twice or came twice.
+SMALL = 256
+ROUNDING = 1e-11
+STEPS = 200  # for each variable; a small problem that takes more is solved to tol
+
+COMMON_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions(set(WORDS)), callable],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "shrinking": ["boolean"],
+    "cache_size": [Interval(Real, 0, None, closed="neither"), None],
+    "verbose": ["verbose"],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "solver": [HasMethods("solve"), None],
+    "warm_start": ["boolean"],
+}
+
+
+FRACTION = [Interval(Real, 0, 1, closed="right")]
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The points that count: their Gram, their places in X, and how often each does."""
+
+    gram: Gram
+    index: np.ndarray
+    weight: np.ndarray
+
+
+class SupportVectorMachine(Machine):
+    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
+
+    _advice: ClassVar[dict[str, str]] = {
+        status: (
+            "Solver terminated early (max_iter={machine.max_iter}).  Consider "
+            "pre-processing your data with StandardScaler or MinMaxScaler. {name} "
+            "stopped after {solution.n_iter} iterations with status "
+            "{solution.status!r}, violation {solution.violation:.2g} > "
+            "tol={machine.tol:g} and gap {solution.gap:.2g}; a lower C or a larger "
+            "max_iter also help."
+        )
+        for status in ("max_iter", "time_limit", "stopped", "stalled")
+    } | {
+        "indefinite": "",  # scikit-learn is silent too; the certificate claims no gap
+        "flat": (
+            "{name} found no margin: at this nu the reduced hulls of two classes meet, "
+            "and what is left of f is rounding. Raise nu, or choose a richer kernel."
+        ),
+    }
+
+    # Parameters of every machine here
+    gamma: Any
+    degree: int
+    coef0: float
+    tol: float
+    cache_size: float | None
+    max_iter: int
+    verbose: Any
+    solver: Any
+    warm_start: bool
+
+    support_: np.ndarray
+    certificate_: Certificate
+    shape_fit_: tuple[int, ...]
+    fit_status_: int
+
+    # From data to problems
+
+    def _counted(self, X, sample_weight) -> Counted:
+        """The points of weight > 0, with a kernel that has learnt from them."""
+        n = count(X)
+        if self._precomputed and X.shape[1] != n:
+            raise ValueError(
+                "Precomputed matrix must be a square matrix."
+                f" Input is a {n}x{X.shape[1]} matrix."
+            )
+        index, weight = np.arange(n), np.ones(n)
+        if sample_weight is not None:
+            weight = self._weight(sample_weight, X)
+            index = np.flatnonzero(weight > 0)
+            if not len(index):
+                raise ValueError(
+                    "Invalid input - all samples have zero or negative weights."
+                )
+            weight = weight[index]
+        if self._precomputed:
+            return Counted(Gram(Precomputed(X), index), index, weight)
+        points = X if len(index) == n else take(X, index)
+        share = None if sample_weight is None else weight
+        return Counted(Gram(self._kernel(points, share), points), index, weight)
+
+    def _weight(self, sample_weight, X) -> np.ndarray:
+        n = count(X)
+        sample_weight = np.asarray(sample_weight, dtype=np.float64)
+        if sample_weight.ndim == 1 and len(sample_weight) != n:
+            shape = getattr(X, "shape", (n,))
+            raise ValueError(
+                "sample_weight and X have incompatible shapes: "
+                f"{sample_weight.shape!r} vs {shape!r}\n"
+                "Note: Sparse matrices cannot be indexed w/boolean masks (use "
+                "`indices=True` in CV)."
+            )
+        # A check for zeros of its own follows, in LIBSVM's words.
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
+        )
+
+    def _kernel(self, points, weight) -> Kernel:
+        """What `kernel`, `gamma`, `degree` and `coef0` stand for, on these points."""
+        gamma = None
+        if isinstance(self.kernel, str) and self.kernel != "linear":
+            gamma = None if self.gamma == "auto" else self.gamma
+            if self.gamma == "scale":
+                gamma = RBF().resolve(points, weight).gamma
+        kernel = as_kernel(
+            self.kernel,
+            points,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            function=BlockFunction,
+        )
+        return kernel.resolve(points, weight)
+
+    # From problems to solutions
+
+    def _solve(
+        self,
+        problem: BoxQP,
+        start: np.ndarray | None = None,
+        stop: Event | None = None,
+    ) -> Solution:
+        """The solution; an event that is set from outside ends the search for it."""
+        if problem.total is None:
+            return self._solve_without_total(problem, start)
+        solver = self._solver(problem)
+        watch: Any = self._report if self.verbose else None
+        if stop is not None:
+            watch = lambda progress: stop.is_set()  # noqa: E731  (one line says it)
+        if isinstance(solver, SMO) and self.solver is None and len(problem) <= SMALL:
+            solution = self._solve_to_rounding(solver, problem, start, watch)
+        else:
+            solution = solver.solve(problem, start=start, watch=watch)
+        self._refuse_unless_finite(problem, solution)
+        if solution.status == "infeasible":
+            raise self._inseparable(problem, solution)
+        if problem.unit_margin and _is_flat(problem, solution):
+            return replace(solution, status="flat")
+        return solution
+
+    def _solver(self, problem: BoxQP) -> Any:
+        """What minimises this problem."""
+        solver = self.solver
+        if solver is None:
+            solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
+        hard = problem.tube is None and np.isinf(problem.upper).all()
+        return HullDistance(solver) if hard and not problem.lower.any() else solver
+
+    def _inseparable(self, problem: BoxQP, solution: Solution) -> ValueError:
+        """What to say where no hard margin exists: the proof, and the soft margin."""
+        value, solver = None, SMO(cache_mb=self.cache_size, max_iter=1_000_000)
+        for C in (1e2, 1e4, 1e6):  # each from the last: 1e6 at once would take long
+            soft = svc(problem.gram, problem.sign, C)
+            found = solver.solve(soft, start=soft.start(value))
+            value = found.value
+        f = found.function + found.bias
+        slack = float(np.sum(np.maximum(0, 1 - problem.sign * f)))
+        heaviest = np.argsort(-solution.value, kind="stable")[:6]
+        shown = ", ".join(f"{solution.value[i]:.3g} of point {i}" for i in heaviest)
+        error = ValueError(
+            f"{type(self).__name__}(C=inf) needs classes that {problem.gram.kernel!r} "
+            "separates; the hulls of these two meet, at a relative distance of "
+            f"{solution.violation:.2g}. The common point, a mean of either class "
+            f"weighted by this error's hull_weights, is {shown}, ... The soft margin "
+            f"at C=1e6 leaves Σξ = {slack:.4g}. Choose a finite C or another kernel."
+        )
+        error.hull_weights = problem.sign * solution.value  # type: ignore[attr-defined]
+        error.slack = slack  # type: ignore[attr-defined]
+        return error
+
+    def _solve_to_rounding(self, solver: SMO, problem: BoxQP, start, watch) -> Solution:
+        """The solution to the last digits; to tol, where that takes too long."""
+        size = max(1.0, np.abs(problem.linear).max(), np.abs(problem.total).max())
+        budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
+        fine = replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
+        first = fine.solve(problem, start=start, watch=watch)
+        if first.status not in ("max_iter", "stalled"):
+            return first
+        if first.violation <= self.tol:
+            return replace(first, status="optimal")
+        if self.max_iter >= 0:
+            return first
+        rest = solver.solve(problem, start=first.value, watch=watch)
+        return replace(
+            rest,
+            n_iter=first.n_iter + rest.n_iter,
+            seconds=first.seconds + rest.seconds,
+            rows_computed=first.rows_computed + rest.rows_computed,
+            cache_hits=first.cache_hits + rest.cache_hits,
+        )
+
+    def _solve_without_total(self, problem: BoxQP, start) -> Solution:
+        """The solution of a problem without bias, by the one with a variable more."""
+        padded = problem.padded()
+        if start is not None:
+            start = padded.start(np.append(start, -problem.sign @ start))
+        solution = self._solve(padded, start)
+        assert solution.function is not None
+        value, function = solution.value[:-1], solution.function[:-1]
+        primal, dual = problem.objectives(value, function, (0.0,))
+        return replace(
+            solution,
+            value=value,
+            bias=0.0,
+            primal=primal,
+            dual=dual,
+            violation=problem.violation(value, function),
+            level=(0.0,),
+            function=function,
+        )
+
+    def _refuse_unless_finite(self, problem: BoxQP, solution: Solution) -> None:
+        if not (
+            np.isfinite(solution.value).all() and np.isfinite(solution.level).all()
+        ):
+            raise ValueError(
+                "The dual coefficients or intercepts are not finite. The input data "
+                "may contain large values and need to be preprocessed; or the kernel "
+                f"{problem.gram.kernel!r} has values that are not finite."
+            )
+
+    def _report(self, progress) -> bool:
+        """A line about how far the solver is; goes on."""
+        print(
+            f"[{type(self).__name__}] {progress.iterations} iterations, violation "
+            f"{progress.violation:.3g}, objective {progress.objective:.6g}, "
+            f"{progress.rows} rows, {progress.seconds:.2f} s"
+        )
+        return False
+
+    # From solutions to f
+
+    def _columns(
+        self,
+        counted: Counted,
+        problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
+        n_columns: int,
+    ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
+        """Solve the problems one after another: a column of coef and a bias for each.
+
+        Each comes with the places of its points among those that count.
+        """
+        coef = np.zeros((len(counted.index), n_columns))
+        bias, found = np.zeros(n_columns), []
+        near = self._coefficients_before(counted.gram.X, n_columns)
+
+        def tasks():
+            for j, (problem, members) in enumerate(problems):
+                start = None
+                if near is not None:
+                    start = problem.start(problem.inverse(near[members, j], 0.0)[0])
+                yield problem, start, members
+
+        workers = self._workers(counted.gram, n_columns)
+        for j, (problem, members, solution) in enumerate(
+            self._solved(tasks(), workers)
+        ):
+            coef[members, j], bias[j] = problem.decision(solution)
+            found.append(certificate(problem, solution))
+        return coef, bias, found
+
+    def _workers(self, gram: Gram, n_problems: int) -> int:
+        """How many problems to solve at once: several, where the core does the work."""
+        compiled = self.solver is None and gram.kernel.native(gram.X) is not None
+        return min(threads(), n_problems) if compiled and not self.verbose else 1
+
+    def _solved(self, tasks: Iterable, workers: int) -> Iterator:
+        """(problem, members, solution) for each of (problem, start, members), in order.
+
+        Each problem is solved by one thread; few wait, as they hold their points.
+        """
+        if workers == 1:
+            for problem, start, members in tasks:
+                yield problem, members, self._solve(problem, start)
+            return
+        stop = Event()
+        waiting: deque = deque()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                for problem, start, members in tasks:
+                    future = pool.submit(self._solve, problem, start, stop)
+                    waiting.append((problem, members, future))
+                    if len(waiting) > 2 * workers:
+                        problem, members, future = waiting.popleft()
+                        yield problem, members, future.result()
+                for problem, members, future in waiting:
+                    yield problem, members, future.result()
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _keep(
+        self,
+        X,
+        counted: Counted,
+        order: np.ndarray,
+        coef: np.ndarray,
+        bias,
+        found: Sequence[Certificate],
+    ) -> None:
+        """Set what was learnt: f on its support vectors in the order given."""
+        used = np.asarray(coef.reshape(len(coef), -1).any(axis=1))
+        chosen = order[used[order]]
+        kernel, points = counted.gram.kernel, counted.gram.X
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else kernel
+        self.expansion_ = Expansion(kernel, take(points, chosen), coef[chosen], bias)
+        self.support_ = counted.index[chosen].astype(np.int32)
+        self.certificate_ = together(found)
+        early = self.certificate_.status not in ("optimal", "indefinite", "flat")
+        self.fit_status_ = int(early)
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
+        self._sparse = sp.issparse(X)
+        self._last_C = getattr(self, "C", 1.0)
+
+    def _coefficients_before(self, points, n_columns: int) -> np.ndarray | None:
+        """coef of the last fit at these points, 0 at new ones; None to start afresh."""
+        f = getattr(self, "expansion_", None) if self.warm_start else None
+        if f is None or f.n_outputs != n_columns:
+            return None
+        # With another C, points at their bound are to stay at it.
+        coef = self._growth() * f.coef.reshape(-1, n_columns)
+        known = dict(zip(_keys(f.points), coef, strict=True))
+        nothing = np.zeros(n_columns)
+        # A point that came twice has its coefficients once: the rest are found again.
+        rows = [known.pop(key, nothing) for key in _keys(points)]
+        return np.array(rows).reshape(-1, n_columns)
+
+    def _growth(self) -> float:
+        """C over that of the last fit, where both are numbers."""
+        ratio = getattr(self, "C", 1.0) / self._last_C
+        return float(ratio) if 0 < ratio < np.inf else 1.0
+
+    # The certificate, again
+
+    def _recomputed(
+        self, X, counted: Counted, problems: Iterable[tuple[BoxQP, np.ndarray | slice]]
+    ) -> Certificate:
+        """The certificate from the points and f alone, in float64, by dense blocks."""
+        f = self.expansion_
+        coef = np.zeros((count(X), f.n_outputs))
+        coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
+        coef = coef[counted.index]
+        bias = np.atleast_1d(f.bias)
+        values = self._dense_values(counted.gram, coef)
+        found = []
+        for j, (problem, members) in enumerate(problems):
+            beta = coef[members, j]
+            value, level = problem.inverse(beta, bias[j])
+            factor = problem.unscaling(beta)
+            # f of a problem on some points is 0 off them: the column is already theirs.
+            found.append(certified(problem, value, factor * values[members, j], level))
+        return together(found)
+
+    def _dense_values(self, gram: Gram, coef: np.ndarray) -> np.ndarray:
+        """K coef, every block a float64 matrix that numpy multiplies."""
+        points = _double(gram.X)
+        used = np.flatnonzero(coef.any(axis=1))
+        values = np.zeros(coef.shape)
+        for rows in row_blocks(len(coef), max(1, len(used)), 64.0):
+            block = gram.kernel(take(points, rows), take(points, used))
+            values[rows] = np.asarray(block, dtype=float) @ coef[used]
+        return values
+
+    # scikit-learn's attributes, read from f
+
+    @property
+    def support_vectors_(self) -> Points:
+        """The support vectors; for "precomputed" an empty (0, 0) array."""
+        if self._precomputed:
+            return np.empty((0, 0))
+        return self.expansion_.points
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """The coefficients, a row for each function; sparse where the points are."""
+        rows = np.ascontiguousarray(self._dual_rows())
+        if not self._sparse:
+            return rows
+        return _align_api_if_sparse(sp.csr_array(rows))
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The biases, one for each function."""
+        return np.array(np.atleast_1d(self.expansion_.bias))
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """w of f(x) = ⟨w, x⟩ + b, a row for each function; linear kernel only."""
+        linear = isinstance(self.kernel, Linear) or (
+            isinstance(self.kernel, str) and self.kernel == "linear"
+        )
+        if not linear:
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        f = self.expansion_
+        rows = f.coef.reshape(-1, f.n_outputs).T @ f.points
+        if self._sparse:
+            rows = _align_api_if_sparse(sp.csr_array(rows))
+            rows.data.flags.writeable = False
+        else:
+            rows.flags.writeable = False
+        return rows
+
+    @abstractmethod
+    def _dual_rows(self) -> np.ndarray:
+        """dual_coef_ as an array."""
+
+
+def _is_flat(problem: BoxQP, solution: Solution) -> bool:
+    """Whether the levels are as near to each other as rounding can tell."""
+    largest = problem.total[0] * float(np.abs(problem.gram.diag()).max(initial=0))
+    return not solution.level[0] - solution.level[1] > 1e-9 * largest
+
+
+def _keys(points) -> list[Hashable]:
+    """Something to know each point by; equal points have equal keys."""
+    if sp.issparse(points):
+        points = points.sorted_indices()
+        ends = zip(points.indptr[:-1], points.indptr[1:], strict=True)
+        return [
+            (points.indices[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in ends
+        ]
+    if isinstance(points, np.ndarray) and points.dtype != object:
+        return [np.asarray(point).tobytes() for point in points]
+    if is_frame(points):
+        return [tuple(row.items()) for row in each(points)]
+    return [_key(point) for point in points]
+
+
+def _key(point) -> Hashable:
+    try:
+        hash(point)
+    except TypeError:
+        return id(point)
+    return point
+
+
+def _double(points) -> Points:
+    single = getattr(points, "dtype", None) == np.float32
+    return points.astype(np.float64) if single else points

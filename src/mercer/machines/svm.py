@@ -1,0 +1,483 @@
+"""Support vector machines: SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD.
+
+Drop-ins for scikit-learn's machines of the same names, on points and kernels of any
+kind; every fit carries the certificate of its optimality. SVDD is from Tax and Duin,
+Machine Learning 54 (2004).
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.machines.kinds import Classifier, OneClass, Regressor
+from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
+from mercer.points import Points
+from mercer.solvers.problems import (
+    Certificate,
+    certified,
+    nu_svc,
+    nu_svr,
+    one_class,
+    svc,
+    svdd,
+    svr,
+)
+
+HAIR = 1e-10  # relative; what the boundary of one class is moved outwards
+_BOX = [Interval(Real, 0, None, closed="right")]
+
+
+class SVC(Classifier):
+    """min ½‖f‖² + C Σᵢ wᵢ max(0, 1 - yᵢ f(xᵢ)): the widest margin, with a price on it.
+
+    A drop-in for scikit-learn's SVC that takes any kernel on any points, and knows how
+    far from optimal it is at most.
+
+    Parameters
+    ----------
+    C : > 0; inf is the hard margin: classes that meet are refused, with the proof
+    kernel : a kernel; a word of scikit-learn ("linear", "poly", "rbf", "sigmoid",
+        "precomputed", ...); or a function of two sets of points, giving their matrix
+    degree, gamma, coef0 : of the kernels named by a word; gamma "scale" is
+        1 / (d · var X), "auto" 1/d
+    shrinking : accepted, and without effect on the solution
+    probability : whether `fit` prepares `predict_proba`, at the price of five more
+        fits; scikit-learn's default word "deprecated" means no
+    tol : yᵢ f(xᵢ) is right to within tol
+    cache_size : megabytes for rows of the kernel matrix; None for a share of what is
+        free
+    class_weight : a dict of factors of C; "balanced" for n / (k nᵢ)
+    verbose : whether to print how far the solver is
+    max_iter : steps of the solver; -1 for its own budget
+    decision_function_shape : "ovr", scores of classes; "ovo", values of duels
+    break_ties : whether `predict` follows the scores where duels won are equal
+    random_state : of the folds for probabilities
+    fit_intercept : whether f has a bias; without one, the matrix is held in memory
+    multiclass : "ovo", every class against every other; "ovr", each against the rest
+    solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter)
+    warm_start : whether `fit` starts from the last solution, on points known from it
+
+    Attributes
+    ----------
+    expansion_ : f itself, a column for each two-class problem
+    certificate_ : primal, dual, gap, violation, margin, and what it took
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_,
+    class_weight_, fit_status_, n_iter_, shape_fit_, probA_, probB_ : as scikit-learn's
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **Classifier._parameter_constraints,
+        "C": _BOX,
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float | None = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        multiclass: str = "ovo",
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.multiclass = multiclass
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, sign, weight):
+        return svc(gram, sign, self.C * weight, bias=self.fit_intercept)
+
+
+class NuSVC(Classifier):
+    """min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ: SVC by share of errors.
+
+    A drop-in for scikit-learn's NuSVC. At most the fraction ν of the points lies inside
+    the margin, and at least that fraction are support vectors.
+
+    Parameters
+    ----------
+    nu : in (0, 1], at most twice the share of the smaller class; where it is more, all
+        of that class is inside the margin, and a warning says so
+    class_weight : factors of the points of each class, as of `sample_weight`
+
+    The others, and the attributes, are those of SVC; there is always a bias.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **Classifier._parameter_constraints,
+        "nu": FRACTION,
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float | None = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multiclass: str = "ovo",
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multiclass = multiclass
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, sign, weight):
+        problem = nu_svc(gram, sign, self.nu, weight)
+        if problem.surplus > 1e-12:
+            warnings.warn(
+                f"specified nu is infeasible: NuSVC needs nu ≤ "
+                f"{self.nu / (1 + problem.surplus):.4g}, twice the share of the "
+                f"smaller of two classes; at nu={self.nu:g} all of it is inside the "
+                'margin. Lower nu, or use class_weight="balanced".',
+                UserWarning,
+                stacklevel=2,
+            )
+        return problem
+
+
+class SVR(Regressor):
+    """min ½‖f‖² + C Σᵢ wᵢ max(0, |yᵢ - f(xᵢ)| - ε): what is within ε costs nothing.
+
+    A drop-in for scikit-learn's SVR that takes any kernel on any points, several
+    targets at once, and knows how far from optimal it is at most.
+
+    Parameters
+    ----------
+    C : > 0, the price of a unit outside the tube
+    epsilon : ≥ 0, half the width of the tube
+
+    The others, and the attributes, are those of SVC; with q targets `expansion_` has a
+    column, and `dual_coef_`, `coef_` and `intercept_` a row, for each.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **COMMON_CONSTRAINTS,
+        "C": _BOX,
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        fit_intercept: bool = True,
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, target, weight):
+        upper = self.C * weight
+        return svr(gram, target, upper, self.epsilon, bias=self.fit_intercept)
+
+
+class NuSVR(Regressor):
+    """SVR whose ε is found so that a fraction ν of the points is not inside the tube.
+
+    A drop-in for scikit-learn's NuSVR, for any kernel and several targets.
+
+    Parameters
+    ----------
+    nu : in (0, 1], at most the fraction outside the tube, at least that of support
+        vectors
+    C : > 0, the price of a unit outside the tube
+
+    The others, and the attributes, are those of SVR; there is always a bias.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **COMMON_CONSTRAINTS,
+        "C": _BOX,
+        "nu": FRACTION,
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, target, weight):
+        return nu_svr(gram, target, self.C * weight, self.nu)
+
+
+class OneClassSVM(OneClass):
+    """min ½‖f‖² - ρνn + Σᵢ wᵢ max(0, ρ - f(xᵢ)): f > ρ where the points are.
+
+    A drop-in for scikit-learn's OneClassSVM. At most the fraction ν of the points is
+    left outside, and at least that fraction are support vectors.
+
+    Parameters
+    ----------
+    nu : in (0, 1]
+
+    The others are those of SVC.
+
+    Attributes
+    ----------
+    offset_ : ρ, as an array of one
+    expansion_ : f - ρ
+
+    The others are those of SVC.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, weight):
+        return one_class(gram, self.nu, weight)
+
+    def _learn(self, X, counted, coef, bias, found):
+        # A hair more than the level of the free points: they are on the boundary, and
+        # rounding is not to decide on which side of it.
+        bias += HAIR * abs(bias)
+        self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        self.offset_ = -self.intercept_
+
+    def _depth(self, X):
+        return self.expansion_(X)
+
+    def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, sample_weight : as they were given to `fit`; y is ignored
+        """
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        counted = self._counted(X, sample_weight)
+        problem = self._problem(counted.gram, counted.weight)
+        return self._recomputed(X, counted, [(problem, slice(None))])
+
+
+class SVDD(OneClass):
+    """min R² + Σᵢ wᵢ ξᵢ / νn, ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball of most points.
+
+    At most the fraction ν of the points is left outside the ball. Where k(x, x) is
+    constant, it is OneClassSVM in other units.
+
+    Parameters
+    ----------
+    nu : in (0, 1]
+
+    The others are those of SVC; "precomputed" rows do not tell k(x, x) of new points,
+    so use Precomputed(K) with indices as points.
+
+    Attributes
+    ----------
+    expansion_ : the centre c, a mean of the points
+    radius_ : R
+    offset_ : -R²; `score_samples` is -‖φ(x) - c‖²
+
+    The others are those of SVC.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _problem(self, gram, weight):
+        if self._precomputed:
+            raise ValueError(
+                "SVDD measures ‖φ(x) - c‖², which needs k(x, x) of new points; rows of "
+                "kernel values do not hold it. Use kernel=Precomputed(K) with indices "
+                "as points, or OneClassSVM."
+            )
+        return svdd(gram, self.nu, weight)
+
+    def _learn(self, X, counted, coef, bias, found):
+        total = self.nu * counted.weight.sum()
+        self._keep(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
+        # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
+        # the sphere.
+        self._square = self.expansion_.norm() ** 2
+        square = max(0.0, self._square + 2 * bias / total)
+        square += HAIR * self._square
+        self.radius_, self.offset_ = float(np.sqrt(square)), -float(square)
+
+    def _depth(self, X):
+        f = self.expansion_
+        return 2 * f(X) - f.kernel.diag(X) - self._square - self.offset_
+
+    def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
+        """The certificate of the ball, recomputed in float64 from the training data.
+
+        Parameters
+        ----------
+        X, sample_weight : as they were given to `fit`; y is ignored
+        """
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        counted = self._counted(X, sample_weight)
+        problem = self._problem(counted.gram, counted.weight)
+        coef = np.zeros((len(counted.index), 1))
+        places = np.searchsorted(counted.index, self.support_)
+        coef[places, 0] = problem.total * self.expansion_.coef
+        values = self._dense_values(counted.gram, coef)[:, 0]
+        level = problem.total / 2 * (self._square + self.offset_)
+        return certified(problem, problem.snapped(coef[:, 0]), values, (level,))
