@@ -17,13 +17,14 @@ The polynomial kernel of degree 2 multiplies out,
 so that working with k is working with six coordinates without ever writing them down.
 Here they are written down. Coordinates 2 and 6, √2 x₁ and √2 x₁x₂, are enough: in their
 plane the classes lie on either side of a horizontal line, and the line, carried back,
-is the function f(x) = -x₁x₂.
+is the function f(x) = -x₁x₂. A support vector machine finds it by itself.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import Expansion, Polynomial
+from mercer import SVC, Expansion, Polynomial
+from mercer.plots import plot_regions
 
 X = np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
 y = np.array([-1, -1, 1, 1])
@@ -148,4 +149,42 @@ handles = [
 ]
 names = ["label −1  (x₁x₂ = 1)", "label +1  (x₁x₂ = −1)"]
 figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+
+# %%
+# The support vector machine finds this line
+# ------------------------------------------
+# Of all functions with yᵢ f(xᵢ) ≥ 1 the hard margin takes the one of least norm. Here
+# its dual can be solved by hand: k is 9 on the diagonal and 1 elsewhere, and
+# everything is symmetric in the four points, so all αᵢ are one number a:
+#
+# ::
+#
+#     W(a) = Σᵢ αᵢ - ½ Σᵢⱼ αᵢαⱼyᵢyⱼ k(xᵢ, xⱼ) = 4a - 16a²,  largest at a = 1/8: W = 1/4.
+#
+# The machine agrees to rounding: α = 1/8 each, b = 0, f(x) = -x₁x₂, and the margin
+# 1/‖f‖ = √2. Every point is on its margin, f = ±1: these are the dashed hyperbolas.
+
+np.testing.assert_array_equal(kernel(X), 8 * np.eye(4) + 1)
+
+machine = SVC(C=np.inf, kernel=kernel).fit(X, y)
+print(machine.certificate_)
+np.testing.assert_allclose(
+    machine.dual_coef_[0], y[machine.support_] / 8, rtol=0, atol=1e-12
+)
+np.testing.assert_allclose(machine.intercept_, 0, atol=1e-12)
+np.testing.assert_allclose(machine.certificate_.dual, 1 / 4, rtol=1e-12)
+np.testing.assert_allclose(machine.certificate_.primal, 1 / 4, rtol=1e-12)
+np.testing.assert_allclose(machine.certificate_.margin, root, rtol=1e-12)
+np.testing.assert_allclose(
+    machine.decision_function(anywhere), -anywhere.prod(axis=1), atol=1e-11
+)
+
+figure, ax = plt.subplots(figsize=(6, 6), layout="constrained")
+corners = np.array([[-2.5, -2.5], [2.5, 2.5]])  # to see more of the plane than X spans
+plot_regions(machine, corners, ax=ax, legend=False)
+ax.set(title="The hard margin on XOR: α = 1/8 each, margin √2")
+ax.set(xlabel="x₁", ylabel="x₂", xlim=(-2.2, 2.2), ylim=(-2.2, 2.2), aspect="equal")
+for x in X:
+    place = (0, 16 if x[1] > 0 else -17)
+    ax.annotate("1/8", x, place, textcoords="offset points", ha="center", va="center")
 plt.show()

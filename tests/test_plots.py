@@ -12,11 +12,20 @@ from numpy.testing import assert_allclose
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
+import polars as pl
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mercer import plots
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
+from mercer.machines.regularized import KernelRidge
+from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.solvers.problems import svc
+from mercer.solvers.smo import SMO, Progress
 
 X = np.random.default_rng(0).normal(size=(9, 2))
 LABELS = np.array(["b", "a", "c"] * 3)
@@ -88,6 +97,262 @@ def test_pictures_are_drawn_where_asked():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.plot_gram(*arguments)
+
+
+# Regions
+
+CLOUD = np.random.default_rng(1).normal(size=(60, 2))
+SIDES = np.repeat([-1, 1], 30)
+CLOUD = CLOUD + 0.8 * SIDES[:, None]
+THIRDS = np.repeat(["a", "b", "c"], 20)
+
+
+def lines_at(ax, level):
+    """The points of all contours drawn at a level, (n, 2)."""
+    return np.concatenate(
+        [
+            path.vertices
+            for drawn in ax.collections
+            if hasattr(drawn, "levels") and not drawn.filled
+            for value, path in zip(drawn.levels, drawn.get_paths(), strict=True)
+            if value == level
+        ]
+    )
+
+
+def drawn_at(ax, filled):
+    """Where support vectors with a black edge are drawn, and their areas."""
+    places, areas = [np.zeros((0, 2))], [np.zeros(0)]
+    for drawn in ax.collections:
+        edge = drawn.get_edgecolor()
+        is_point = hasattr(drawn, "get_sizes") and len(drawn.get_offsets())
+        if is_point and len(edge) and tuple(edge[0]) == (0, 0, 0, 1):
+            if bool(len(drawn.get_facecolor())) == filled:
+                places.append(np.asarray(drawn.get_offsets()))
+                sizes = drawn.get_sizes()
+                areas.append(np.broadcast_to(sizes, len(drawn.get_offsets())))
+    return np.concatenate(places), np.concatenate(areas)
+
+
+def as_set(points):
+    return {tuple(point) for point in np.round(points, 9)}
+
+
+def test_boundary_and_margins_lie_where_f_is_0_and_1():
+    machine = SVC(kernel=RBF(0.5), C=2).fit(CLOUD, SIDES)
+    ax = plots.plot_regions(machine, CLOUD, SIDES)
+    for level in (-1, 0, 1):
+        places = lines_at(ax, level)
+        assert len(places) > 10
+        # Contours are straight between grid points.
+        assert_allclose(machine.decision_function(places), level, atol=2e-3)
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.2, 3, 60)])
+def test_free_support_vectors_are_filled_and_bound_ones_ringed(weight):
+    machine = SVC(kernel=RBF(0.5), C=2)
+    machine.fit(CLOUD, SIDES, sample_weight=weight)
+    ax = plots.plot_regions(machine, CLOUD, SIDES)
+    most = np.full(60, 2.0) if weight is None else 2 * weight
+    at_bound = abs(machine.dual_coef_[0]) >= most[machine.support_] * (1 - 1e-12)
+    vectors = machine.support_vectors_
+    assert 0 < at_bound.sum() < len(vectors)
+    assert as_set(drawn_at(ax, filled=True)[0]) == as_set(vectors[~at_bound])
+    assert as_set(drawn_at(ax, filled=False)[0]) == as_set(vectors[at_bound])
+
+
+def test_the_area_of_a_support_vector_grows_with_its_weight():
+    machine = SVC(kernel=RBF(0.5), C=np.inf).fit(CLOUD, SIDES)
+    places, areas = drawn_at(plots.plot_regions(machine, CLOUD, SIDES), filled=True)
+    weight = {
+        tuple(np.round(x, 9)): abs(a)
+        for x, a in zip(machine.support_vectors_, machine.dual_coef_[0], strict=True)
+    }
+    found = np.array([weight[tuple(x)] for x in np.round(places, 9)])
+    assert len(found) == len(machine.support_)
+    slope, offset = np.polyfit(found, areas, 1)
+    assert slope > 0
+    assert_allclose(areas, slope * found + offset, rtol=1e-9)
+
+
+@pytest.mark.parametrize("Machine", [OneClassSVM, SVDD])
+def test_one_class_has_a_boundary_and_no_margins(Machine):
+    machine = Machine(kernel=RBF(0.5), nu=0.2).fit(CLOUD)
+    ax = plots.plot_regions(machine, CLOUD)
+    assert_allclose(machine.decision_function(lines_at(ax, 0)), 0, atol=1e-2)
+    levels = {
+        level
+        for drawn in ax.collections
+        if hasattr(drawn, "levels") and not drawn.filled
+        for level in drawn.levels
+    }
+    assert levels == {0}
+    outside = as_set(drawn_at(ax, filled=False)[0])
+    assert outside == as_set(CLOUD[machine.decision_function(CLOUD) < -1e-6])
+    assert len(drawn_at(ax, filled=True)[0]) == machine.certificate_.n_free
+
+
+@pytest.mark.parametrize("multiclass", ["ovo", "ovr"])
+def test_several_classes_have_a_region_and_a_colour_each(multiclass):
+    machine = SVC(C=2, multiclass=multiclass).fit(CLOUD, THIRDS)
+    ax = plots.plot_regions(machine, CLOUD, THIRDS)
+    mesh = ax.collections[0]
+    assert set(np.unique(mesh.get_array())) == {0, 1, 2}
+    places = np.concatenate([drawn_at(ax, filled)[0] for filled in (True, False)])
+    assert as_set(places) == as_set(machine.support_vectors_)
+    names = ax.get_legend_handles_labels()[1]
+    assert names[:3] == ["a", "b", "c"]
+
+
+def test_margins_of_a_pair_are_drawn_where_these_two_come_first():
+    far = np.repeat(np.arange(3), 20)[:, None] * [6.0, 0.0]
+    points = np.random.default_rng(0).normal(size=(60, 2)) + far
+    machine = SVC(kernel="linear", decision_function_shape="ovo").fit(points, THIRDS)
+    ax = plots.plot_regions(machine, points, THIRDS)
+    for level in (-1, 1):
+        values = machine.decision_function(lines_at(ax, level))
+        # Pairs come as ab, ac, bc; the clouds a and c are not neighbours.
+        assert_allclose(abs(values[:, [0, 2]] - level).min(axis=1), 0, atol=1e-2)
+
+
+def test_nu_machines_are_drawn_like_the_others():
+    machine = NuSVC(kernel=RBF(0.5), nu=0.4).fit(CLOUD, SIDES)
+    ax = plots.plot_regions(machine, CLOUD, SIDES)
+    assert len(drawn_at(ax, filled=True)[0]) == machine.certificate_.n_free
+    assert len(drawn_at(ax, filled=False)[0]) == machine.certificate_.n_bound
+
+
+@pytest.mark.parametrize("frame", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_a_pipeline_is_drawn_in_the_units_of_its_points(frame):
+    points = CLOUD * [1000.0, 0.1]
+    if frame is not np.asarray:
+        points = frame({"length": points[:, 0], "width": points[:, 1]})
+    machine = make_pipeline(StandardScaler(), SVC(kernel=RBF(0.5)))
+    machine.fit(points, SIDES)
+    ax = plots.plot_regions(machine, points, SIDES)
+    places = np.concatenate([drawn_at(ax, filled)[0] for filled in (True, False)])
+    assert as_set(places) == as_set(np.asarray(points)[machine[-1].support_])
+    if frame is not np.asarray:
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", "width")
+
+
+def test_a_legend_is_drawn_unless_refused():
+    machine = SVC().fit(CLOUD, SIDES)
+    assert plots.plot_regions(machine, CLOUD, SIDES).get_legend()
+    bare = plots.plot_regions(machine, CLOUD, SIDES, legend=False)
+    assert bare.get_legend() is None
+    assert "free support vector" in bare.get_legend_handles_labels()[1]
+
+
+def test_what_is_no_picture_of_regions_is_refused():
+    machine = SVC().fit(CLOUD, SIDES)
+    piped = make_pipeline(StandardScaler(), SVC()).fit(CLOUD, SIDES)
+    with pytest.raises(NotFittedError):
+        plots.plot_regions(SVC(), CLOUD)
+    with pytest.raises(ValueError, match="Use plot_tube"):
+        plots.plot_regions(SVR().fit(CLOUD, SIDES), CLOUD)
+    with pytest.raises(ValueError, match=r"got shape \(60, 1\)"):
+        plots.plot_regions(machine, CLOUD[:, :1])
+    with pytest.raises(ValueError, match="y needs 60 values"):
+        plots.plot_regions(machine, CLOUD, SIDES[:3])
+    with pytest.raises(ValueError, match="60 points of `fit`; got 5 points"):
+        plots.plot_regions(piped, CLOUD[:5])
+
+
+# Tubes
+
+LINE = np.linspace(-3, 3, 40)[:, None]
+HEIGHT = np.sinc(LINE[:, 0]) + np.random.default_rng(2).normal(scale=0.15, size=40)
+
+
+def test_the_tube_is_epsilon_wide_around_the_curve():
+    machine = SVR(kernel=RBF(1.0), epsilon=0.2).fit(LINE, HEIGHT)
+    ax = plots.plot_tube(machine, LINE, HEIGHT)
+    low, high, curve = (line.get_xydata() for line in ax.lines)
+    assert_allclose(curve[:, 1], machine.predict(curve[:, :1]), rtol=1e-12)
+    assert_allclose(low[:, 1], curve[:, 1] - 0.2, rtol=1e-12)
+    assert_allclose(high[:, 1], curve[:, 1] + 0.2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "machine", [SVR(kernel=RBF(1.0), epsilon=0.1), NuSVR(kernel=RBF(1.0), nu=0.4)]
+)
+def test_support_vectors_on_the_rim_are_filled_those_outside_ringed(machine):
+    machine.fit(LINE, HEIGHT)
+    ax = plots.plot_tube(machine, LINE, HEIGHT)
+    targets = np.column_stack([LINE, HEIGHT])[machine.support_]
+    at_bound = abs(machine.dual_coef_[0]) == machine.C
+    assert 0 < at_bound.sum() < len(targets)
+    assert as_set(drawn_at(ax, filled=True)[0]) == as_set(targets[~at_bound])
+    assert as_set(drawn_at(ax, filled=False)[0]) == as_set(targets[at_bound])
+
+
+def test_the_tube_of_nu_is_the_one_it_found():
+    machine = NuSVR(kernel=RBF(1.0), nu=0.4).fit(LINE, HEIGHT)
+    low, _, curve = (
+        line.get_ydata() for line in plots.plot_tube(machine, LINE, HEIGHT).lines
+    )
+    epsilon = curve[0] - low[0]
+    same = SVR(kernel=RBF(1.0), epsilon=epsilon).fit(LINE, HEIGHT)
+    assert_allclose(same.predict(LINE), machine.predict(LINE), atol=1e-6)
+
+
+def test_a_tube_reads_its_axis_from_a_data_frame():
+    frame = pd.DataFrame({"dose": LINE[:, 0]})
+    machine = make_pipeline(StandardScaler(), SVR()).fit(frame, HEIGHT)
+    ax = plots.plot_tube(machine, frame, HEIGHT, legend=False)
+    assert ax.get_xlabel() == "dose"
+    assert ax.get_legend() is None
+
+
+def test_what_is_no_picture_of_a_tube_is_refused():
+    machine = SVR().fit(LINE, HEIGHT)
+    for other in (KernelRidge().fit(LINE, HEIGHT), SVC().fit(LINE, HEIGHT > 0)):
+        with pytest.raises(ValueError, match="draws a support vector regression"):
+            plots.plot_tube(other, LINE, HEIGHT)
+    with pytest.raises(ValueError, match=r"got shape \(60, 2\)"):
+        plots.plot_tube(machine, CLOUD, SIDES)
+    with pytest.raises(ValueError, match="Pass those of `fit`"):
+        plots.plot_tube(machine, LINE[:7], HEIGHT[:7])
+
+
+# Convergence
+
+
+def test_convergence_shows_the_violation_and_what_the_objective_lacks():
+    history = []
+    problem = svc(Gram(RBF(0.5), CLOUD), SIDES, 2.0)
+    solution = SMO(tol=1e-6, working_set=8).solve(problem, watch=history.append)
+    ax = plots.plot_convergence(history, optimum=-solution.dual - 1e-3, tol=1e-6)
+    violation, excess, tol = (line.get_xydata() for line in ax.lines)
+    told = [(step.iterations, step.violation) for step in history]
+    assert_allclose(violation, [pair for pair in told if pair[1] > 1e-14], rtol=1e-12)
+    assert_allclose(
+        excess[:, 1], [step.objective + solution.dual + 1e-3 for step in history]
+    )
+    assert (tol[:, 1] == 1e-6).all()
+    assert ax.get_yscale() == "log"
+
+
+def test_convergence_is_told_in_iterations_or_in_seconds():
+    history = [Progress(k, 10 * k, 0, 0.1**k, -k, 0.5 * k) for k in range(4)]
+    steps = plots.plot_convergence(history).lines[0].get_xdata()
+    assert_allclose(steps, [0, 10, 20, 30])
+    seconds = plots.plot_convergence(history, against="seconds").lines[0].get_xdata()
+    assert_allclose(seconds, [0, 0.5, 1, 1.5])
+
+
+def test_the_last_objective_is_the_optimum_unless_another_is_known():
+    history = [Progress(k, k, 0, 0.1**k, 3.0 - k, 0.0) for k in range(4)]
+    excess = plots.plot_convergence(history).lines[1].get_xydata()
+    assert_allclose(excess, [[0, 3], [1, 2], [2, 1]])  # 0 has no logarithm
+
+
+def test_no_history_and_no_such_axis_are_refused():
+    with pytest.raises(ValueError, match=r"watch=history\.append"):
+        plots.plot_convergence([])
+    with pytest.raises(ValueError, match="against='rounds'"):
+        plots.plot_convergence([Progress(0, 0, 0, 1.0, 0.0, 0.0)], against="rounds")
 
 
 def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):

@@ -1,4 +1,4 @@
-"""Pictures: the Gram matrix and its spectrum.
+"""Pictures: a Gram matrix and its spectrum; what a machine learnt; how a solve went.
 
 Every function draws on a matplotlib Axes (a new one unless given) and returns it;
 none shows a window or writes a file.
@@ -6,13 +6,22 @@ none shows a window or writes a file.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
+from sklearn.base import is_outlier_detector, is_regressor
+from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.points import Points, as_points
+from mercer.multiclass import scores
+from mercer.points import Points, as_points, is_frame
+from mercer.solvers.smo import Progress
 
 try:
     import matplotlib.pyplot as plt
@@ -21,6 +30,11 @@ except ImportError as error:
     raise ImportError(
         'mercer.plots draws with matplotlib. Install it: pip install "mercer[plot]".'
     ) from error
+
+COLOURS = [f"C{k}" for k in range(10)]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p"]
+GRID = 301  # places along each axis where a machine is asked
+SMALLEST, LARGEST = 20, 130  # the area of a point, and of the heaviest support vector
 
 
 def plot_gram(
@@ -79,6 +93,367 @@ def plot_spectrum(
     ax.set(xlabel="rank", ylabel="|eigenvalue|")
     ax.legend()
     return ax
+
+
+def plot_regions(
+    machine: Any,
+    X: Points,
+    y: Any = None,
+    ax: Axes | None = None,
+    *,
+    legend: bool = True,
+) -> Axes:
+    """The regions of a fitted machine in the plane, f = 0, f = ±1, support vectors.
+
+    The boundary is a full line, the margins are dashed. The area of a support vector
+    grows with its |α|; the free ones, which lie on the margin, are filled, those at
+    their bound, which lie inside the margin or beyond it, have a ring.
+
+    With several classes the margins of a pair are drawn where these two come first; a
+    support vector of several pairs has its largest |α|, and a ring if any of the pairs
+    has it at the bound. One class has a boundary and no margins.
+
+    Parameters
+    ----------
+    machine : a fitted classifier or one-class machine, or a Pipeline that ends in one
+    X : (n, 2) array or data frame of points to draw; those of `fit` for a Pipeline
+    y : their classes; None for points without colour
+    legend : whether to say in the picture what is what
+    """
+    check_is_fitted(machine)
+    if is_regressor(machine):
+        raise ValueError(
+            f"plot_regions draws classes; {type(_last(machine)).__name__} predicts "
+            "numbers. Use plot_tube."
+        )
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ValueError(
+            f"plot_regions draws points of the plane, (n, 2); got shape {values.shape}."
+        )
+    if y is not None:
+        y = _one_each(y, len(values))
+    support = _support(machine, values)
+    ax = ax or plt.figure().gca()
+    corners = _like(X, _frame(values))
+    classes = getattr(machine, "classes_", [None])
+    if len(classes) > 2:
+        _draw_several(machine, corners, len(classes), ax)
+    else:
+        _draw_two(machine, corners, ax)
+    _draw_points(values, y, classes, ax)
+    _draw_support(support, ax)
+    if legend:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def plot_tube(
+    machine: Any, X: Points, y: Any, ax: Axes | None = None, *, legend: bool = True
+) -> Axes:
+    """f of a support vector regression on the line, and the tube f ± ε around it.
+
+    The area of a support vector grows with its |α|; the free ones, which lie on the rim
+    of the tube, are filled, those at their bound, which lie outside, have a ring. The
+    ε of NuSVR is the one it found.
+
+    Parameters
+    ----------
+    machine : a fitted SVR or NuSVR, or a Pipeline that ends in one
+    X, y : the n points of `fit`, (n, 1), and their targets
+    legend : whether to say in the picture what is what
+    """
+    check_is_fitted(machine)
+    last = _last(machine)
+    if not (is_regressor(machine) and hasattr(last, "support_")):
+        raise ValueError(
+            f"plot_tube draws a support vector regression; {type(last).__name__} is "
+            "none. plot_regions draws classes."
+        )
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 1:
+        raise ValueError(
+            f"plot_tube draws a function on the line, (n, 1); got shape {values.shape}."
+        )
+    y = _one_each(y, len(values)).astype(float)
+    place = _of_fit(last, np.column_stack([values, y]))
+    distance = np.abs(y - machine.predict(X))
+    # Free support vectors lie on the rim of the tube, the others outside.
+    nearest = distance[last.support_].min(initial=distance.max())
+    epsilon = getattr(last, "epsilon", nearest)
+    support = _Support(
+        place,
+        label=np.ones(len(place), dtype=int),
+        weight=np.abs(last.expansion_.coef),
+        bound=distance[last.support_] > epsilon + last.tol,
+    )
+    ax = ax or plt.figure().gca()
+    low, high = _frame(values)
+    line = np.linspace(low, high, 2 * GRID)
+    curve, x = machine.predict(_like(X, line)), line[:, 0]
+    colour, rim = COLOURS[0], f"f ± ε,  ε = {epsilon:.3g}"
+    ax.fill_between(x, curve - epsilon, curve + epsilon, color=colour, alpha=0.12, lw=0)
+    for side, label in ((-epsilon, rim), (epsilon, None)):
+        ax.plot(x, curve + side, color=colour, linestyle="--", lw=1, label=label)
+    ax.plot(x, curve, color=colour, linewidth=2, label="f")
+    ax.scatter(values[:, 0], y, s=SMALLEST, color="grey", lw=0, zorder=3, label="point")
+    _draw_support(support, ax, marker="o")
+    ax.margins(x=0)
+    if is_frame(X):
+        ax.set_xlabel(X.columns[0])
+    if legend:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def plot_convergence(
+    history: Sequence[Progress],
+    ax: Axes | None = None,
+    *,
+    against: str = "iterations",
+    optimum: float | None = None,
+    tol: float | None = None,
+) -> Axes:
+    """How a solve came to its end: the violation, and the objective above its optimum.
+
+    Both on a logarithmic scale. A history is what a solver tells on its way:
+
+        history = []
+        solution = SMO().solve(problem, watch=history.append)
+        plot_convergence(history, optimum=-solution.dual)
+
+    Parameters
+    ----------
+    against : "iterations" or "seconds"
+    optimum : the least objective, -dual of the finest solution known; None for the
+        objective at the end of the history
+    tol : a line is drawn there; below it the solver stops
+    """
+    if against not in ("iterations", "seconds"):
+        raise ValueError(
+            f"plot_convergence knows iterations and seconds; got against={against!r}."
+        )
+    if not len(history):
+        raise ValueError(
+            "plot_convergence needs a history; this one is empty. Fill it with "
+            "SMO().solve(problem, watch=history.append)."
+        )
+    when = np.array([getattr(progress, against) for progress in history])
+    violation = np.array([progress.violation for progress in history])
+    objective = np.array([progress.objective for progress in history])
+    excess = objective - (objective[-1] if optimum is None else optimum)
+    ax = ax or plt.figure().gca()
+    ax.set_yscale("log")
+    marker = "o" if len(history) <= 60 else None
+    for values, label in ((violation, "violation"), (excess, "objective − optimum")):
+        # A logarithmic scale has no place for what is 0, or below it by rounding.
+        shown = values > 1e-15 * np.abs(objective).max()
+        ax.plot(when[shown], values[shown], marker=marker, markersize=3, label=label)
+    if tol is not None:
+        ax.axhline(tol, color="grey", linestyle=":", label=f"tol = {tol:g}")
+    ax.set(xlabel=against)
+    ax.legend()
+    return ax
+
+
+class _Support(NamedTuple):
+    """Support vectors: where they are drawn, of which class, |α|, and at the bound?"""
+
+    place: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray
+    bound: np.ndarray
+
+
+def _support(machine, values) -> _Support:
+    """The support vectors of a machine; none, where it is not made of them.
+
+    Free ones have yᵢ f(xᵢ) = 1 to the tolerance of the solver, those at their bound
+    less: this tells them apart whatever the points and the classes weigh.
+    """
+    last = _last(machine)
+    if not hasattr(last, "support_"):
+        nothing = np.zeros(0)
+        return _Support(np.zeros((0, 2)), nothing.astype(int), nothing, nothing > 0)
+    f = last.expansion_
+    place = f.points if machine is last else _of_fit(last, values)
+    coef = f.coef.reshape(len(f.coef), -1)
+    weight = np.abs(coef).max(axis=1, initial=0)
+    if is_outlier_detector(last):
+        # What the coefficients sum to is the unit of f; SVDD has divided it by νn.
+        tol = last.tol * coef.sum() / (last.nu * last.shape_fit_[0])
+        bound = last.decision_function(f.points) < -tol
+        return _Support(place, np.zeros(len(coef), dtype=int), weight, bound)
+    label = np.repeat(np.arange(len(last.classes_)), last.n_support_)
+    reached = np.sign(coef) * f(f.points).reshape(coef.shape)
+    bound = ((coef != 0) & (reached < 1 - last.tol)).any(axis=1)
+    return _Support(place, label, weight, bound)
+
+
+def _of_fit(last, values: np.ndarray) -> np.ndarray:
+    """The support vectors among the points of `fit`, as they are drawn."""
+    if last.shape_fit_[0] != len(values):
+        raise ValueError(
+            f"{type(last).__name__} knows its support vectors by their places among "
+            f"the {last.shape_fit_[0]} points of `fit`; got {len(values)} points. Pass "
+            "those of `fit`."
+        )
+    return values[last.support_]
+
+
+def _last(machine):
+    return machine[-1] if isinstance(machine, Pipeline) else machine
+
+
+def _frame(values: np.ndarray) -> np.ndarray:
+    """The lower and the upper corner of a picture with room around the points."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    room = np.where(high > low, 0.12 * (high - low), 1.0)
+    return np.array([low - room, high + room])
+
+
+def _like(X, values: np.ndarray) -> Points:
+    """Values in a data frame with the columns of X, if X is one."""
+    if not is_frame(X):
+        return values
+    return type(X)(dict(zip(X.columns, values.T, strict=True)))
+
+
+def _one_each(y, n: int) -> np.ndarray:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y needs {n} values, one per point; got shape {y.shape}.")
+    return y
+
+
+def _draw_two(machine, corners, ax: Axes) -> None:
+    """Where f < 0, where f > 0, and the lines between; f = ±1 for two classes."""
+    inside = is_outlier_detector(machine)
+    display = DecisionBoundaryDisplay.from_estimator(
+        machine,
+        corners,
+        response_method="decision_function",
+        grid_resolution=GRID,
+        eps=0,
+        levels=[-np.inf, 0, np.inf],
+        colors=["white", COLOURS[0]] if inside else COLOURS[:2],
+        alpha=0.18,
+        ax=ax,
+    )
+    style: dict[str, Any] = {"levels": [0.0], "linestyles": "solid", "linewidths": 1.8}
+    if not inside:
+        style = {
+            "levels": [-1.0, 0.0, 1.0],
+            "linestyles": ["dashed", "solid", "dashed"],
+            "linewidths": [1.0, 1.8, 1.0],
+        }
+    display.plot(plot_method="contour", ax=ax, colors="black", **style)
+
+
+def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
+    """The region of each class, the lines between, and the margins of each duel."""
+    display = DecisionBoundaryDisplay.from_estimator(
+        machine,
+        corners,
+        response_method="predict",
+        # Contours of class numbers would show class 1 between 0 and 2.
+        plot_method="pcolormesh",
+        grid_resolution=GRID,
+        eps=0,
+        multiclass_colors=[COLOURS[k % len(COLOURS)] for k in range(n_classes)],
+        alpha=0.18,
+        linewidth=0,
+        rasterized=True,
+        ax=ax,
+    )
+    place = display.xx0, display.xx1
+    for k in range(n_classes):
+        # The edge of a 0-1 picture is a staircase; blurred by a cell it is a line.
+        own = gaussian_filter((display.response == k).astype(float), 1.5)
+        if own.min() < 0.5 < own.max():
+            ax.contour(*place, own, [0.5], colors="black", linewidths=1.8)
+    grid = _like(corners, np.column_stack([axis.ravel() for axis in place]))
+    for values in _duels(machine, grid, n_classes):
+        values = values.reshape(place[0].shape)
+        known = values[np.isfinite(values)]
+        for level in (-1.0, 1.0):
+            # matplotlib warns of a level that is nowhere.
+            if (known < level).any() and (known > level).any():
+                ax.contour(
+                    *place,
+                    np.ma.masked_invalid(values),
+                    [level],
+                    colors="black",
+                    linestyles="dashed",
+                    linewidths=1.0,
+                )
+
+
+def _duels(machine, grid, n_classes: int) -> list[np.ndarray]:
+    """f of each pair of classes, NaN but where these two come first.
+
+    Of one-against-the-rest there are no pairs: f of each class, where it comes first.
+    """
+    last = _last(machine)
+    points = machine[:-1].transform(grid) if last is not machine else grid
+    values = last.expansion_(np.asarray(points))
+    first = np.searchsorted(machine.classes_, machine.predict(grid))
+    if last.multiclass == "ovr":
+        return [np.where(first == k, f, np.nan) for k, f in enumerate(values.T)]
+    score = scores(values, n_classes)
+    score[np.arange(len(score)), first] = np.inf
+    ahead = np.sort(np.argsort(score, axis=1)[:, -2:], axis=1)
+    pairs = zip(combinations(range(n_classes), 2), values.T, strict=True)
+    return [np.where((ahead == pair).all(axis=1), f, np.nan) for pair, f in pairs]
+
+
+def _draw_points(values, y, classes, ax: Axes) -> None:
+    if y is None:
+        x1, x2 = values.T
+        ax.scatter(x1, x2, s=SMALLEST, color="grey", linewidths=0, label="point")
+        return
+    names = np.unique(y) if len(classes) < 2 else classes
+    for k, name in enumerate(names):
+        x1, x2 = values[y == name].T
+        ax.scatter(
+            x1,
+            x2,
+            s=SMALLEST,
+            color=COLOURS[k % len(COLOURS)],
+            marker=MARKERS[k % len(MARKERS)],
+            linewidths=0,
+            label=str(name),
+        )
+
+
+def _draw_support(support: _Support, ax: Axes, marker: str | None = None) -> None:
+    """Free support vectors filled, those at their bound with a ring around them."""
+    heaviest = support.weight.max(initial=0) or 1.0
+    area = SMALLEST + (LARGEST - SMALLEST) * support.weight / heaviest
+    for k in np.unique(support.label):
+        free = (support.label == k) & ~support.bound
+        x1, x2 = support.place[free].T
+        ax.scatter(
+            x1,
+            x2,
+            s=area[free],
+            color=COLOURS[k % len(COLOURS)],
+            marker=marker or MARKERS[k % len(MARKERS)],
+            edgecolors="black",
+            zorder=4,
+        )
+    bound = support.bound
+    ring: dict[str, Any] = {"edgecolors": "black", "facecolors": "none", "zorder": 4}
+    x1, x2 = support.place[bound].T
+    ax.scatter(x1, x2, s=area[bound], **ring)
+    # What the legend shows is nowhere: in the picture each class has its colour.
+    for some, colour, name in (
+        (~bound, "lightgrey", "free support vector"),
+        (bound, "none", "support vector at its bound"),
+    ):
+        if some.any():
+            style = ring | {"facecolors": colour, "s": LARGEST / 2}
+            ax.scatter([], [], **style, label=name)
 
 
 def _dense(K, points) -> np.ndarray:
