@@ -98,7 +98,7 @@ class Gram(LinearOperator):
                     f"The {self!r} takes {size / 1e9:.3g} GB as an array; "
                     f"{available / 1e9:.3g} GB are available. Multiply it (K @ V) or "
                     "read it in blocks (K.rows(index)), which needs neither; or "
-                    "take fewer points (K.take(index)) or an approximation (Nystrom)."
+                    "take fewer points (K.take(index))."
                 )
 
     def take(self, index) -> Gram:

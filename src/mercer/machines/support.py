@@ -319,8 +319,10 @@ class SupportVectorMachine(Machine):
 
     def _workers(self, gram: Gram, n_problems: int) -> int:
         """How many problems to solve at once: several, where the core does the work."""
-        compiled = self.solver is None and gram.kernel.native(gram.X) is not None
-        return min(threads(), n_problems) if compiled and not self.verbose else 1
+        if self.solver is not None or self.verbose or gram.shape[0] <= SMALL:
+            return 1
+        compiled = gram.kernel.native(gram.X) is not None
+        return min(threads(), n_problems) if compiled else 1
 
     def _solved(self, tasks: Iterable, workers: int) -> Iterator:
         """(problem, members, solution) for each of (problem, start, members), in order.

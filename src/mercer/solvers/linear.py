@@ -177,8 +177,7 @@ def _own_dense(gram: Gram) -> np.ndarray:
     if 8 * n * n > available:
         raise MemoryError(
             f"Cholesky factors the {gram!r} as an array of {8 * n * n / 1e9:.3g} GB; "
-            f"{available / 1e9:.3g} GB are available. Take fewer points, or an "
-            "approximation of the kernel (Nystrom)."
+            f"{available / 1e9:.3g} GB are available. Take fewer points."
         )
     matrix = np.empty((n, n), order="F")
     for rows in row_blocks(n, n, BLOCK_MB):
