@@ -276,6 +276,7 @@ def main():
         typical = {name: summary(times) for name, times in seconds.items()}
         print(line(case, typical), flush=True)
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(
             json.dumps({"machine": machine, "rows": rows}, indent=1)
         )

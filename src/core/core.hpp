@@ -32,23 +32,32 @@ struct Recipe {
 void welcome_large_pages(void* storage, std::size_t bytes);
 
 // Storage on cache lines, because panels are read a whole vector at a time, and on large pages
-// once it fills some: new memory costs more than what is done to it, page by small page.
-template <class T>
+// once it fills some: new memory costs more than what is done to it, page by small page. Not so
+// where `large` is false: hundreds of megabytes of large pages make the system tidy its memory
+// first, which took longer than filling them.
+template <class T, bool large = true>
 struct CacheLines {
   using value_type = T;
   static constexpr std::size_t line = 64, large_page = std::size_t{1} << 21;
+  template <class U>
+  struct rebind {
+    using other = CacheLines<U, large>;
+  };
   CacheLines() = default;
   template <class U>
-  CacheLines(const CacheLines<U>&) {}
+  CacheLines(const CacheLines<U, large>&) {}
   T* allocate(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
     void* storage = ::operator new(count * sizeof(T), boundary(count));
-    if (count * sizeof(T) >= 2 * large_page) welcome_large_pages(storage, count * sizeof(T));
+    if (fills_some(count)) welcome_large_pages(storage, count * sizeof(T));
     return static_cast<T*>(storage);
   }
   void deallocate(T* p, std::size_t count) { ::operator delete(p, boundary(count)); }
   static std::align_val_t boundary(std::size_t count) {
-    return std::align_val_t{count * sizeof(T) >= 2 * large_page ? large_page : line};
+    return std::align_val_t{fills_some(count) ? large_page : line};
+  }
+  static bool fills_some(std::size_t count) {
+    return large && count * sizeof(T) >= 2 * large_page;
   }
   // resize() leaves new numbers as they are: every user writes before reading.
   template <class U>
@@ -64,6 +73,8 @@ struct CacheLines {
 
 template <class T>
 using Buffer = std::vector<T, CacheLines<T>>;
+template <class T>
+using RowBuffer = std::vector<T, CacheLines<T, false>>;
 
 // n points of dimension d, as the core wants to read them. A panel holds `width` consecutive
 // points (the width of the chosen instruction set), coordinate by coordinate: xᵢₜ is

@@ -36,7 +36,7 @@ class RowCache {
     owner_.assign(static_cast<std::size_t>(capacity_), -1);
     computed_.assign(static_cast<std::size_t>(n_), 0);
     // The dearer a row, the more of them are worth new memory.
-    double dear = std::clamp(rows.cost() / 64, 1.0, 8.0);
+    double dear = std::clamp(rows.cost() / 32, 1.0, 16.0);
     double modest = dear * 64e6 / (static_cast<double>(n_) * sizeof(T));
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
   }
@@ -109,7 +109,7 @@ class RowCache {
   Index again_ = 0, since_turn_ = 0;  // rows computed a second time, and all, since the last turn
   std::vector<char> computed_;
   std::vector<Index> where_, owner_;
-  Buffer<T> storage_;
+  RowBuffer<T> storage_;
 };
 
 struct Slopes {
@@ -161,7 +161,7 @@ class Solver {
   std::vector<double> beta_, F_, up_, down_;
   std::vector<Index> newest_;    // the variables chosen anew in the last round
   std::unique_ptr<RowCache<T>> cache_;
-  Buffer<T> all_, square_, matrix_;
+  RowBuffer<T> all_, square_, matrix_;
   Result result_;
 };
 
