@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_smo import NaiveSMO
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -27,6 +27,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.solvers.smo import SMO
+from mercer.vectors import set_threads, threads
 
 rng = np.random.default_rng(7)
 X = rng.normal(size=(60, 3))
@@ -685,3 +686,26 @@ def test_kernel_of_the_machine_is_not_changed_by_fit():
     assert machine.kernel == RBF()
     assert machine.expansion_.kernel == RBF().resolve(X)
     assert SVC(kernel=Linear()).fit(X, SIDE).coef_.shape == (1, 3)
+
+
+def test_the_hard_margin_with_one_support_vector_in_each_class():
+    X, y = np.array([[0.0], [-1.0], [2.0], [5.0]]), [0, 0, 1, 1]
+    machine = SVC(C=np.inf, kernel=Linear()).fit(X, y)
+    assert_allclose(machine.decision_function(X), [-1, -2, 1, 4], atol=1e-6)
+    assert machine.certificate_.status == "optimal"
+    assert_allclose(machine.certificate_.margin, 1.0, rtol=1e-6)
+
+
+def test_classes_solved_side_by_side_are_those_solved_in_turn():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 4)), rng.integers(0, 5, size=900)
+    before = threads()
+    try:
+        set_threads(1)
+        in_turn = SVC(C=3).fit(X, y)
+        set_threads(2)
+        side_by_side = SVC(C=3).fit(X, y)
+    finally:
+        set_threads(before)
+    assert_array_equal(in_turn.expansion_.coef, side_by_side.expansion_.coef)
+    assert_array_equal(in_turn.intercept_, side_by_side.intercept_)

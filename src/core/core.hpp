@@ -180,7 +180,6 @@ struct WorkingSet {
   double tol = 0;
   Index max_steps = 0;
   Index steps = 0;        // out
-  double gap = 0;         // out
   bool indefinite = false;  // out: a pair with a negative curvature was met
 };
 

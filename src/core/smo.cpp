@@ -200,7 +200,8 @@ template <class T>
 std::vector<Index> Solver<T>::choose(const Slopes& s, Index size) {
   std::vector<Index> chosen;
   std::vector<char> taken(static_cast<std::size_t>(m_), 0);
-  if (static_cast<Index>(newest_.size()) * 2 > size) newest_.resize(static_cast<std::size_t>(size / 2));
+  std::size_t half = static_cast<std::size_t>(size / 2);
+  if (newest_.size() > half) newest_.resize(half);
   for (Index t : newest_) {
     chosen.push_back(t);
     taken[t] = 1;

@@ -112,8 +112,7 @@ void solve_working_set(WorkingSet<T>& w) {
         group = g;
       }
     }
-    w.gap = static_cast<double>(gap);
-    if (!(w.gap > w.tol) || w.steps >= w.max_steps) return;
+    if (!(static_cast<double>(gap) > w.tol) || w.steps >= w.max_steps) return;
     const T* Ki = row + i.at * w.ld;
     Best<T> j = second(w, ends[group], ends[group + 1], Ki, w.diagonal[i.at], i.value);
     if (!(j.value < 0)) return;

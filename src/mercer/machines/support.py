@@ -181,7 +181,8 @@ class SupportVectorMachine(Machine):
         """The solution; an event that is set from outside ends the search for it."""
         if problem.total is None:
             return self._solve_without_total(problem, start)
-        solver = self._solver(problem)
+        # Problems that are solved at the same time share the memory for rows.
+        solver = self._solver(problem, 1 if stop is None else threads())
         watch: Any = self._report if self.verbose else None
         if stop is not None:
             watch = lambda progress: stop.is_set()  # noqa: E731  (one line says it)
@@ -196,11 +197,12 @@ class SupportVectorMachine(Machine):
             return replace(solution, status="flat")
         return solution
 
-    def _solver(self, problem: BoxQP) -> Any:
-        """What minimises this problem."""
+    def _solver(self, problem: BoxQP, sharing: int = 1) -> Any:
+        """What minimises this problem, beside so many others."""
         solver = self.solver
         if solver is None:
-            solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
+            cache = None if self.cache_size is None else self.cache_size / sharing
+            solver = SMO(tol=self.tol, cache_mb=cache, max_iter=self.max_iter)
         hard = problem.tube is None and np.isinf(problem.upper).all()
         return HullDistance(solver) if hard and not problem.lower.any() else solver
 
