@@ -217,7 +217,9 @@ many = np.repeat([-1.0, 1.0], 1000)
 cloud = rng.normal(size=(2000, 2)) + 0.8 * np.outer(many, [1, 1])
 larger = svc(Gram(kernel, cloud), many, 10 * C)
 rounds = []
-found = SMO(tol=1e-3).solve(larger, watch=rounds.append)
+# So few points would be solved for all at once; a small working set shows the rounds.
+found = SMO(tol=1e-3, working_set=128).solve(larger, watch=rounds.append)
+assert len(rounds) > 10
 finest = SMO(tol=1e-7, precision="double").solve(larger, start=found.value)
 print(f"{len(many)} points: {found.n_iter} steps in {len(rounds) - 1} rounds, "
       f"gap {found.gap:.2g} of {found.dual:.6g}")  # fmt: skip
