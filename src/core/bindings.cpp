@@ -137,9 +137,20 @@ class DenseRows final : public Rows<T> {
   }
   Index size() const override { return n_; }
   std::span<const T> diagonal() const override { return diagonal_; }
-  void fill(std::span<const Index> which, std::span<T> out) override {
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override {
+    std::vector<const T*> rows;
+    for (std::size_t r = 0; r < which.size(); ++r) {
+      rows.push_back(matrix_.data() + which[r] * n_);
+      if (keep[r]) std::copy_n(rows.back(), n_, keep[r]);
+    }
+    add_all<T>(rows, factor, n_, sums);
+  }
+  void among(std::span<const Index> which, std::span<T> out) override {
     T* to = out.data();
-    for (Index i : which) to = std::copy_n(matrix_.data() + i * n_, n_, to);
+    for (Index i : which) {
+      for (Index j : which) *to++ = matrix_.data()[i * n_ + j];
+    }
   }
   double cost() const override { return 1; }
 
@@ -149,7 +160,8 @@ class DenseRows final : public Rows<T> {
   std::vector<T> diagonal_;
 };
 
-// Rows that a Python function makes: function(index, out) writes row index[r] to out[r].
+// Rows that a Python function makes: function(rows, columns, out) writes K[rows, columns] to out,
+// columns being None for all of them.
 template <class T>
 class CallbackRows final : public Rows<T> {
  public:
@@ -158,17 +170,38 @@ class CallbackRows final : public Rows<T> {
         function_(std::move(function)) {}
   Index size() const override { return static_cast<Index>(diagonal_.size()); }
   std::span<const T> diagonal() const override { return diagonal_; }
-  void fill(std::span<const Index> which, std::span<T> out) override {
-    nb::gil_scoped_acquire lock;
-    std::vector<Index> index(which.begin(), which.end());
-    nb::ndarray<nb::numpy, Index, nb::ndim<1>> numbers(index.data(), {index.size()}, nb::none());
-    nb::ndarray<nb::numpy, T, nb::ndim<2>> rows(out.data(), {which.size(), diagonal_.size()},
-                                               nb::none());
-    function_(numbers, rows);
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override {
+    if (which.empty()) return;
+    std::size_t n = diagonal_.size();
+    std::vector<T> made(which.size() * n);
+    ask(which, false, made.data());
+    std::vector<const T*> rows;
+    for (std::size_t r = 0; r < which.size(); ++r) {
+      rows.push_back(made.data() + r * n);
+      if (keep[r]) std::copy_n(rows.back(), n, keep[r]);
+    }
+    add_all<T>(rows, factor, size(), sums);
+  }
+  void among(std::span<const Index> which, std::span<T> out) override {
+    if (!which.empty()) ask(which, true, out.data());
   }
   double cost() const override { return 1e6; }
 
  private:
+  void ask(std::span<const Index> which, bool only_these, T* out) {
+    nb::gil_scoped_acquire lock;
+    std::vector<Index> index(which.begin(), which.end());
+    nb::ndarray<nb::numpy, Index, nb::ndim<1>> rows(index.data(), {index.size()}, nb::none());
+    std::size_t columns = only_these ? which.size() : diagonal_.size();
+    nb::ndarray<nb::numpy, T, nb::ndim<2>> values(out, {which.size(), columns}, nb::none());
+    if (only_these) {
+      function_(rows, rows, values);
+    } else {
+      function_(rows, nb::none(), values);
+    }
+  }
+
   std::vector<T> diagonal_;
   nb::callable function_;
 };
@@ -216,8 +249,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
   if (!task.watch.is_none()) {
     watch = [&](const Progress& p) {
       nb::gil_scoped_acquire lock;
-      return nb::cast<bool>(task.watch(p.round, p.iterations, p.rows, p.violation, p.objective,
-                                       p.seconds));
+      return nb::cast<bool>(task.watch(p.round, p.iterations, p.rows, p.support, p.violation,
+                                       p.objective, p.gap, p.seconds));
     };
   }
   mercer::Result result;
@@ -344,7 +377,10 @@ void bind(nb::module_& m, const char* name) {
         std::span<const Index> index(which.data(), which.shape(0));
         for (Index i : index) check(i >= 0 && i < X.n, "rows needs 0 <= which < n.");
         nb::gil_scoped_release release;
-        VectorRows<T>(recipe, X, poll).fill(index, {out.data(), out.size()});
+        std::vector<T*> rows;
+        for (Index r = 0; r < extent(index.size()); ++r) rows.push_back(out.data() + r * X.n);
+        std::vector<double> factor(index.size(), 0.0), sums(static_cast<std::size_t>(X.n), 0.0);
+        VectorRows<T>(recipe, X, poll).add(index, factor, rows, sums.data());
       },
       "recipe"_a, "X"_a, "which"_a, "out"_a);
   m.def("direct", &direct<T>, "recipe"_a, "X"_a, "Y"_a);

@@ -36,6 +36,11 @@ const T* norms_from(const Source<T>& from, const Points<T>& X, Index i) {
   return from.products ? X.norms.data() + i : nullptr;
 }
 
+template <class T>
+bool streams(Index n, Index m) {
+  return static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
+}
+
 // Tiles of a rectangular block.
 template <class T>
 void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const Points<T>& Y,
@@ -48,7 +53,7 @@ void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const 
     rows = rounded_up(rows / 2, from.band);
   }
   Index across = (m + columns - 1) / columns, ld = columns + slack;
-  bool stream = static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
+  bool stream = streams<T>(n, m);
   std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
     Index i0 = number / across * rows, i1 = std::min(n, i0 + rows);
@@ -74,7 +79,7 @@ void triangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, T* out,
   const auto& native = loops<T>();
   Index n = X.n, side = std::min(from.square, rounded_up(n, from.grain)), ld = side + slack;
   Index across = (n + side - 1) / side;
-  bool stream = static_cast<double>(n) * static_cast<double>(n) * sizeof(T) > stream_above;
+  bool stream = streams<T>(n, n);
   std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
     // number = J(J + 1)/2 + I with I ≤ J.
@@ -300,13 +305,53 @@ VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll po
   diag(recipe_, points_, diagonal_.data());
 }
 
+// A task is a run of columns with all the rows: its sums are nobody else's, and while it runs the
+// rows stay in the caches.
 template <class T>
-void VectorRows<T>::fill(std::span<const Index> which, std::span<T> out) {
-  block(recipe_, points_.take(which), points_, out.data(), poll_);
-  // As in the symmetric block: one value for k(x, x), wherever it stands.
-  for (std::size_t r = 0; r < which.size(); ++r) {
-    out[r * static_cast<std::size_t>(points_.n) + which[r]] = diagonal_[which[r]];
+void VectorRows<T>::add(std::span<const Index> which, std::span<const double> factor,
+                        std::span<T* const> keep, double* sums) {
+  if (which.empty()) return;
+  const auto& native = loops<T>();
+  Points<T> X = points_.take(which, by_products(recipe_, points_, points_));
+  const Points<T>& Y = points_;
+  int workers = workers_for(X, Y);
+  auto from = source(recipe_, X, Y, workers);
+  Index m = Y.n, columns = std::min(from->columns, rounded_up(m, from->grain));
+  while (columns > from->grain && (m + columns - 1) / columns < 4 * workers) {
+    columns = rounded_up(columns / 2, from->grain);
   }
+  Index ld = columns + slack;
+  bool stream = streams<T>(X.n, m);
+  struct State {
+    Buffer<T> tile;
+    std::vector<const T*> row;
+  };
+  std::vector<State> states(static_cast<std::size_t>(workers));
+  auto task = [&](Index number, int worker) {
+    Index j = number * columns, width = std::min(columns, m - j);
+    auto& [tile, row] = states[worker];
+    if (tile.empty()) {
+      tile.resize(static_cast<std::size_t>(rounded_up(std::min(X.n, from->band), from->grain) * ld));
+    }
+    for (Index i = 0; i < X.n; i += from->band) {
+      Index height = std::min(from->band, X.n - i);
+      from->fill(worker, i, height, j, width, tile.data(), ld);
+      native.finish(recipe_, tile.data(), ld, height, width, norms_from(*from, X, i),
+                    norms_from(*from, Y, j), tile.data(), ld, false);
+      row.clear();
+      for (Index r = 0; r < height; ++r) {
+        T* values = tile.data() + r * ld;
+        row.push_back(values);
+        // As in the symmetric block: one value for k(x, x), wherever it stands.
+        Index own = which[i + r] - j;
+        if (own >= 0 && own < width) values[own] = diagonal_[which[i + r]];
+        if (!keep[i + r]) continue;
+        native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep[i + r] + j, 0, stream);
+      }
+      native.add_rows(sums + j, row.data(), factor.data() + i, height, 0, width);
+    }
+  };
+  parallel((m + columns - 1) / columns, workers, task, poll_);
 }
 
 template <class T>
@@ -315,11 +360,8 @@ double VectorRows<T>::cost() const {
 }
 
 template <class T>
-bool VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
-  constexpr double picking = 256;  // steps that a number far away in memory costs, about
-  if (cost() > picking) return false;
+void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   block(recipe_, points_.take(which), out.data(), poll_);
-  return true;
 }
 
 #define MERCER_BLOCKS_OF(T)                                                                      \

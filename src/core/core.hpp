@@ -97,7 +97,8 @@ struct Points {
   // Columns need not ascend and may repeat (repeated entries are added).
   template <class I>  // std::int32_t or std::int64_t
   static Points of_csr(const I* start, const I* column, const T* value, Index n, Index d);
-  Points take(std::span<const Index> which) const;
+  // Some of them; where they are held both ways, only as sparse rows if so asked.
+  Points take(std::span<const Index> which, bool only_rows = false) const;
   Points as_sparse() const;  // the same points with their sparse rows
 };
 
@@ -136,15 +137,17 @@ template <class T>
 bool direct(const Recipe&, const Points<T>& X, const Points<T>& Y);
 
 // Rows of a symmetric matrix, computed on demand, a block at a time.
-// fill(which, out) writes row which[r] to out[r · size(), (r + 1) · size()).
 template <class T>
 struct Rows {
   virtual ~Rows() = default;
   virtual Index size() const = 0;
   virtual std::span<const T> diagonal() const = 0;
-  virtual void fill(std::span<const Index> which, std::span<T> out) = 0;
-  // Writes K[which, which] and says true, where that is quicker than picking it from the rows.
-  virtual bool among(std::span<const Index>, std::span<T>) { return false; }
+  // sums[j] += Σᵣ factor[r] k(which[r], j); row which[r] is written to keep[r] too, unless that is
+  // null. The sums do not depend on the number of threads.
+  virtual void add(std::span<const Index> which, std::span<const double> factor,
+                   std::span<T* const> keep, double* sums) = 0;
+  // out = K[which, which].
+  virtual void among(std::span<const Index> which, std::span<T> out) = 0;
   virtual double cost() const = 0;  // of one entry, in multiplications and the like
 };
 
@@ -155,8 +158,9 @@ class VectorRows final : public Rows<T> {
   VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {});
   Index size() const override { return points_.n; }
   std::span<const T> diagonal() const override { return diagonal_; }
-  void fill(std::span<const Index> which, std::span<T> out) override;
-  bool among(std::span<const Index> which, std::span<T> out) override;
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override;
+  void among(std::span<const Index> which, std::span<T> out) override;
   double cost() const override;
 
  private:
@@ -183,6 +187,8 @@ struct WorkingSet {
   bool indefinite = false;  // out: a pair with a negative curvature was met
 };
 
+constexpr int strip_rows = 4;
+
 // What is compiled once per instruction set: the innermost loops, on plain pointers (a standard
 // template instantiated there could be linked into code that older machines run).
 template <class T>
@@ -201,6 +207,11 @@ struct Loops {
   // row meets the points' coordinates panel[place[k] .. place[k] + sweep_width).
   void (*sweep)(const Recipe&, const T* value, const std::int32_t* place, Index count,
                 const T* panel, T* sums, T* scratch);
+  // sums[row[i]·ld + j] = Σₖ value[k·strip_rows + i] panel[column[k]·width + j] for i < rows: a few
+  // rows and a panel, over the columns in which one of the rows is not zero. Sums that are not
+  // fresh go on from where they are.
+  void (*strip)(const T* value, const std::int32_t* column, Index count, const T* panel,
+                const std::int32_t* row, Index rows, bool fresh, T* sums, Index ld);
   // sums[i] = Σₜ part(xᵢₜ, xᵢₜ) for one panel; of_row for one sparse row.
   void (*self)(const Recipe&, const T* panel, Index d, T* sums, T* scratch);
   T (*self_of_row)(const Recipe&, const T* value, Index count, T* scratch);

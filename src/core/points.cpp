@@ -1,5 +1,6 @@
 // Packing points: dense panels, sparse rows, norms.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
@@ -25,6 +26,7 @@ namespace {
 constexpr double sparse_below = 0.33;
 // Points of fewer coordinates are not worth looking at.
 constexpr Index sparse_from = 48;
+constexpr Index widest = 64;  // no panel is wider
 
 Index panels_of(Index n, Index width) { return (n + width - 1) / width; }
 
@@ -33,24 +35,29 @@ bool finite(T x) {
   return x - x == 0;
 }
 
+int workers_for(Index n, Index d) {
+  return static_cast<double>(n) * static_cast<double>(d) < 1e6 ? 1 : threads();
+}
+
 // Fills norms, largest and finite, panel by panel or row by row.
 template <class T>
 void measure(Points<T>& points) {
   const auto& native = loops<T>();
   Index width = native.width, panels = panels_of(points.n, width);
   points.norms.assign(static_cast<std::size_t>((panels + 1) * width), T{0});
-  if (points.dense) {
-    for (Index p = 0; p < panels; ++p) {
+  auto one_panel = [&](Index p, int) {
+    if (points.dense) {
       native.self(Recipe{}, points.panels.data() + p * width * points.d, points.d,
                   points.norms.data() + p * width, nullptr);
+      return;
     }
-  } else {
-    for (Index i = 0; i < points.n; ++i) {
+    for (Index i = p * width; i < std::min(points.n, (p + 1) * width); ++i) {
       points.norms[i] =
           native.self_of_row(Recipe{}, points.value.data() + points.start[i],
                              points.start[i + 1] - points.start[i], nullptr);
     }
-  }
+  };
+  parallel(panels, workers_for(points.n, points.d), one_panel, {});
   points.largest = 0;
   for (T norm : points.norms) {
     if (norm > points.largest) points.largest = norm;
@@ -60,18 +67,36 @@ void measure(Points<T>& points) {
 // Rows of points given by panels.
 template <class T>
 void add_rows(Points<T>& points) {
-  Index width = loops<T>().width;
-  points.start.assign(1, 0);
-  for (Index i = 0; i < points.n; ++i) {
-    const T* x = points.panels.data() + i / width * points.d * width + i % width;
-    for (Index t = 0; t < points.d; ++t) {
-      if (x[t * width] != 0) {
-        points.column.push_back(static_cast<std::int32_t>(t));
-        points.value.push_back(x[t * width]);
+  Index width = loops<T>().width, n = points.n, d = points.d, panels = panels_of(n, width);
+  int workers = workers_for(n, d);
+  points.start.assign(static_cast<std::size_t>(n + 1), 0);
+  auto count = [&](Index p, int) {
+    const T* x = points.panels.data() + p * width * d;
+    std::array<std::int32_t, widest> found{};
+    for (Index t = 0; t < d; ++t) {
+      for (Index r = 0; r < width; ++r) found[r] += x[t * width + r] != 0;
+    }
+    for (Index r = 0; r < std::min(width, n - p * width); ++r) {
+      points.start[p * width + r + 1] = found[r];
+    }
+  };
+  parallel(panels, workers, count, {});
+  for (Index i = 0; i < n; ++i) points.start[i + 1] += points.start[i];
+  points.column.resize(static_cast<std::size_t>(points.start[n]));
+  points.value.resize(static_cast<std::size_t>(points.start[n]));
+  auto copy = [&](Index p, int) {
+    for (Index i = p * width; i < std::min(n, (p + 1) * width); ++i) {
+      const T* x = points.panels.data() + p * width * d + i % width;
+      // Written without a branch: whether a number is zero is anybody's guess.
+      Index k = points.start[i], end = points.start[i + 1];
+      for (Index t = 0; k < end; ++t) {
+        points.column[k] = static_cast<std::int32_t>(t);
+        points.value[k] = x[t * width];
+        k += x[t * width] != 0;
       }
     }
-    points.start.push_back(static_cast<Index>(points.value.size()));
-  }
+  };
+  parallel(panels, workers, copy, {});
 }
 
 template <class T>
@@ -102,8 +127,7 @@ Points<T> Points<T>::of_dense(const T* x, Index n, Index d) {
     zeros[p] = loops<T>().pack(x + p * width * d, std::min(width, n - p * width), d,
                                points.panels.data() + p * width * d);
   };
-  int workers = static_cast<double>(n) * static_cast<double>(d) < 1e6 ? 1 : threads();
-  parallel(panels, workers, pack, {});
+  parallel(panels, workers_for(n, d), pack, {});
   points.finite = std::all_of(zeros.begin(), zeros.end(), [](Index count) { return count >= 0; });
   double all = static_cast<double>(n) * static_cast<double>(d);
   double share = 1 - static_cast<double>(std::accumulate(zeros.begin(), zeros.end(), Index{0})) /
@@ -175,12 +199,12 @@ Points<T> Points<T>::of_csr(const I* start, const I* column, const T* value, Ind
 }
 
 template <class T>
-Points<T> Points<T>::take(std::span<const Index> which) const {
+Points<T> Points<T>::take(std::span<const Index> which, bool only_rows) const {
   Points points;
   Index width = loops<T>().width;
   points.n = static_cast<Index>(which.size());
   points.d = d;
-  points.dense = dense;
+  points.dense = dense && !(sparse && only_rows);
   points.sparse = sparse;
   points.finite = finite;
   points.largest = largest;
@@ -197,17 +221,21 @@ Points<T> Points<T>::take(std::span<const Index> which) const {
       points.start.push_back(static_cast<Index>(points.value.size()));
     }
   }
-  if (dense) {
+  if (points.dense) {
     points.panels.resize(static_cast<std::size_t>(panels_taken * width * d));
-    for (Index i = 0; i < panels_taken * width; ++i) {
-      T* to = points.panels.data() + i / width * d * width + i % width;
-      if (i >= points.n) {
-        for (Index t = 0; t < d; ++t) to[t * width] = 0;
-        continue;
+    auto one_panel = [&](Index p, int) {
+      T* to = points.panels.data() + p * width * d;
+      for (Index r = 0; r < width; ++r) {
+        Index i = p * width + r;
+        if (i >= points.n) {
+          for (Index t = 0; t < d; ++t) to[t * width + r] = 0;
+          continue;
+        }
+        const T* from = panels.data() + which[i] / width * d * width + which[i] % width;
+        for (Index t = 0; t < d; ++t) to[t * width + r] = from[t * width];
       }
-      const T* from = panels.data() + which[i] / width * d * width + which[i] % width;
-      for (Index t = 0; t < d; ++t) to[t * width] = from[t * width];
-    }
+    };
+    parallel(panels_taken, workers_for(10 * points.n, d), one_panel, {});
   }
   return points;
 }

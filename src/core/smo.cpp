@@ -13,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include "threads.hpp"
 
@@ -23,9 +24,8 @@ constexpr Index first_set = 64;  // variables in the first round, doubled every 
 constexpr Index patience = 20;  // rounds without progress: rounding stands in the way
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The rows computed last, oldest overwritten first: a row is rarely wanted again once it is old.
-// Memory that was never touched is dear, so the cache grows towards what it may take only while
-// many rows that were overwritten are wanted again.
+// Rows that were computed. Memory that was never touched is dear, so the cache grows towards what
+// it may take only where rows would be lost that are likely to be wanted again.
 template <class T>
 class RowCache {
  public:
@@ -33,82 +33,108 @@ class RowCache {
       : rows_(rows), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
     double room = bytes / (static_cast<double>(n_) * sizeof(T));
     capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
-    owner_.assign(static_cast<std::size_t>(capacity_), -1);
-    computed_.assign(static_cast<std::size_t>(n_), 0);
-    // The dearer a row, the more of them are worth new memory.
-    double dear = std::clamp(rows.cost() / 32, 1.0, 16.0);
-    double modest = dear * 64e6 / (static_cast<double>(n_) * sizeof(T));
+    double modest = 64e6 / (static_cast<double>(n_) * sizeof(T));
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
   }
 
-  // Makes the rows of these points be there; they stay until the next call.
-  void want(std::span<const Index> points) {
-    std::vector<Index> missing;
-    std::vector<char> wanted(static_cast<std::size_t>(n_), 0);
-    for (Index p : points) wanted[p] = 1;
-    for (Index p : points) {
-      if (where_[p] < 0) missing.push_back(p);
-    }
-    hits += static_cast<Index>(points.size() - missing.size());
-    // Rows to be overwritten that are wanted themselves must move to the new run as well.
-    for (;;) {
-      Index count = static_cast<Index>(missing.size());
-      if (head_ + count > limit_) turn(count);
-      Index before = count;
-      for (Index s = head_; s < head_ + count; ++s) {
-        Index p = owner_[s];
-        if (p >= 0 && wanted[p]) {
-          missing.push_back(p);
-          where_[p] = -1;
-          owner_[s] = -1;
-          --hits;
-        }
-      }
-      if (static_cast<Index>(missing.size()) == before) break;
-    }
-    if (missing.empty()) return;
-    Index count = static_cast<Index>(missing.size());
-    for (Index s = head_; s < head_ + count; ++s) {
-      if (owner_[s] >= 0) where_[owner_[s]] = -1;
-      owner_[s] = missing[s - head_];
-      where_[missing[s - head_]] = s;
-    }
-    std::size_t needed = static_cast<std::size_t>((head_ + count) * n_);
-    if (storage_.size() < needed) {
-      if (storage_.capacity() < needed) storage_.reserve(static_cast<std::size_t>(capacity_ * n_));
-      storage_.resize(needed);
-    }
-    rows_.fill(missing, std::span<T>(storage_.data() + head_ * n_, static_cast<std::size_t>(count * n_)));
-    for (Index p : missing) {
-      again_ += computed_[p];
-      computed_[p] = 1;
-    }
-    since_turn_ += count;
-    computed += count;
-    head_ += count;
-  }
-
+  bool has(Index point) const { return where_[point] >= 0; }
   const T* row(Index point) const { return storage_.data() + where_[point] * n_; }
+
+  // sums += Σᵣ factor[r] k(points[r], ·) for different points. Rows that are not there are computed.
+  // Those of points that are likely to be asked for again are kept; where rows are dear, all are,
+  // and the others go first where room is needed.
+  template <class Likely>
+  void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
+           double* sums) {
+    auto worth = [&](Index p) {
+      return rows_.cost() > free && (rows_.cost() > dear || likely(p));
+    };
+    ++round_;
+    std::vector<const T*> there;
+    std::vector<Index> missing;
+    std::vector<double> factors_there, factors_missing;
+    Index keeping = 0;
+    for (std::size_t k = 0; k < points.size(); ++k) {
+      Index p = points[k];
+      if (has(p)) {
+        used_[where_[p]] = round_;
+        there.push_back(row(p));
+        factors_there.push_back(factor[k]);
+      } else {
+        missing.push_back(p);
+        factors_missing.push_back(factor[k]);
+        keeping += worth(p);
+      }
+    }
+    add_all<T>(there, factors_there, n_, sums);
+    hits += static_cast<Index>(there.size());
+    std::vector<Index> slots = make_room(keeping, likely);
+    std::vector<T*> keep;
+    for (Index p : missing) {
+      keep.push_back(nullptr);
+      if (slots.empty() || !worth(p)) continue;
+      Index slot = slots.back();
+      slots.pop_back();
+      owner_[slot] = p;
+      where_[p] = slot;
+      used_[slot] = round_;
+      keep.back() = storage_.data() + slot * n_;
+    }
+    rows_.add(missing, factors_missing, keep, sums);
+    computed += static_cast<Index>(missing.size());
+  }
 
   Index computed = 0, hits = 0;
 
  private:
-  // At the end of the ring: make it longer, or begin again at its start.
-  void turn(Index count) {
-    while (limit_ < capacity_ && head_ + count > limit_ && again_ * 8 >= since_turn_) {
-      limit_ = std::min(capacity_, 2 * limit_);
+  static constexpr double free = 1, dear = 64;  // the cost of an entry
+
+  // Up to `count` places for rows: new ones, or those of rows that may go.
+  template <class Likely>
+  std::vector<Index> make_room(Index count, Likely&& likely) {
+    Index held = static_cast<Index>(owner_.size());
+    // (likely to be asked for, when used last, place)
+    std::vector<std::tuple<bool, Index, Index>> old;
+    if (held + count > limit_) {
+      Index idle = 0;
+      for (Index s = 0; s < held; ++s) {
+        if (used_[s] == round_) continue;
+        bool waits = likely(owner_[s]);
+        idle += !waits;
+        old.emplace_back(waits, used_[s], s);
+      }
+      // A row in hand is worth new memory if it is dear, or if one would go that is wanted again.
+      if (limit_ < capacity_ && (rows_.cost() > dear || held + count - limit_ > idle)) {
+        limit_ = std::min(capacity_, limit_ + std::max(limit_ / 2, count));
+      }
     }
-    if (head_ + count > limit_) {
-      head_ = 0;
-      again_ = since_turn_ = 0;
+    Index fresh = std::min(count, limit_ - held);
+    Index evicted = std::min(count - fresh, static_cast<Index>(old.size()));
+    std::vector<Index> slots;
+    if (evicted > 0) {
+      std::nth_element(old.begin(), old.begin() + (evicted - 1), old.end());
+      for (Index k = 0; k < evicted; ++k) {
+        Index slot = std::get<2>(old[k]);
+        where_[owner_[slot]] = -1;
+        slots.push_back(slot);
+      }
     }
+    for (Index k = 0; k < fresh; ++k) slots.push_back(held + k);
+    if (fresh > 0) grow(held + fresh);
+    return slots;
+  }
+
+  void grow(Index held) {
+    std::size_t needed = static_cast<std::size_t>(held * n_);
+    if (storage_.capacity() < needed) storage_.reserve(static_cast<std::size_t>(capacity_ * n_));
+    storage_.resize(needed);
+    owner_.resize(static_cast<std::size_t>(held), -1);
+    used_.resize(static_cast<std::size_t>(held), 0);
   }
 
   Rows<T>& rows_;
-  Index n_, capacity_, limit_, head_ = 0;
-  Index again_ = 0, since_turn_ = 0;  // rows computed a second time, and all, since the last turn
-  std::vector<char> computed_;
-  std::vector<Index> where_, owner_;
+  Index n_, capacity_, limit_, round_ = 0;
+  std::vector<Index> where_, owner_, used_;  // per point; per place, with the call it was used in
   RowBuffer<T> storage_;
 };
 
@@ -130,6 +156,8 @@ class Solver {
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
 
  private:
+  static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
+
   // Few points, or points whose kernel costs little: the matrix is made at once, and every round
   // is about all the variables.
   bool is_small() const {
@@ -137,9 +165,6 @@ class Solver {
   }
   void make_all();
   const T* row(Index i) const { return all_.empty() ? cache_->row(i) : all_.data() + i * n_; }
-  void want(std::span<const Index> points) {
-    if (all_.empty()) cache_->want(points);
-  }
 
   Index point(Index t) const { return p_.point.empty() ? t : p_.point[t]; }
   int group(Index t) const { return p_.group.empty() ? 0 : p_.group[t]; }
@@ -149,9 +174,12 @@ class Solver {
   std::vector<Index> choose(const Slopes&, Index size);
   void refine(const std::vector<Index>& chosen, double tol);
   void fill_matrix(std::span<const Index> order, T* matrix);
-  void add(std::span<const Index> points, std::span<const double> change);
-  void add_start(Index size);
+  void add(std::vector<std::pair<Index, double>> changes);
   double objective() const;
+  double gap(const Slopes&) const;
+  Index support() const {
+    return m_ - static_cast<Index>(std::count(beta_.begin(), beta_.end(), 0.0));
+  }
   double rounding() const;
 
   Rows<T>& rows_;
@@ -159,6 +187,7 @@ class Solver {
   const Options& o_;
   Index m_, n_;
   std::vector<double> beta_, F_, up_, down_;
+  std::vector<char> free_;  // per point, whether a variable of it is between its bounds
   std::vector<Index> newest_;    // the variables chosen anew in the last round
   std::unique_ptr<RowCache<T>> cache_;
   RowBuffer<T> all_, square_, matrix_;
@@ -172,8 +201,7 @@ void Solver<T>::make_all() {
   std::size_t size = everything.size() * everything.size();
   all_.resize(size + 64);  // a working set reads whole vectors
   std::fill(all_.begin() + static_cast<std::ptrdiff_t>(size), all_.end(), T{0});
-  std::span<T> matrix(all_.data(), size);
-  if (!rows_.among(everything, matrix)) rows_.fill(everything, matrix);
+  rows_.among(everything, {all_.data(), size});
   result_.rows = n_;
 }
 
@@ -235,32 +263,48 @@ std::vector<Index> Solver<T>::choose(const Slopes& s, Index size) {
     }
   }
   chosen.insert(chosen.end(), newest_.begin(), newest_.end());
+  // Whole vectors, where all variables are of one group: what fills them up may as well move.
+  for (Index t = 0; t < m_ && p_.group.empty() && chosen.size() % lanes != 0; ++t) {
+    if (taken[t]) continue;
+    chosen.push_back(t);
+    taken[t] = 1;
+  }
   std::sort(chosen.begin(), chosen.end());  // rows are read from left to right
   return chosen;
 }
 
+// F of the points whose coefficients change.
 template <class T>
-void Solver<T>::add(std::span<const Index> points, std::span<const double> change) {
-  std::vector<const T*> rows;
-  std::vector<double> factors;
-  for (std::size_t k = 0; k < points.size(); ++k) {
-    if (change[k] == 0) continue;
-    rows.push_back(row(points[k]));
-    factors.push_back(change[k]);
+void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
+  std::sort(changes.begin(), changes.end());
+  std::vector<Index> points;
+  std::vector<double> factor;
+  for (auto [p, change] : changes) {
+    if (points.empty() || points.back() != p) {
+      points.push_back(p);
+      factor.push_back(0);
+    }
+    factor.back() += change;
   }
-  if (rows.empty()) return;
-  constexpr Index run = 2048;
-  int workers = static_cast<double>(n_) * static_cast<double>(rows.size()) < 2e5 ? 1 : threads();
-  auto task = [&](Index number, int) {
-    loops<T>().add_rows(F_.data(), rows.data(), factors.data(), static_cast<Index>(rows.size()),
-                        number * run, std::min(n_, (number + 1) * run));
-  };
-  parallel((n_ + run - 1) / run, workers, task, {});
+  if (!all_.empty()) {
+    std::vector<const T*> rows;
+    for (Index p : points) rows.push_back(all_.data() + p * n_);
+    add_all<T>(rows, factor, n_, F_.data());
+    return;
+  }
+  // A variable that came to a bound mostly stays there; one between them moves on.
+  free_.assign(static_cast<std::size_t>(n_), 0);
+  for (Index t = 0; t < m_; ++t) {
+    free_[point(t)] |= beta_[t] > p_.lower[t] && beta_[t] < p_.upper[t] && beta_[t] != 0;
+  }
+  cache_->add(points, factor, [&](Index p) { return free_[p] != 0; }, F_.data());
 }
 
-// K among the variables `order`, with zeros for those that only fill up (-1).
+// K among the variables `order`, with zeros for those that only fill up (-1). Whole rows are not
+// asked for yet: of the variables in a working set, a third do not move.
 template <class T>
 void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
+  constexpr double picking = 48;  // steps that a number far away in memory costs, about
   Index q = static_cast<Index>(order.size());
   std::vector<Index> points, place;  // of the real variables, and where they are in `order`
   for (Index a = 0; a < q; ++a) {
@@ -268,22 +312,41 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
     points.push_back(point(order[a]));
     place.push_back(a);
   }
+  Index p = static_cast<Index>(points.size());
+  std::vector<Index> known, lacking, which;
+  for (Index a = 0; a < p; ++a) {
+    bool there = !all_.empty() || (rows_.cost() > picking && cache_->has(points[a]));
+    (there ? known : lacking).push_back(a);
+    if (!there) which.push_back(points[a]);
+  }
+  Index r = static_cast<Index>(lacking.size());
+  if (r == q) {
+    rows_.among(which, {matrix, static_cast<std::size_t>(q * q)});
+    return;
+  }
   std::fill(matrix, matrix + q * q, T{0});
-  std::size_t p = points.size();
-  square_.resize(p * p);
-  bool squared = all_.empty() && rows_.among(points, square_);
-  auto row_of = [&](Index a, int) {
-    const T* from = squared ? square_.data() + a * static_cast<Index>(p) : row(points[a]);
-    T* to = matrix + place[a] * q;
-    for (std::size_t b = 0; b < p; ++b) to[place[b]] = from[squared ? b : points[b]];
+  square_.resize(static_cast<std::size_t>(r * r));
+  rows_.among(which, square_);
+  Index k = static_cast<Index>(known.size());
+  auto row_of = [&](Index number, int) {
+    if (number < k) {
+      Index a = known[number];
+      const T* from = row(points[a]);
+      T* to = matrix + place[a] * q;
+      for (Index b = 0; b < p; ++b) to[place[b]] = from[points[b]];
+      for (Index b : lacking) matrix[place[b] * q + place[a]] = from[points[b]];
+    } else {
+      const T* from = square_.data() + (number - k) * r;
+      T* to = matrix + place[lacking[number - k]] * q;
+      for (Index b = 0; b < r; ++b) to[place[lacking[b]]] = from[b];
+    }
   };
-  parallel(static_cast<Index>(p), p < 128 ? 1 : threads(), row_of, {});
+  parallel(p, p < 128 ? 1 : threads(), row_of, {});
 }
 
 template <class T>
 void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   // Group 0 first, each group padded to whole vectors with variables that cannot move.
-  constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
   std::vector<Index> order;
   Index split = 0;
   for (int g = 0; g < 2; ++g) {
@@ -330,37 +393,14 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   loops<T>().solve_working_set(w);
   result_.iterations += w.steps;
   result_.indefinite |= w.indefinite;
-  std::vector<Index> points;
-  std::vector<double> change;
+  std::vector<std::pair<Index, double>> changes;
   for (Index a = 0; a < q; ++a) {
     Index t = order[a];
     if (t < 0 || beta[a] == beta_[t]) continue;
-    points.push_back(point(t));
-    change.push_back(beta[a] - beta_[t]);
+    changes.emplace_back(point(t), beta[a] - beta_[t]);
     beta_[t] = beta[a];
   }
-  add(points, change);
-}
-
-// F of the variables that do not start at 0, by as many rows at a time as a round takes.
-template <class T>
-void Solver<T>::add_start(Index size) {
-  std::vector<double> coef(static_cast<std::size_t>(n_), 0.0);
-  for (Index t = 0; t < m_; ++t) coef[point(t)] += beta_[t];
-  std::vector<Index> points;
-  std::vector<double> change;
-  for (Index i = 0; i <= n_; ++i) {
-    if (i < n_ && coef[i] != 0) {
-      points.push_back(i);
-      change.push_back(coef[i]);
-    }
-    if (static_cast<Index>(points.size()) == std::min(size, n_) || (i == n_ && !points.empty())) {
-      want(points);
-      add(points, change);
-      points.clear();
-      change.clear();
-    }
-  }
+  add(std::move(changes));
 }
 
 template <class T>
@@ -370,6 +410,28 @@ double Solver<T>::objective() const {
     value += beta_[t] * (0.5 * F_[point(t)] - p_.target[t]) + tube(t) * std::abs(beta_[t]);
   }
   return value;
+}
+
+// Σₜ max over b in [lower, upper] of (gradientₜ - level)(βₜ - b) + tubeₜ(|βₜ| - |b|), the level of a
+// group being in the middle of its slopes: the primal objective less the dual. The maximum is at a
+// bound or at the kink; bounds at infinity are left out.
+template <class T>
+double Solver<T>::gap(const Slopes& s) const {
+  double total = 0;
+  for (Index t = 0; t < m_; ++t) {
+    int g = group(t);
+    double slope = F_[point(t)] - p_.target[t] - 0.5 * (s.least[g] + s.most[g]);
+    double b = beta_[t], e = tube(t), most = 0;
+    auto consider = [&](double to) {
+      double by = b - to;
+      if (by != 0 && std::isfinite(by)) most = std::max(most, slope * by + e * (std::abs(b) - std::abs(to)));
+    };
+    consider(p_.lower[t]);
+    consider(p_.upper[t]);
+    if (e > 0) consider(0);
+    total += most;
+  }
+  return total;
 }
 
 // What the rounding of the kernel values, each on its own, adds up to in F.
@@ -390,7 +452,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   beta_.assign(start.begin(), start.end());
   F_.assign(static_cast<std::size_t>(n_), 0.0);
   // At least 4: beside the half that is kept, the two that violate most.
-  Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set : 512);
+  Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set
+                                                     : std::clamp<Index>(n_ / 5, 512, 2048));
   size = std::min(size, m_);
   cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size);
   std::vector<Index> everything;
@@ -398,7 +461,11 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     make_all();
     for (Index t = 0; t < m_; ++t) everything.push_back(t);
   }
-  add_start(size);
+  std::vector<std::pair<Index, double>> changes;
+  for (Index t = 0; t < m_; ++t) {
+    if (beta_[t] != 0) changes.emplace_back(point(t), beta_[t]);
+  }
+  add(std::move(changes));
   Slopes s = slopes();
   double best = infinity;
   Index since = 0;  // rounds without a lower objective
@@ -407,8 +474,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     double value = objective();
     since = value < best - 1e-13 * std::abs(best) || best == infinity ? 0 : since + 1;
     best = std::min(best, value);
-    if (watch && watch({result_.rounds, result_.iterations, cache_->computed, result_.violation,
-                        value, seconds()})) {
+    if (watch && watch({result_.rounds, result_.iterations, cache_->computed, support(),
+                        result_.violation, value, gap(s), seconds()})) {
       result_.status = Status::stopped;
       break;
     }
@@ -435,12 +502,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     } else {
       // Small sets first: before anything is learnt most points look alike, and rows are dear.
       Index now = std::min(size, first_set << std::min<Index>(result_.rounds / 2, 20));
-      std::vector<Index> chosen = choose(s, now), points;
-      for (Index t : chosen) points.push_back(point(t));
-      std::sort(points.begin(), points.end());
-      points.erase(std::unique(points.begin(), points.end()), points.end());
-      want(points);
-      refine(chosen, std::max(0.1 * result_.violation, 0.5 * o_.tol));
+      refine(choose(s, now), std::max(0.1 * result_.violation, 0.5 * o_.tol));
     }
     s = slopes();
   }
@@ -453,6 +515,22 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
 }
 
 }  // namespace
+
+template <class T>
+void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n, double* sums) {
+  if (rows.empty()) return;
+  constexpr Index run = 2048;
+  int workers = static_cast<double>(n) * static_cast<double>(rows.size()) < 2e5 ? 1 : threads();
+  auto task = [&](Index number, int) {
+    Index from = number * run;
+    loops<T>().add_rows(sums, rows.data(), factor.data(), static_cast<Index>(rows.size()), from,
+                        std::min(n, from + run));
+  };
+  parallel((n + run - 1) / run, workers, task, {});
+}
+
+template void add_all(std::span<const float* const>, std::span<const double>, Index, double*);
+template void add_all(std::span<const double* const>, std::span<const double>, Index, double*);
 
 template <class T>
 Result solve(Rows<T>& rows, const Program& program, const Options& options,

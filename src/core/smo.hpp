@@ -30,10 +30,14 @@ struct Options {
   bool demanding = false;       // end as imprecise where the rounding of the rows may matter
 };
 
+// sums[j] += Σᵣ factor[r] rows[r][j] for j < n.
+template <class T>
+void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n, double* sums);
+
 // What a watcher sees after a round; it returns true to stop.
 struct Progress {
-  Index round, iterations, rows;
-  double violation, objective, seconds;
+  Index round, iterations, rows, support;
+  double violation, objective, gap, seconds;
 };
 using Watch = std::function<bool(const Progress&)>;
 

@@ -166,7 +166,7 @@ template <class Term, bool fresh, class T>
 
 // A panel of this many coordinates takes half of a 32 KB cache: the two of a tile just fit.
 template <class T>
-constexpr Index stretch = 16384 / (panel_width<T> * static_cast<Index>(sizeof(T)));
+constexpr Index stretch = 8192 / (panel_width<T> * static_cast<Index>(sizeof(T)));
 
 template <class Term, class T>
 void sums_by_tiles(const T* a, Index a_panels, const T* b, Index b_panels, Index d, T* sums,
@@ -327,6 +327,41 @@ void sweep(const Recipe& recipe, const T* value, const std::int32_t* place, Inde
   }
   MERCER_UNROLL
   for (int j = 0; j < sweep_vectors; ++j) store<T>(sums + j * L, sum[j]);
+}
+
+template <class T>
+void strip(const T* value, const std::int32_t* column, Index count, const T* panel,
+           const std::int32_t* row, Index rows, bool fresh, T* sums, Index ld) {
+  constexpr int width = panel_width<T>;
+  Vec<T> sum[strip_rows][tile_vectors] = {};
+  if (!fresh) {
+    MERCER_UNROLL
+    for (int i = 0; i < strip_rows; ++i) {
+      if (i >= rows) break;
+      MERCER_UNROLL
+      for (int j = 0; j < tile_vectors; ++j) sum[i][j] = load(sums + row[i] * ld + j * lanes<T>);
+    }
+  }
+  for (Index k = 0; k < count; ++k) {
+    const T* from = panel + static_cast<Index>(column[k]) * width;
+    Vec<T> y[tile_vectors];
+    MERCER_UNROLL
+    for (int j = 0; j < tile_vectors; ++j) y[j] = load(from + j * lanes<T>);
+    MERCER_UNROLL
+    for (int i = 0; i < strip_rows; ++i) {
+      Vec<T> x = broadcast(value[k * strip_rows + i]);
+      MERCER_UNROLL
+      for (int j = 0; j < tile_vectors; ++j) sum[i][j] = fma(x, y[j], sum[i][j]);
+    }
+  }
+  MERCER_UNROLL
+  for (int i = 0; i < strip_rows; ++i) {
+    if (i >= rows) break;
+    MERCER_UNROLL
+    for (int j = 0; j < tile_vectors; ++j) {
+      store<T>(sums + row[i] * ld + j * lanes<T>, sum[i][j]);
+    }
+  }
 }
 
 template <class T>
@@ -578,10 +613,10 @@ Index scratch(const Recipe& recipe) {
 
 template <class T>
 constexpr Loops<T> table = {panel_width<T>,    sweep_vectors* lanes<T>, stretch<T>, pack<T>,
-                            sums<T>,           sweep<T>,                self<T>,
+                            sums<T>,           sweep<T>,                strip<T>,   self<T>,
                             self_of_row<T>,    finish<T>,               transpose<T>,
-                            times<T>,          exp_of_array<T>,         solve_working_set<T>, add_rows<T>,
-                            scratch<T>};
+                            times<T>,          exp_of_array<T>,         solve_working_set<T>,
+                            add_rows<T>,       scratch<T>};
 
 #define MERCER_TEXT_OF(name) #name
 #define MERCER_TEXT(name) MERCER_TEXT_OF(name)

@@ -37,7 +37,10 @@ class HullDistance:
 
     def solve(self, problem: BoxQP, *, start=None, watch=None) -> Solution:
         hull = hulls(problem.gram, problem.sign)
-        value = None if start is None or not start.any() else hull.start(start)
+        value = None
+        if start is not None and start.any():
+            # The α of a margin are hull weights times a factor that both classes share.
+            value = hull.start(start / start[problem.sign > 0].sum())
         width = squared_width(problem.gram)
         tol, spent = 1e-2 * width, [0, 0.0, 0, 0]
         for _ in range(ROUNDS):
@@ -55,7 +58,8 @@ class HullDistance:
                 )
             # |f| is 1 at the two levels, so that the slopes of f are those of F / half.
             needed = self.solver.tol * half
-            if found.status != "optimal" or found.violation <= needed:
+            ended = found.status in ("optimal", "indefinite")
+            if not ended or found.violation <= needed:
                 break
             tol = min(found.violation / 10, needed if half > 0 else np.inf)
         return _with_cost(_scaled(problem, hull, found), spent)
@@ -80,7 +84,7 @@ def _scaled(problem: BoxQP, hull: BoxQP, found: Solution) -> Solution:
         found,
         value=value,
         bias=-level[0],
-        primal=primal,
+        primal=np.nan if np.isnan(found.primal) else primal,
         dual=dual,
         violation=problem.violation(value, function),
         level=level,

@@ -215,10 +215,17 @@ class BoxQP:
         both = np.clip(missing - (np.cumsum(room) - room), 0, room)
         return self.snapped(np.concatenate([above + both, below + both])), None
 
-    def snapped(self, value) -> np.ndarray:
-        """α with what rounding took off a bound put back."""
-        for bound in (self.lower, self.upper):
-            near = np.abs(value - bound) <= 1e-9 * np.abs(bound)
+    def snapped(self, value, hair: float = 1e-9) -> np.ndarray:
+        """α with what rounding took off a bound put back: a hair of that bound.
+
+        At 0 it is a hair of the other bound, or of the largest α if that is less: all
+        α may be tiny, and none of them 0.
+        """
+        largest = np.abs(value).max(initial=0.0)
+        ends = (self.lower, self.upper)
+        for bound, other in (ends, ends[::-1]):
+            size = np.where(bound == 0, np.minimum(np.abs(other), largest), bound)
+            near = np.abs(value - bound) <= hair * np.abs(size)
             value = np.where(near & np.isfinite(bound), bound, value)
         return value
 
@@ -257,7 +264,7 @@ class BoxQP:
         index = np.arange(n) if self.index is None else self.index
         room = float(np.sum(np.maximum(np.abs(self.lower), np.abs(self.upper))))
         return BoxQP(
-            Gram(Precomputed(matrix), np.arange(n + 1)),
+            Gram(Precomputed(matrix, self.gram.kernel.psd), np.arange(n + 1)),
             linear=np.append(self.linear, 0.0),
             sign=np.append(self.sign, 1.0),
             lower=np.append(self.lower, -room),
@@ -267,6 +274,19 @@ class BoxQP:
         )
 
     # Optimality
+
+    def refuted(self, value, function) -> bool:
+        """Whether K is known to be indefinite: then no primal bounds the optimum.
+
+        By the rule of the kernel, by a negative k(x, x), or by βᵀKβ < 0.
+        """
+        verdict = self.gram.kernel.psd
+        if verdict is not None:
+            return not verdict
+        coef = self.coef(value)
+        square, size = coef @ function, np.abs(coef) @ np.abs(function)
+        # Beyond what rounding in single precision leaves of a square that is 0.
+        return bool(square < -1e-6 * size or np.min(self.gram.diag(), initial=0) < 0)
 
     def slopes(self, value, function) -> tuple[np.ndarray, np.ndarray]:
         """What a little less and a little more of each βₜ costs, per unit of βₜ.
@@ -380,7 +400,8 @@ def _mended(beta, total: float, low, high) -> np.ndarray:
     are moved up to their bounds.
     """
     missing = total - beta.sum()
-    if missing == 0:
+    # Rounding is not to take a variable off its bound: it would pass for a free one.
+    if abs(missing) <= 1e-14 * np.abs(beta).sum():
         return beta
     homeward = np.clip(0, low, high) - beta
     homeward[homeward * missing <= 0] = 0
@@ -562,7 +583,8 @@ class Solution:
     value : the variables of the problem
     bias : the constant of the expansion
     primal, dual : the two objectives; dual ≤ optimum ≤ primal for a convex problem,
-        and their difference bounds how far from optimal the value is
+        and their difference bounds how far from optimal the value is. Where the kernel
+        is known to be indefinite, primal is NaN: the value is a stationary point
     violation : how far the optimality conditions are from holding
     n_iter : how many steps the solver took
     status : "optimal", or what kept the solver from it
@@ -595,6 +617,13 @@ class Solution:
 class Certificate:
     """How good a solution is: dual ≤ optimum ≤ primal, and what it took.
 
+    The bounds are those of a convex problem. Where the kernel is known to be indefinite
+    (its `psd` is False, or the matrix showed it: k(x, x) < 0, a pair of points along
+    which the problem is not convex, βᵀKβ < 0) none is claimed: primal and gap are NaN,
+    and the status is "indefinite" at a stationary point. Where `psd` is None and none
+    of this was met, they hold if the matrix is semidefinite, which nobody has checked;
+    `mercer.psd.check` does.
+
     For machines made of several problems the objectives, counts and seconds are sums,
     the violation is the largest and the margin the smallest; `parts` has one each.
 
@@ -603,7 +632,7 @@ class Certificate:
     violation : how far the optimality conditions are from holding
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
     margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
-    status : how the solver ended; where it is "indefinite" no primal is claimed
+    status : how the solver ended: "optimal", "indefinite", or what kept it from that
     """
 
     primal: float
@@ -663,23 +692,28 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
     )
 
 
-def certified(problem: BoxQP, value, function, level=None) -> Certificate:
+def certified(
+    problem: BoxQP, value, function, level=None, indefinite: bool = False
+) -> Certificate:
     """The certificate of α and F = Kβ, computed here from the definitions.
 
     Parameters
     ----------
     level : of each group; None for what `problem.level` finds
+    indefinite : whether K is known to be, beside what `problem.refuted` finds
     """
     level = problem.level(value, function) if level is None else level
     primal, dual = problem.objectives(value, function, level)
+    indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
-        primal=primal,
+        primal=np.nan if indefinite else primal,
         dual=dual,
         violation=problem.violation(value, function),
         n_free=n_free,
         n_bound=n_bound,
         margin=_margin(problem, value, function, level),
+        status="indefinite" if indefinite else "recomputed",
     )
 
 
@@ -687,7 +721,6 @@ def together(parts: Sequence[Certificate]) -> Certificate:
     """One certificate for several problems; of a single one, itself."""
     if len(parts) == 1:
         return parts[0]
-    ended = [part.status for part in parts if part.status != "optimal"]
     single = any(part.precision == "single" for part in parts)
     return Certificate(
         primal=sum(part.primal for part in parts),
@@ -700,10 +733,16 @@ def together(parts: Sequence[Certificate]) -> Certificate:
         seconds=sum(part.seconds for part in parts),
         rows_computed=sum(part.rows_computed for part in parts),
         cache_hits=sum(part.cache_hits for part in parts),
-        status=ended[0] if ended else "optimal",
+        status=max((part.status for part in parts), key=_gravity),
         precision="single" if single else "double",
         parts=tuple(parts),
     )
+
+
+def _gravity(status: str) -> int:
+    """What is worth saying of several problems: the first that ended early."""
+    mild = ("optimal", "recomputed", "indefinite")
+    return mild.index(status) if status in mild else len(mild)
 
 
 def _counts(problem: BoxQP, value) -> tuple[int, int]:

@@ -33,9 +33,12 @@ class Progress(NamedTuple):
     round: int
     iterations: int
     rows: int
+    support: int  # variables that are not 0
     violation: float
     objective: float
+    gap: float  # NaN where the kernel is known to be indefinite
     seconds: float
+    problem: str = ""  # which one, where a machine has several
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class SMO:
     ----------
     cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB
     max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
-    time_limit : seconds; None for no limit
+    time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
+        goes on from `start=solution.value`
     precision : of the kernel rows. "auto" is single where it is enough: for more than a
         thousand points, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10, and if at the solution
         the function agrees with double precision to tol/4 on a sample of points (or
@@ -107,6 +111,7 @@ class _Run:
     def __init__(self, options: SMO, problem: BoxQP, watch, begin: float):
         self.options, self.problem, self.begin = options, problem, begin
         self.watch = watch
+        self.refuted = problem.gram.kernel.psd is False
         self.iterations = self.rows = self.hits = 0
 
     def __call__(self, beta: np.ndarray, dtype) -> _Found:
@@ -151,13 +156,16 @@ class _Run:
         left = self.options.time_limit - (time.perf_counter() - self.begin)
         return max(left, 1e-9)  # 0 stands for no limit
 
-    def _watched(self, round, iterations, rows, violation, objective, seconds) -> bool:
+    def _watched(self, round, iterations, rows, support, violation, *rest) -> bool:
+        objective, gap, _ = rest
         progress = Progress(
             round,
             self.iterations + iterations,
             self.rows + rows,
+            support,
             violation,
             objective,
+            np.nan if self.refuted else gap,
             time.perf_counter() - self.begin,
         )
         return bool(self.watch(progress))
@@ -185,18 +193,20 @@ class _Run:
 
     def solution(self, found: _Found) -> Solution:
         problem = self.problem
-        value = problem.sign * found.beta
+        # One that rounding keeps off its bound would pass for free, and set the level.
+        value = problem.snapped(problem.sign * found.beta, hair=1e-13)
         level = problem.level(value, found.function)
         primal, dual = problem.objectives(value, found.function, level)
+        indefinite = found.indefinite or problem.refuted(value, found.function)
         ended = found.status in ("optimal", "stalled")
         return Solution(
             value=value,
             bias=-float(np.mean(level)),
-            primal=primal,
+            primal=np.nan if indefinite else primal,
             dual=dual,
             violation=found.violation,
             n_iter=self.iterations,
-            status="indefinite" if found.indefinite and ended else found.status,
+            status="indefinite" if indefinite and ended else found.status,
             level=level,
             function=found.function,
             seconds=time.perf_counter() - self.begin,
@@ -217,22 +227,23 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
         matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
         return lambda *rest: _core.smo_dense(matrix, *rest)
 
-    def fill(index, out):
-        out[:] = gram.rows(index)
+    def fill(rows, columns, out):
+        out[:] = gram.rows(rows) if columns is None else gram.take(rows).dense()
 
     diagonal = np.ascontiguousarray(gram.diag(), dtype=dtype)
     return lambda *rest: _core.smo_callback(diagonal, fill, *rest)
 
 
 def _centered(X, part: str):
-    """X, moved to its mean where the kernel does not see it and single precision does.
+    """X, moved to the middle where the kernel does not see it and single precision does.
 
     A common offset takes digits away from the differences. Sparse points keep zeros.
     """
     if sp.issparse(X) or part not in ("square", "absolute") or not len(X):
         return X
-    mean = X.mean(axis=0, dtype=float)
-    if np.abs(mean).max(initial=0.0) <= 8 * X.std(dtype=float):
+    some = X[:: max(1, len(X) // SAMPLE)]  # any point near the middle will do
+    mean = some.mean(axis=0, dtype=float)
+    if np.abs(mean).max(initial=0.0) <= 8 * some.std(dtype=float):
         return X
     return X - mean
 
