@@ -102,7 +102,18 @@ def solve_by_pairs(tol):
         j = np.argmin(np.where(shrink, gain, np.inf))
         violation = gain[i] - gain[j]
         objective = 0.5 * (y * alpha) @ K @ (y * alpha) - alpha.sum()
-        history.append(Progress(len(steps), len(steps), 0, violation, objective, 0.0))
+        history.append(
+            Progress(
+                round=len(steps),
+                iterations=len(steps),
+                rows=0,
+                support=np.count_nonzero(alpha),
+                violation=violation,
+                objective=objective,
+                gap=np.nan,
+                seconds=0.0,
+            )
+        )
         if violation < tol:
             return alpha, steps, history
         steps.append(step(alpha, i, j))

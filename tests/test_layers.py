@@ -26,7 +26,7 @@ LAYERS = [
 FOUNDATIONS = {
     "kernels": ["base", "kinds", "explicit", "vector"],
     "solvers": ["problems", "losses"],
-    "machines": ["base", "support", "kinds"],
+    "machines": ["base", "progress", "support", "kinds"],
     "cli": [],
     "io": [],
     "lab": [],
@@ -41,8 +41,8 @@ MODULES = {
     "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
     "string tree graph generative approximate",
     "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
-    "machines": "base support kinds svm regularized sparse rvm online neighbors kmeans "
-    "transform",
+    "machines": "base progress support kinds svm regularized sparse rvm online "
+    "neighbors kmeans transform",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",

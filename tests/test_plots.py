@@ -335,7 +335,7 @@ def test_convergence_shows_the_violation_and_what_the_objective_lacks():
 
 
 def test_convergence_is_told_in_iterations_or_in_seconds():
-    history = [Progress(k, 10 * k, 0, 0.1**k, -k, 0.5 * k) for k in range(4)]
+    history = [Progress(k, 10 * k, 0, k, 0.1**k, -k, 0.1**k, 0.5 * k) for k in range(4)]
     steps = plots.plot_convergence(history).lines[0].get_xdata()
     assert_allclose(steps, [0, 10, 20, 30])
     seconds = plots.plot_convergence(history, against="seconds").lines[0].get_xdata()
@@ -343,7 +343,7 @@ def test_convergence_is_told_in_iterations_or_in_seconds():
 
 
 def test_the_last_objective_is_the_optimum_unless_another_is_known():
-    history = [Progress(k, k, 0, 0.1**k, 3.0 - k, 0.0) for k in range(4)]
+    history = [Progress(k, k, 0, k, 0.1**k, 3.0 - k, 0.1**k, 0.0) for k in range(4)]
     excess = plots.plot_convergence(history).lines[1].get_xydata()
     assert_allclose(excess, [[0, 3], [1, 2], [2, 1]])  # 0 has no logarithm
 
@@ -352,7 +352,8 @@ def test_no_history_and_no_such_axis_are_refused():
     with pytest.raises(ValueError, match=r"watch=history\.append"):
         plots.plot_convergence([])
     with pytest.raises(ValueError, match="against='rounds'"):
-        plots.plot_convergence([Progress(0, 0, 0, 1.0, 0.0, 0.0)], against="rounds")
+        start = Progress(0, 0, 0, 0, 1.0, 0.0, 1.0, 0.0)
+        plots.plot_convergence([start], against="rounds")
 
 
 def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):

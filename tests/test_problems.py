@@ -1,5 +1,7 @@
 """BoxQP: its optimum against an independent solver, its certificate, its family."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from naive_smo import NaiveSMO
@@ -447,6 +449,53 @@ def test_certificates_add_up():
     text = repr(both)
     for word in ("optimal", "gap", "at bound", "problems"):
         assert word in text
+
+
+def test_status_of_several_problems_is_the_gravest():
+    problem = made("svc", 1)
+    part = certificate(problem, SMO().solve(problem))
+    assert part.status == "optimal"
+
+    def of(*statuses):
+        return together([replace(part, status=status) for status in statuses]).status
+
+    assert of("optimal", "indefinite") == "indefinite"
+    assert of("indefinite", "optimal", "max_iter") == "max_iter"
+    assert of("recomputed", "indefinite") == "indefinite"
+    assert of("optimal", "optimal") == "optimal"
+
+
+@pytest.mark.parametrize(
+    "K, psd, known",
+    [
+        ([[1.0, 0.5], [0.5, 1.0]], None, False),
+        ([[1.0, 0.5], [0.5, 1.0]], False, True),
+        ([[1.0, 0.5], [0.5, -1e-3]], None, True),  # k(x, x) < 0
+        ([[1.0, 2.0], [2.0, 1.0]], None, True),  # βᵀKβ < 0 for β = (1, -1)
+        ([[1.0, 2.0], [2.0, 1.0]], True, False),  # vouched for
+    ],
+)
+def test_matrix_is_refuted_by_a_word_its_diagonal_or_a_square(K, psd, known):
+    problem = svc(Gram(Precomputed(np.array(K), psd), np.arange(2)), [1.0, -1.0], 1.0)
+    value = np.ones(2)
+    function = problem.gram @ problem.coef(value)
+    assert problem.refuted(value, function) is known
+    assert np.isnan(certified(problem, value, function).gap) == known
+    assert problem.padded().gram.kernel.psd is psd
+
+
+def test_rounding_is_put_back_on_the_bounds_and_nothing_else():
+    problem = svc(Gram(Linear(), np.ones((4, 1))), np.array([1.0, 1, -1, -1]), 2.0)
+    near = np.array([2 - 1e-15, 1e-16, 1.0, 2 - 1e-6])
+    assert problem.snapped(near, 1e-13).tolist() == [2.0, 0.0, 1.0, 2 - 1e-6]
+    tiny = np.array([1e-15, 0.0, 5e-16, 5e-16])
+    assert problem.snapped(tiny, 1e-13).tolist() == tiny.tolist()
+
+
+def test_start_near_a_feasible_point_is_that_point():
+    problem = svc(Gram(Linear(), np.ones((4, 1))), np.array([1.0, 1, -1, -1]), 2.0)
+    feasible = np.array([0.0, 0.3, 0.1, 0.1 + 0.1 + 1e-17])
+    assert problem.start(feasible).tolist() == feasible.tolist()
 
 
 def test_indefinite_kernel_claims_no_gap():

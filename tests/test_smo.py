@@ -173,6 +173,33 @@ def test_it_goes_on_from_where_it_was_stopped():
     assert again.n_iter == 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_solve_in_parts_takes_the_steps_of_one(name):
+    X, y = data(700)
+    problem = family(Gram(RBF(0.5), X), X, y)[name]
+    whole = SMO(working_set=64).solve(problem)
+    part = SMO(working_set=64, max_iter=whole.n_iter // 2).solve(problem)
+    assert part.status == "max_iter"
+    rest = SMO(working_set=64).solve(problem, start=part.value)
+    assert part.n_iter + rest.n_iter <= 1.2 * whole.n_iter
+    assert abs(rest.dual - whole.dual) <= max(whole.gap, rest.gap)
+
+
+@pytest.mark.parametrize("seed, side", [(6, 1), (13, 0)])
+def test_rounding_at_a_bound_does_not_set_the_level(seed, side):
+    # Twelve points fill the sum of a class: none is free, and its level an interval.
+    local = np.random.default_rng(seed)
+    y = np.repeat([1.0, -1.0], [21, 27])
+    X = np.maximum(local.normal(size=(48, 4)) + np.where(y > 0, 0.5, 1.5)[:, None], 0)
+    problem = nu_svc(Gram(Linear(), X), y, 0.5)
+    solution = SMO(tol=1e-11).solve(problem)
+    members, _ = problem.groups()[side]
+    assert np.isin(solution.value[members], [0.0, 1.0]).all()
+    below, above = problem.slopes(solution.value, solution.function)
+    middle = (below[members].max() + above[members].min()) / 2
+    assert_allclose(solution.level[side], middle, rtol=1e-12)
+
+
 def test_watching_sees_the_violation_fall_and_can_stop():
     X, y = data(1200)
     problem = svc(Gram(RBF(0.5), X), y, 10.0)

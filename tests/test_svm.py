@@ -3,6 +3,7 @@
 import pickle
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from mercer.expansion import Expansion
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Constant
+from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
@@ -534,6 +536,108 @@ def test_warm_start_of_other_classes_begins_afresh():
     assert_allclose(machine.fit(X, THREE).decision_function(NEW), expected, atol=1e-6)
 
 
+# Resuming
+
+
+def wide_data(n):
+    local = np.random.default_rng(n)
+    points = local.normal(size=(n, 3))
+    product = points[:, 0] * points[:, 1] + 0.3 * local.normal(size=n)
+    return points, np.digitize(product, [-0.5, 0.5]), np.sin(2 * points[:, 0])
+
+
+@pytest.mark.parametrize("n", [100, 600])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=10.0),
+        SVC(C=10.0, multiclass="ovr"),
+        SVC(C=10.0, fit_intercept=False),
+        SVC(C=10.0, kernel=PairFunction(lambda a, b: np.exp(-np.sum((a - b) ** 2)))),
+        NuSVC(nu=0.2),
+        SVR(C=10.0),
+        NuSVR(C=1.0, nu=0.2),
+        OneClassSVM(nu=0.3),
+        SVDD(nu=0.3),
+    ],
+    ids=str,
+)
+def test_fit_that_was_stopped_goes_on_where_it_was(machine, n):
+    points, y, target = wide_data(100 if callable(machine.kernel) else n)
+    y = {"R": target, "C": y}.get(type(machine).__name__[-1])
+    y = None if isinstance(machine, OneClassSVM | SVDD) else y
+    whole = clone(machine).fit(points, y)
+    steps = int(np.max(whole.n_iter_)) // 2
+    part = clone(machine).set_params(warm_start=True, max_iter=steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        part.fit(points, y)
+    first = np.sum(part.n_iter_)
+    assert first < np.sum(whole.n_iter_)
+    rest = part.set_params(max_iter=-1).fit(points, y)
+    assert first + np.sum(rest.n_iter_) <= 1.2 * np.sum(whole.n_iter_)
+    certificate = rest.certificate_
+    assert certificate.status == "optimal"
+    assert abs(certificate.dual - whole.certificate_.dual) <= max(
+        whole.certificate_.gap, certificate.gap, 1e-9
+    )
+
+
+@pytest.mark.parametrize("how", ["max_iter", "time_limit", "stopped"])
+def test_fit_that_was_stopped_goes_on_after_it_was_saved(how):
+    points, y, _ = wide_data(1200)
+    whole = SVC(C=10.0, solver=SMO(working_set=64)).fit(points, y)
+    part = clone(whole).set_params(warm_start=True)
+    if how == "stopped":
+        part.set_params(callback=lambda progress: progress.round > 3)
+    else:
+        limit = {"max_iter": 500, "time_limit": 1e-6}[how]
+        part.set_params(solver=replace(whole.solver, **{how: limit}))
+    with pytest.warns(ConvergenceWarning, match=f"status {how!r}"):
+        part.fit(points, y)
+    part.set_params(callback=None, solver=whole.solver)
+    rest = pickle.loads(pickle.dumps(part)).fit(points, y)
+    # Of pairs whose turn it was not, all is left; of the others, what is left.
+    assert np.sum(part.n_iter_) + np.sum(rest.n_iter_) <= 1.2 * np.sum(whole.n_iter_)
+    assert rest.certificate_.status == "optimal"
+    assert_allclose(
+        rest.certificate_.dual, whole.certificate_.dual, atol=whole.certificate_.gap
+    )
+
+
+def test_hard_margin_that_was_stopped_goes_on_where_it_was():
+    points = wide_data(600)[0]
+    whole = SVC(C=np.inf, gamma=5.0).fit(points, points[:, 0] > 0)
+    part = clone(whole).set_params(warm_start=True, max_iter=300)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        part.fit(points, points[:, 0] > 0)
+    first = part.n_iter_[0]
+    rest = part.set_params(max_iter=-1).fit(points, points[:, 0] > 0)
+    assert first + rest.n_iter_[0] <= 1.2 * whole.n_iter_[0]
+    assert_allclose(rest.certificate_.dual, whole.certificate_.dual, rtol=1e-3)
+
+
+def test_equal_points_keep_their_own_coefficients_in_a_warm_start():
+    points, y = np.repeat(X[:30], 2, axis=0), np.tile([0, 1, 1], 20)
+    machine = SVC(C=3.0, warm_start=True, solver=SMO(tol=1e-8)).fit(points, y)
+    assert machine.fit(points, y).n_iter_[0] == 0
+
+
+def test_objects_without_a_value_of_their_own_are_known_again_after_pickling():
+    boxes = [Box(row) for row in X]
+    kernel = PairFunction(lambda a, b: float(np.exp(-np.sum((a.side - b.side) ** 2))))
+    machine = SVC(kernel=kernel, warm_start=True, solver=SMO(tol=1e-8)).fit(boxes, SIDE)
+    f = machine.expansion_
+    again = pickle.loads(pickle.dumps(list(f.points)))
+    machine.expansion_ = Expansion(kernel, again, f.coef, f.bias)
+    assert machine.fit(boxes, SIDE).n_iter_[0] == 0
+
+
+class Box:
+    def __init__(self, side):
+        self.side = side
+
+
 # Hard cases
 
 
@@ -604,12 +708,61 @@ def test_rank_one_matrix_is_solved():
     assert machine.score(K, X[:, 0] > 0.2) > 0.9
 
 
-def test_indefinite_kernel_ends_at_a_stationary_point_without_a_gap():
-    K = X @ np.diag([1.0, 1.0, -3.0]) @ X.T
+@pytest.mark.parametrize("kernel", [Sigmoid(0.3, 0.1), "sigmoid"], ids=str)
+@pytest.mark.parametrize(
+    "machine, y",
+    [
+        *[entry for entry in MACHINES if not isinstance(entry.values[0], NuSVC)],
+        pytest.param(NuSVC(nu=0.7), SIDE, id="NuSVC"),  # less has no margin here
+    ],
+)
+def test_kernel_known_to_be_indefinite_gives_a_stationary_point_without_a_gap(
+    machine, y, kernel
+):
+    machine = clone(machine).set_params(kernel=kernel).fit(X, y)
+    again = machine.certify(X, y)
+    for certificate in (machine.certificate_, again):
+        assert certificate.status == "indefinite"
+        assert np.isnan(certificate.primal) and np.isnan(certificate.gap)
+        assert certificate.violation <= 1e-3
+    assert_allclose(again.dual, machine.certificate_.dual, rtol=1e-6)
+    assert machine.fit_status_ == 0
+
+
+@pytest.mark.parametrize(
+    "K",
+    [
+        X @ np.diag([1.0, 1.0, -3.0]) @ X.T,  # negative on its diagonal
+        np.eye(60) - 1.5 * np.eye(60)[::-1],  # not on it, but in minors
+    ],
+    ids=["diagonal", "minors"],
+)
+def test_matrix_that_shows_itself_indefinite_gives_no_gap(K):
+    y = np.arange(60) < 30
+    for machine in (SVC(kernel="precomputed"), OneClassSVM(kernel="precomputed")):
+        machine.fit(K, y)
+        assert np.isnan(machine.certify(K, y).gap)
+    machine = SVC(kernel="precomputed", max_iter=3)
+    with pytest.warns(ConvergenceWarning, match=r"'max_iter'.*gap nan"):
+        machine.fit(X @ np.diag([1.0, 1.0, -3.0]) @ X.T, y)
+
+
+def test_matrix_of_unknown_kind_keeps_its_gap_while_nothing_refutes_it():
+    K = rbf_kernel(X, gamma=0.3)
     machine = SVC(kernel="precomputed").fit(K, SIDE)
-    assert machine.certificate_.status == "indefinite"
-    assert np.isnan(machine.certificate_.gap)
-    assert machine.certificate_.violation <= 1e-3
+    assert machine.certificate_.status == "optimal"
+    assert 0 <= machine.certify(K, SIDE).gap < 1e-6
+    stated = SVC(kernel=Precomputed(K, psd=False)).fit(np.arange(60), SIDE)
+    assert stated.certificate_.status == "indefinite"
+    assert_array_equal(stated.dual_coef_, machine.dual_coef_)
+
+
+def test_hard_margin_of_an_indefinite_kernel_claims_no_gap():
+    y = X[:, 0] > 0
+    machine = SVC(C=np.inf, kernel=Precomputed(rbf_kernel(X, gamma=9), psd=False))
+    certificate = machine.fit(np.arange(60), y).certificate_
+    assert certificate.status == "indefinite" and np.isnan(certificate.gap)
+    assert certificate.violation <= 1e-3
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -652,12 +805,6 @@ def test_failed_fit_leaves_the_last_one_intact():
 def test_solver_can_be_chosen():
     naive = SVC(solver=NaiveSMO(tol=1e-9)).fit(X, SIDE)
     assert_allclose(values(naive), values(SVC().fit(X, SIDE)), atol=1e-6)
-
-
-def test_progress_is_printed(capsys):
-    SVC(verbose=True).fit(X, SIDE)
-    printed = capsys.readouterr().out
-    assert not printed or printed.startswith("[SVC] ")
 
 
 @pytest.mark.parametrize("machine, y", MACHINES)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn import svm as reference
 from sklearn.datasets import load_digits, load_iris, load_svmlight_file
+from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -26,6 +27,10 @@ KERNELS = {
     "sigmoid": {"gamma": 0.01, "coef0": 0.1},
 }
 TOL = 1e-7
+# scikit-learn keeps kernel values in single precision. Whatever its tol, where they are
+# much larger than 1 its solutions violate the optimality conditions, recomputed in
+# float64, by 4e-6 to 2e-5, and ours by 2e-11.
+SINGLE = 1e-5
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(70, 4)) + 1.5
@@ -64,7 +69,8 @@ def dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
-def assert_same(ours, theirs, points, atol=100 * TOL, unique=True):
+def assert_same(ours, theirs, points, tol=TOL, unique=True):
+    atol = 10 * tol
     expected = values(theirs, points)
     scale = max(1.0, np.abs(expected).max())
     assert_allclose(values(ours, points), expected, atol=atol * scale, rtol=0)
@@ -113,7 +119,7 @@ def test_scikit_learn_checks_pass(estimator, check):
 def test_parameters_and_defaults_are_scikit_learn_s(name):
     ours = getattr(svm, name)().get_params()
     theirs = getattr(reference, name)().get_params()
-    added = {"solver", "warm_start", "fit_intercept", "multiclass"}
+    added = {"solver", "warm_start", "callback", "fit_intercept", "multiclass"}
     assert {key: ours[key] for key in ours if key not in added} == theirs
 
 
@@ -121,16 +127,27 @@ def test_parameters_and_defaults_are_scikit_learn_s(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_words_agree_with_scikit_learn(name, kernel):
     machines = both(name, X, targets(name), kernel=kernel, **KERNELS[kernel])
-    assert_same(*machines, NEW, unique=kernel == "rbf")
+    # f of NuSVC is divided by a small margin, and with it scikit-learn's rounding.
+    single = kernel in ("linear", "poly") or (name, kernel) == ("NuSVC", "sigmoid")
+    assert_same(*machines, NEW, SINGLE if single else TOL, unique=kernel == "rbf")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_conditions_hold_to_tol_in_double_precision_whatever_the_kernel(name, kernel):
+    params = {"tol": TOL, "kernel": kernel} | KERNELS[kernel] | params_of(name)
+    machine = getattr(svm, name)(**params).fit(X, targets(name))
+    assert machine.certify(X, targets(name)).violation < TOL
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sparse_points_agree_with_scikit_learn(name):
     thin, new = (sp.csr_array(np.where(A > 1.0, A, 0)) for A in (X, NEW))
+    # At nu = 0.5 some sums are filled by whole points, and the bias is an interval.
+    odd = {"nu": 0.47} if name == "NuSVC" else {}
     for kernel in ("rbf", "linear"):
-        ours, theirs = both(name, thin, targets(name), kernel=kernel)
-        # f of NuSVC is divided by a small margin, and with it scikit-learn's rounding.
-        assert_same(ours, theirs, new, atol=1e-3, unique=False)
+        ours, theirs = both(name, thin, targets(name), kernel=kernel, **odd)
+        assert_same(ours, theirs, new, SINGLE, unique=False)
         assert sp.issparse(ours.dual_coef_) == sp.issparse(theirs.dual_coef_)
         assert type(ours.dual_coef_) is type(theirs.dual_coef_)
         assert sp.issparse(ours.support_vectors_)
@@ -159,7 +176,7 @@ def doubled_product(A, B):
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_of_two_sets_agree_with_scikit_learn(name):
     machines = both(name, X, targets(name), kernel=doubled_product)
-    assert_same(*machines, NEW, atol=1e-4, unique=False)
+    assert_same(*machines, NEW, SINGLE, unique=False)
 
 
 @pytest.mark.parametrize("name", ["SVC", "SVR"])
@@ -227,7 +244,7 @@ def test_primal_coefficients_agree_with_scikit_learn(name, container):
     found, expected = ours.coef_, theirs.coef_
     assert type(found) is type(expected)
     assert found.shape == expected.shape
-    assert_allclose(dense(found), dense(expected), atol=1e-4)
+    assert_allclose(dense(found), dense(expected), atol=10 * SINGLE)
     rbf = getattr(svm, name)().fit(X, targets(name))
     with pytest.raises(AttributeError, match="only available when using a linear"):
         _ = rbf.coef_
@@ -235,8 +252,8 @@ def test_primal_coefficients_agree_with_scikit_learn(name, container):
 
 def test_one_class_offset_and_scores_agree_with_scikit_learn():
     ours, theirs = both("OneClassSVM", X, None)
-    assert_allclose(ours.offset_, theirs.offset_, atol=1e-5)
-    assert_allclose(ours.score_samples(NEW), theirs.score_samples(NEW), atol=1e-5)
+    assert_allclose(ours.offset_, theirs.offset_, atol=10 * TOL)
+    assert_allclose(ours.score_samples(NEW), theirs.score_samples(NEW), atol=10 * TOL)
     assert np.array_equal(ours.fit_predict(X) == 1, ours.predict(X) == 1)
 
 
@@ -245,7 +262,25 @@ def test_points_of_other_types_agree_with_scikit_learn(dtype):
     points = (4 * X).astype(dtype)
     ours, theirs = both("SVC", points, LABELS, gamma=0.05, tol=1e-5)
     expected = theirs.decision_function(points)
-    assert_allclose(ours.decision_function(points), expected, atol=1e-3)
+    assert_allclose(ours.decision_function(points), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("data", [load_iris, load_digits], ids=["iris", "digits"])
+def test_log_loss_is_no_worse_than_scikit_learn_s(data):
+    points, y = data(return_X_y=True)
+    points = points / points.max()
+    order = np.random.default_rng(0).permutation(len(y))[:900]
+    train, test = order[::2], order[1::2]
+    params = {"C": 10, "probability": True, "random_state": 0}
+    ours = SVC(**params).fit(points[train], y[train])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # theirs is to be removed
+        theirs = reference.SVC(**params).fit(points[train], y[train])
+    found, expected = (
+        log_loss(y[test], machine.predict_proba(points[test]))
+        for machine in (ours, theirs)
+    )
+    assert found < 1.05 * expected
 
 
 # Messages
@@ -344,4 +379,6 @@ def test_heart_scale_agrees_with_libsvm(name, kernel):
         # An indefinite kernel: each ends at a stationary point of its own.
         assert ours.certificate_.violation < 1e-6
         return
-    assert_allclose(found, expected, atol=1e-3 * max(1, np.abs(expected).max()))
+    # Where values are large, tol is finer than the single precision of LIBSVM's.
+    tol = SINGLE if kernel in ("linear", "poly") else params["tol"]
+    assert_allclose(found, expected, atol=10 * tol * max(1, np.abs(expected).max()))

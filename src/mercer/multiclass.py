@@ -46,6 +46,15 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> list[Part]:
     ]
 
 
+def names(classes, scheme: str = "ovo") -> list[str]:
+    """What to call the problems of `parts`; a single one needs no name."""
+    if len(classes) == 2:
+        return [""]
+    if scheme == "ovr":
+        return [f"{name} against the rest" for name in classes]
+    return [f"{first} against {second}" for first, second in combinations(classes, 2)]
+
+
 def votes(values: np.ndarray, n_classes: int) -> np.ndarray:
     """How many of its duels each class wins, (m, n_classes); f = 0 is for the second.
 

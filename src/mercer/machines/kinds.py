@@ -88,20 +88,31 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         classes, label, factors = self._labels(y, counted)
         sides = multiclass.parts(label, len(classes), self.multiclass)
         problems = self._problems(counted.gram, sides, counted.weight * factors[label])
-        coef, bias, found = self._columns(counted, problems, len(sides))
-        sigmoids = None
-        if self.probability is True or self.probability == 1:
-            sigmoids = self._sigmoids(counted, label, factors)
-        self.classes_, self.class_weight_ = classes, factors
-        if len(sides) == 1:
-            coef, bias = coef[:, 0], bias[0]
-        # Grouped by class, and in the order of X within a class, as LIBSVM has them.
-        self._keep(X, counted, np.argsort(label, kind="stable"), coef, bias, found)
-        self._label = label[np.searchsorted(counted.index, self.support_)]
-        self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
-        self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+        with self._watched(self._names(classes), X, y, sample_weight):
+            coef, bias, found = self._columns(counted, problems, len(sides))
+            sigmoids = None
+            if self._calibrates:
+                sigmoids = self._sigmoids(counted, label, classes, factors)
+            self.classes_, self.class_weight_ = classes, factors
+            if len(sides) == 1:
+                coef, bias = coef[:, 0], bias[0]
+            # Grouped by class, in the order of X within a class, as LIBSVM has them.
+            self._keep(X, counted, np.argsort(label, kind="stable"), coef, bias, found)
+            self._label = label[np.searchsorted(counted.index, self.support_)]
+            self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
+            self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.probability is True or self.probability == 1
+
+    def _names(self, classes) -> list[str]:
+        """The problems as a reader knows them: those of f, then those of the folds."""
+        names = multiclass.names(classes, self.multiclass)
+        folds = range(FOLDS if self._calibrates else 0)
+        return names + [_in_fold(name, k) for k in folds for name in names]
 
     def _labels(self, y, counted: Counted):
         """The classes, the class of each point by its number, and what each counts."""
@@ -206,9 +217,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """B of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
         return self._sigmoid[1]
 
-    def _sigmoids(self, counted: Counted, label, factors) -> np.ndarray:
+    def _sigmoids(self, counted: Counted, label, classes, factors) -> np.ndarray:
         """A and B of every two-class problem, as rows, from values out of fold."""
-        n_classes = len(factors)
+        n_classes, names = len(classes), multiclass.names(classes, self.multiclass)
         sides = multiclass.parts(label, n_classes, self.multiclass)
         values = np.zeros((len(label), len(sides)))
         fold = _folds(label, check_random_state(self.random_state))
@@ -216,7 +227,12 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             if len(outside):
                 values[outside] = self._values_outside(
-                    counted, label, factors, inside, outside
+                    counted,
+                    label,
+                    factors,
+                    inside,
+                    outside,
+                    [_in_fold(name, k) for name in names],
                 )
         return np.transpose(
             [
@@ -227,7 +243,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             ]
         )
 
-    def _values_outside(self, counted: Counted, label, factors, inside, outside):
+    def _values_outside(self, counted: Counted, label, factors, inside, outside, names):
         """What machines fitted on the points inside say of those outside."""
         label = label[inside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
@@ -239,7 +255,8 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                 bias[j] = part.sign[0] if len(part.sign) else 0.0
                 continue
             [(problem, members)] = self._problems(gram, [part], weight * factors[label])
-            coef[members, j], bias[j] = problem.decision(self._solve(problem))
+            solution = self._solve(problem, name=names[j])
+            coef[members, j], bias[j] = problem.decision(solution)
         points = take(counted.gram.X, outside)
         return gram.kernel.matmul(points, gram.X, coef) + bias
 
@@ -271,6 +288,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sides = multiclass.parts(label, len(factors), self.multiclass)
         problems = self._problems(counted.gram, sides, counted.weight * factors[label])
         return self._recomputed(X, counted, problems)
+
+
+def _in_fold(name: str, k: int) -> str:
+    return f"{name}, fold {k + 1}".removeprefix(", ")
 
 
 def _folds(label: np.ndarray, random) -> np.ndarray:
@@ -306,13 +327,15 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         counted = self._counted(X, sample_weight)
         problems = self._problems(y, counted)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
-        coef, bias, found = self._columns(counted, problems, n_targets)
-        if y.ndim == 1:
-            coef, bias = coef[:, 0], bias[0]
-        order = np.arange(len(counted.index))
-        self._keep(X, counted, order, coef, bias, found)
-        steps = [part.n_iter for part in found]
-        self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
+        names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
+        with self._watched(names, X, y, sample_weight):
+            coef, bias, found = self._columns(counted, problems, n_targets)
+            if y.ndim == 1:
+                coef, bias = coef[:, 0], bias[0]
+            order = np.arange(len(counted.index))
+            self._keep(X, counted, order, coef, bias, found)
+            steps = [part.n_iter for part in found]
+            self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self
 
@@ -387,9 +410,10 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         X = self._validated_points(X)
         counted = self._counted(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
-        coef, bias, found = self._columns(counted, [(problem, slice(None))], 1)
-        self._learn(X, counted, coef[:, 0], bias[0], found)
-        self.n_iter_ = found[0].n_iter
+        with self._watched([""], X, None, sample_weight):
+            coef, bias, found = self._columns(counted, [(problem, slice(None))], 1)
+            self._learn(X, counted, coef[:, 0], bias[0], found)
+            self.n_iter_ = found[0].n_iter
         self._warn_unless_optimal(self.certificate_)
         return self
 

@@ -6,10 +6,12 @@ data and that problem, and between its solution and scikit-learn's attributes, i
 
 from __future__ import annotations
 
+import pickle
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from threading import Event
@@ -28,6 +30,7 @@ from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, Watcher
 from mercer.points import Points, count, each, is_frame, take
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.problems import (
@@ -60,6 +63,7 @@ COMMON_CONSTRAINTS: dict[str, list] = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "solver": [HasMethods("solve"), None],
     "warm_start": ["boolean"],
+    "callback": [callable, None],
 }
 
 
@@ -75,7 +79,7 @@ class Counted:
     weight: np.ndarray
 
 
-class SupportVectorMachine(Machine):
+class SupportVectorMachine(CallbackSupportMixin, Machine):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
     _advice: ClassVar[dict[str, str]] = {
@@ -84,8 +88,8 @@ class SupportVectorMachine(Machine):
             "pre-processing your data with StandardScaler or MinMaxScaler. {name} "
             "stopped after {solution.n_iter} iterations with status "
             "{solution.status!r}, violation {solution.violation:.2g} > "
-            "tol={machine.tol:g} and gap {solution.gap:.2g}; a lower C or a larger "
-            "max_iter also help."
+            "tol={machine._tolerance:g} and gap {solution.gap:.2g}; a lower C or a "
+            "larger max_iter also help."
         )
         for status in ("max_iter", "time_limit", "stopped", "stalled")
     } | {
@@ -106,11 +110,16 @@ class SupportVectorMachine(Machine):
     verbose: Any
     solver: Any
     warm_start: bool
+    callback: Any
 
     support_: np.ndarray
     certificate_: Certificate
     shape_fit_: tuple[int, ...]
     fit_status_: int
+
+    @property
+    def _tolerance(self) -> float:
+        return getattr(self.solver, "tol", self.tol)
 
     # From data to problems
 
@@ -172,28 +181,55 @@ class SupportVectorMachine(Machine):
 
     # From problems to solutions
 
+    _watcher: Watcher | None = None  # during a fit, if somebody looks on
+
+    @contextmanager
+    def _watched(self, names: Sequence[str], X, y, sample_weight) -> Iterator[None]:
+        """While the problems of these names are solved, tell those who look on."""
+        weights = None if sample_weight is None else {"sample_weight": sample_weight}
+        data = {"estimator": self, "X": X, "y": y, "metadata": weights}
+        # Always: a search that holds this machine joins its tasks with those here.
+        task = self._init_callback_context(max_subtasks=len(names))
+        task.call_on_fit_task_begin(**data)
+        followed = task if hasattr(self, "_skl_callbacks") else None
+        if self.verbose or self.callback is not None or followed is not None:
+            self._watcher = Watcher(self, followed, names)
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_watcher", None)
+        task.call_on_fit_task_end(**data, reconstruction_attributes={})
+
     def _solve(
         self,
         problem: BoxQP,
         start: np.ndarray | None = None,
         stop: Event | None = None,
+        name: str | None = None,
     ) -> Solution:
-        """The solution; an event that is set from outside ends the search for it."""
+        """The solution; an event that is set from outside ends the search for it.
+
+        `name` is for those who look on; None is the next of those given to `_watched`.
+        """
         if problem.total is None:
             return self._solve_without_total(problem, start)
         # Problems that are solved at the same time share the memory for rows.
         solver = self._solver(problem, 1 if stop is None else threads())
-        watch: Any = self._report if self.verbose else None
-        if stop is not None:
-            watch = lambda progress: stop.is_set()  # noqa: E731  (one line says it)
-        if isinstance(solver, SMO) and self.solver is None and len(problem) <= SMALL:
-            solution = self._solve_to_rounding(solver, problem, start, watch)
-        else:
-            solution = solver.solve(problem, start=start, watch=watch)
+        looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
+        if stop is None and self._watcher is not None:
+            looking = self._watcher.problem(name)
+        small = self.solver is None and len(problem) <= SMALL
+        with looking as watch:
+            if isinstance(solver, SMO) and small:
+                solution = self._solve_to_rounding(solver, problem, start, watch)
+            else:
+                solution = solver.solve(problem, start=start, watch=watch)
+        if solution.status == "stopped" and solution.violation < self._tolerance:
+            solution = _reached(solution)  # in the very round in which it was stopped
         self._refuse_unless_finite(problem, solution)
         if solution.status == "infeasible":
             raise self._inseparable(problem, solution)
-        if problem.unit_margin and _is_flat(problem, solution):
+        if problem.unit_margin and _is_flat(problem, solution) and not early(solution):
             return replace(solution, status="flat")
         return solution
 
@@ -234,10 +270,10 @@ class SupportVectorMachine(Machine):
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
         fine = replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
         first = fine.solve(problem, start=start, watch=watch)
-        if first.status not in ("max_iter", "stalled"):
+        if first.status not in ("max_iter", "stalled", "indefinite"):
             return first
         if first.violation <= self.tol:
-            return replace(first, status="optimal")
+            return _reached(first)
         if self.max_iter >= 0:
             return first
         rest = solver.solve(problem, start=first.value, watch=watch)
@@ -262,7 +298,7 @@ class SupportVectorMachine(Machine):
             solution,
             value=value,
             bias=0.0,
-            primal=primal,
+            primal=np.nan if np.isnan(solution.primal) else primal,
             dual=dual,
             violation=problem.violation(value, function),
             level=(0.0,),
@@ -278,15 +314,6 @@ class SupportVectorMachine(Machine):
                 "may contain large values and need to be preprocessed; or the kernel "
                 f"{problem.gram.kernel!r} has values that are not finite."
             )
-
-    def _report(self, progress) -> bool:
-        """A line about how far the solver is; goes on."""
-        print(
-            f"[{type(self).__name__}] {progress.iterations} iterations, violation "
-            f"{progress.violation:.3g}, objective {progress.objective:.6g}, "
-            f"{progress.rows} rows, {progress.seconds:.2f} s"
-        )
-        return False
 
     # From solutions to f
 
@@ -321,7 +348,9 @@ class SupportVectorMachine(Machine):
 
     def _workers(self, gram: Gram, n_problems: int) -> int:
         """How many problems to solve at once: several, where the core does the work."""
-        if self.solver is not None or self.verbose or gram.shape[0] <= SMALL:
+        # Those who look on see one problem after another.
+        watched = self._watcher is not None
+        if self.solver is not None or watched or gram.shape[0] <= SMALL:
             return 1
         compiled = gram.kernel.native(gram.X) is not None
         return min(threads(), n_problems) if compiled else 1
@@ -370,11 +399,11 @@ class SupportVectorMachine(Machine):
         self.expansion_ = Expansion(kernel, take(points, chosen), coef[chosen], bias)
         self.support_ = counted.index[chosen].astype(np.int32)
         self.certificate_ = together(found)
-        early = self.certificate_.status not in ("optimal", "indefinite", "flat")
-        self.fit_status_ = int(early)
+        self.fit_status_ = int(early(self.certificate_))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = sp.issparse(X)
-        self._last_C = getattr(self, "C", 1.0)
+        self._places = chosen
+        self._unit = getattr(self, "C", 1.0)
 
     def _coefficients_before(self, points, n_columns: int) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
@@ -383,15 +412,22 @@ class SupportVectorMachine(Machine):
             return None
         # With another C, points at their bound are to stay at it.
         coef = self._growth() * f.coef.reshape(-1, n_columns)
-        known = dict(zip(_keys(f.points), coef, strict=True))
-        nothing = np.zeros(n_columns)
-        # A point that came twice has its coefficients once: the rest are found again.
-        rows = [known.pop(key, nothing) for key in _keys(points)]
-        return np.array(rows).reshape(-1, n_columns)
+        known, keys = _keys(f.points), _keys(points)
+        rows = np.zeros((len(keys), n_columns))
+        if [keys[i] for i in self._places if i < len(keys)] == known:
+            rows[self._places] = coef  # the points of the last fit, where they were
+            return rows
+        waiting: dict[Hashable, deque] = {}
+        for key, row in zip(known, coef, strict=True):
+            waiting.setdefault(key, deque()).append(row)
+        for i, key in enumerate(keys):
+            if waiting.get(key):
+                rows[i] = waiting[key].popleft()
+        return rows
 
     def _growth(self) -> float:
-        """C over that of the last fit, where both are numbers."""
-        ratio = getattr(self, "C", 1.0) / self._last_C
+        """By what coef has grown since the last fit: C over that one's, if finite."""
+        ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
 
     # The certificate, again
@@ -405,25 +441,35 @@ class SupportVectorMachine(Machine):
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
         coef = coef[counted.index]
         bias = np.atleast_1d(f.bias)
-        values = self._dense_values(counted.gram, coef)
+        values, indefinite = self._dense_values(counted.gram, coef)
         found = []
         for j, (problem, members) in enumerate(problems):
             beta = coef[members, j]
             value, level = problem.inverse(beta, bias[j])
             factor = problem.unscaling(beta)
             # f of a problem on some points is 0 off them: the column is already theirs.
-            found.append(certified(problem, value, factor * values[members, j], level))
+            function = factor * values[members, j]
+            found.append(certified(problem, value, function, level, indefinite))
         return together(found)
 
-    def _dense_values(self, gram: Gram, coef: np.ndarray) -> np.ndarray:
-        """K coef, every block a float64 matrix that numpy multiplies."""
+    def _dense_values(self, gram: Gram, coef: np.ndarray) -> tuple[np.ndarray, bool]:
+        """K coef, every block a float64 matrix that numpy multiplies.
+
+        And whether two of the points have k(x, y)² > k(x, x) k(y, y): K is indefinite.
+        """
         points = _double(gram.X)
         used = np.flatnonzero(coef.any(axis=1))
-        values = np.zeros(coef.shape)
+        values, indefinite = np.zeros(coef.shape), False
+        unknown = gram.kernel.psd is None
+        size = np.sqrt(np.abs(gram.diag())) if unknown else np.empty(0)
         for rows in row_blocks(len(coef), max(1, len(used)), 64.0):
             block = gram.kernel(take(points, rows), take(points, used))
-            values[rows] = np.asarray(block, dtype=float) @ coef[used]
-        return values
+            block = np.asarray(block, dtype=float)
+            values[rows] = block @ coef[used]
+            if unknown:
+                most = (1 + 1e-6) * np.outer(size[rows], size[used])
+                indefinite |= bool(np.any(np.abs(block) > most))
+        return values, indefinite
 
     # scikit-learn's attributes, read from f
 
@@ -469,6 +515,20 @@ class SupportVectorMachine(Machine):
         """dual_coef_ as an array."""
 
 
+def early(found: Solution | Certificate) -> bool:
+    """Whether the solver was stopped, by a limit or a person, or got stuck."""
+    return found.status not in ("optimal", "indefinite", "flat")
+
+
+def _reached(solution: Solution) -> Solution:
+    """The solution with the status of one whose violation is below tol.
+
+    Without a primal, a stationary point is all that is claimed.
+    """
+    convex = not np.isnan(solution.primal)
+    return replace(solution, status="optimal" if convex else "indefinite")
+
+
 def _is_flat(problem: BoxQP, solution: Solution) -> bool:
     """Whether the levels are as near to each other as rounding can tell."""
     largest = problem.total[0] * float(np.abs(problem.gram.diag()).max(initial=0))
@@ -491,11 +551,17 @@ def _keys(points) -> list[Hashable]:
 
 
 def _key(point) -> Hashable:
+    """The point itself where it compares by value, else all that it is made of."""
+    if type(point).__hash__ not in (None, object.__hash__):
+        try:
+            hash(point)
+            return point
+        except TypeError:  # a tuple of lists
+            pass
     try:
-        hash(point)
-    except TypeError:
+        return pickle.dumps(point)
+    except (pickle.PicklingError, AttributeError, TypeError):
         return id(point)
-    return point
 
 
 def _double(points) -> Points:

@@ -53,15 +53,23 @@ class SVC(Classifier):
     cache_size : megabytes for rows of the kernel matrix; None for a share of what is
         free
     class_weight : a dict of factors of C; "balanced" for n / (k nᵢ)
-    verbose : whether to print how far the solver is
+    verbose : whether to print how far the solver is: iterations, the gap, support
+        vectors, the violation and seconds
     max_iter : steps of the solver; -1 for its own budget
     decision_function_shape : "ovr", scores of classes; "ovo", values of duels
     break_ties : whether `predict` follows the scores where duels won are equal
     random_state : of the folds for probabilities
     fit_intercept : whether f has a bias; without one, the matrix is held in memory
     multiclass : "ovo", every class against every other; "ovr", each against the rest
-    solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter)
-    warm_start : whether `fit` starts from the last solution, on points known from it
+    solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter).
+        SMO(time_limit=60) gives each two-class problem a minute
+    warm_start : whether `fit` starts from the last solution, on points known from it.
+        A fit that max_iter, a time limit or a callback ended goes on where it was, also
+        when the machine was saved and loaded in between
+    callback : a function of a `Progress` (of `mercer.solvers.smo`), called after every
+        round of the solver; the fit stops where it returns True, with a warning that
+        states the gap. Problems are then solved one after another. Callbacks of
+        scikit-learn's (1.9) are set by `set_callbacks`
 
     Attributes
     ----------
@@ -99,6 +107,7 @@ class SVC(Classifier):
         multiclass: str = "ovo",
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -119,6 +128,7 @@ class SVC(Classifier):
         self.multiclass = multiclass
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, sign, weight):
         return svc(gram, sign, self.C * weight, bias=self.fit_intercept)
@@ -165,6 +175,7 @@ class NuSVC(Classifier):
         multiclass: str = "ovo",
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.nu = nu
         self.kernel = kernel
@@ -184,6 +195,7 @@ class NuSVC(Classifier):
         self.multiclass = multiclass
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, sign, weight):
         problem = nu_svc(gram, sign, self.nu, weight)
@@ -238,6 +250,7 @@ class SVR(Regressor):
         fit_intercept: bool = True,
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -253,6 +266,7 @@ class SVR(Regressor):
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, target, weight):
         upper = self.C * weight
@@ -295,6 +309,7 @@ class NuSVR(Regressor):
         max_iter: int = -1,
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.nu = nu
         self.C = C
@@ -309,6 +324,7 @@ class NuSVR(Regressor):
         self.max_iter = max_iter
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, target, weight):
         return nu_svr(gram, target, self.C * weight, self.nu)
@@ -349,6 +365,7 @@ class OneClassSVM(OneClass):
         max_iter: int = -1,
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -362,6 +379,7 @@ class OneClassSVM(OneClass):
         self.max_iter = max_iter
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, weight):
         return one_class(gram, self.nu, weight)
@@ -427,6 +445,7 @@ class SVDD(OneClass):
         max_iter: int = -1,
         solver: Any = None,
         warm_start: bool = False,
+        callback: Any = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -440,6 +459,7 @@ class SVDD(OneClass):
         self.max_iter = max_iter
         self.solver = solver
         self.warm_start = warm_start
+        self.callback = callback
 
     def _problem(self, gram, weight):
         if self._precomputed:
@@ -453,12 +473,13 @@ class SVDD(OneClass):
     def _learn(self, X, counted, coef, bias, found):
         total = self.nu * counted.weight.sum()
         self._keep(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
+        self._unit = 1 / total  # the next fit starts from the variables, not the mean
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.
-        self._square = self.expansion_.norm() ** 2
-        square = max(0.0, self._square + 2 * bias / total)
-        square += HAIR * self._square
-        self.radius_, self.offset_ = float(np.sqrt(square)), -float(square)
+        self._square = self.expansion_.inner(self.expansion_)
+        square = self._square + 2 * bias / total + HAIR * abs(self._square)
+        # Below 0 by rounding, or where the kernel is indefinite.
+        self.radius_, self.offset_ = float(np.sqrt(max(0.0, square))), -float(square)
 
     def _depth(self, X):
         f = self.expansion_
@@ -478,6 +499,7 @@ class SVDD(OneClass):
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)
         coef[places, 0] = problem.total * self.expansion_.coef
-        values = self._dense_values(counted.gram, coef)[:, 0]
+        values, indefinite = self._dense_values(counted.gram, coef)
         level = problem.total / 2 * (self._square + self.offset_)
-        return certified(problem, problem.snapped(coef[:, 0]), values, (level,))
+        value = problem.snapped(coef[:, 0])
+        return certified(problem, value, values[:, 0], (level,), indefinite)
