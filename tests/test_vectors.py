@@ -152,6 +152,30 @@ def test_sparse_products_are_dense_products_bit_for_bit(recipe, dtype, density, 
     assert_array_equal(block(recipe, X, sparse(Y)), dense)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("n", "m", "d"),
+    [(1, 30, 60), (5, 1, 200), (97, 130, 200), (700, 60, 64), (6, 70, 3000)],
+)
+def test_rows_that_are_zero_in_the_same_columns_give_the_same_products(n, m, d, dtype):
+    rng = np.random.default_rng(d)
+    shown = rng.random((3, d)) < 0.2  # three patterns of zeros
+
+    def points(count):
+        X = np.where(shown[rng.integers(3, size=count)], rng.normal(size=(count, d)), 0)
+        X[rng.integers(count)] = 0
+        return X.astype(dtype)
+
+    X, Y = points(n), points(m)
+    recipe = Recipe("product", "identity")
+    eps = np.finfo(dtype).eps
+    assert_allclose(block(recipe, X, Y), X @ Y.T, atol=100 * eps * np.sqrt(d))
+    Z = np.concatenate([X, Y])
+    assert_array_equal(block(recipe, Z)[:n, n:], block(recipe, X, Y))
+    v = rng.normal(size=(m, 2))
+    assert_allclose(product(recipe, X, Y, v), (X @ Y.T) @ v, atol=300 * eps * d)
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_results_do_not_depend_on_the_number_of_threads(recipe, form):

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -256,7 +257,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
   mercer::Result result;
   {
     nb::gil_scoped_release release;
-    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll);
+    Scratch<T> scratch;
+    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll, scratch);
     std::copy(result.value.begin(), result.value.end(), value.data());
     std::copy(result.function.begin(), result.function.end(), function.data());
   }
@@ -264,8 +266,71 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
                         result.iterations, result.rows, result.hits);
 }
 
+// Numbers about a duel, in the order in which `duels` writes them.
+std::array<double, 12> numbers(const Duel& duel) {
+  const auto& r = duel.result;
+  return {static_cast<double>(r.indefinite),
+          r.violation,
+          static_cast<double>(r.iterations),
+          static_cast<double>(r.rows),
+          static_cast<double>(r.hits),
+          duel.level,
+          duel.primal,
+          duel.dual,
+          duel.square,
+          static_cast<double>(duel.free),
+          static_cast<double>(duel.bound),
+          duel.seconds};
+}
+
+// Pair k's β and Kβ come after those of the pairs before it, in `value` and `function`.
+template <class T>
+void solve_duels(const Recipe& recipe, nb::list classes, Matrix<Index> pairs, Vector<double> upper,
+                 const Options& options, ResultVector<double> value, ResultVector<double> function,
+                 Output<double> about) {
+  Duels<T> duels{recipe, {}, {}, {}, options};
+  Index at = 0;
+  for (nb::handle item : classes) {
+    const auto& points = nb::cast<const Points<T>&>(item);
+    check(at + points.n <= extent(upper.shape(0)), "duels needs an upper bound for each point.");
+    duels.classes.push_back(&points);
+    duels.upper.emplace_back(upper.data() + at, static_cast<std::size_t>(points.n));
+    at += points.n;
+  }
+  Index needed = 0;
+  for (Index k = 0; k < extent(pairs.shape(0)); ++k) {
+    Index a = pairs.data()[2 * k], b = pairs.data()[2 * k + 1];
+    Index most = extent(duels.classes.size());
+    check(pairs.shape(1) == 2 && a >= 0 && b >= 0 && a < most && b < most,
+          "duels needs pairs of classes.");
+    duels.pairs.emplace_back(a, b);
+    needed += duels.classes[a]->n + duels.classes[b]->n;
+  }
+  check(extent(value.shape(0)) == needed && extent(function.shape(0)) == needed &&
+            about.shape(0) == pairs.shape(0) && about.shape(1) == numbers({}).size(),
+        "duels needs room for its results.");
+  nb::gil_scoped_release release;
+  double *values = value.data(), *functions = function.data(), *facts = about.data();
+  for (const Duel& duel : solve<T>(duels, poll)) {
+    values = std::copy(duel.result.value.begin(), duel.result.value.end(), values);
+    functions = std::copy(duel.result.function.begin(), duel.result.function.end(), functions);
+    auto all = numbers(duel);
+    facts = std::copy(all.begin(), all.end(), facts);
+  }
+}
+
 template <class T>
 void bind_smo(nb::module_& m) {
+  m.def(
+      "duels",
+      [](const Recipe& recipe, const Points<T>&, nb::list classes, Matrix<Index> pairs,
+         Vector<double> upper, double tol, double cache_bytes, Index max_iter, bool demanding,
+         ResultVector<double> value, ResultVector<double> function, Output<double> about) {
+        Options options{tol, cache_bytes, max_iter, 0, 0, demanding};
+        solve_duels<T>(recipe, classes, pairs, upper, options, value, function, about);
+      },
+      "recipe"_a, "like"_a, "classes"_a, "pairs"_a, "upper"_a, "tol"_a, "cache_bytes"_a,
+      "max_iter"_a, "demanding"_a, "value"_a, "function"_a, "about"_a);
   m.def(
       "smo",
       [](const Recipe& recipe, const Points<T>& X, const Task& task, ResultVector<double> value,

@@ -308,16 +308,14 @@ VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll po
 // A task is a run of columns with all the rows: its sums are nobody else's, and while it runs the
 // rows stay in the caches.
 template <class T>
-void VectorRows<T>::add(std::span<const Index> which, std::span<const double> factor,
-                        std::span<T* const> keep, double* sums) {
-  if (which.empty()) return;
+void add_rows_of(const Recipe& recipe, const Points<T>& X, const Points<T>& Y,
+                 const Additions<T>& additions, double* sums, const Poll& poll) {
+  if (X.n == 0 || Y.n == 0) return;
   const auto& native = loops<T>();
-  Points<T> X = points_.take(which, by_products(recipe_, points_, points_));
-  const Points<T>& Y = points_;
   int workers = workers_for(X, Y);
-  auto from = source(recipe_, X, Y, workers);
+  auto from = source(recipe, X, Y, workers);
   Index m = Y.n, columns = std::min(from->columns, rounded_up(m, from->grain));
-  while (columns > from->grain && (m + columns - 1) / columns < 4 * workers) {
+  while (workers > 1 && columns > from->grain && (m + columns - 1) / columns < 4 * workers) {
     columns = rounded_up(columns / 2, from->grain);
   }
   Index ld = columns + slack;
@@ -336,27 +334,36 @@ void VectorRows<T>::add(std::span<const Index> which, std::span<const double> fa
     for (Index i = 0; i < X.n; i += from->band) {
       Index height = std::min(from->band, X.n - i);
       from->fill(worker, i, height, j, width, tile.data(), ld);
-      native.finish(recipe_, tile.data(), ld, height, width, norms_from(*from, X, i),
+      native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
                     norms_from(*from, Y, j), tile.data(), ld, false);
       row.clear();
       for (Index r = 0; r < height; ++r) {
         T* values = tile.data() + r * ld;
         row.push_back(values);
         // As in the symmetric block: one value for k(x, x), wherever it stands.
-        Index own = which[i + r] - j;
-        if (own >= 0 && own < width) values[own] = diagonal_[which[i + r]];
-        if (!keep[i + r]) continue;
-        native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep[i + r] + j, 0, stream);
+        Index own = additions.own[i + r] - j;
+        if (own >= 0 && own < width) values[own] = additions.value[i + r];
+        T* keep = additions.keep[i + r];
+        if (keep) native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep + j, 0, stream);
       }
-      native.add_rows(sums + j, row.data(), factor.data() + i, height, 0, width);
+      native.add_rows(sums + j, row.data(), additions.factor.data() + i, height, 0, width);
     }
   };
-  parallel((m + columns - 1) / columns, workers, task, poll_);
+  parallel((m + columns - 1) / columns, workers, task, poll);
 }
 
 template <class T>
-double VectorRows<T>::cost() const {
-  return mean_length(points_);
+void VectorRows<T>::add(std::span<const Index> which, std::span<const double> factor,
+                        std::span<T* const> keep, double* sums) {
+  std::vector<T> value;
+  for (Index i : which) value.push_back(diagonal_[i]);
+  add_rows_of<T>(recipe_, points_.take(which, by_products(recipe_, points_, points_)), points_,
+                 {factor, keep, which, value}, sums, poll_);
+}
+
+template <class T>
+double VectorRows<T>::cost_on(const Points<T>& points) {
+  return mean_length(points);
 }
 
 template <class T>
@@ -373,6 +380,8 @@ void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
                         double*, const Poll&);                                                   \
   template void diag(const Recipe&, const Points<T>&, T*);                                       \
+  template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                   \
+                            const Additions<T>&, double*, const Poll&);                          \
   template class VectorRows<T>;
 
 MERCER_BLOCKS_OF(float)

@@ -99,6 +99,9 @@ struct Points {
   static Points of_csr(const I* start, const I* column, const T* value, Index n, Index d);
   // Some of them; where they are held both ways, only as sparse rows if so asked.
   Points take(std::span<const Index> which, bool only_rows = false) const;
+  // The same for two sets, the points of the second being numbered after those of the first.
+  static Points take(const Points& first, const Points& second, std::span<const Index> which,
+                     bool only_rows = false);
   Points as_sparse() const;  // the same points with their sparse rows
 };
 
@@ -151,6 +154,26 @@ struct Rows {
   virtual double cost() const = 0;  // of one entry, in multiplications and the like
 };
 
+// sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
+// is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r] < 0.
+template <class T>
+struct Additions {
+  std::span<const double> factor;
+  std::span<T* const> keep;
+  std::span<const Index> own;
+  std::span<const T> value;
+};
+template <class T>
+void add_rows_of(const Recipe&, const Points<T>& X, const Points<T>& Y, const Additions<T>&,
+                 double* sums, const Poll&);
+
+// Whether products of sparse rows with panels serve for this recipe on these points.
+template <class T>
+bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
+  return recipe.part == Part::product ||
+         (recipe.part == Part::square && !direct(recipe, X, Y));
+}
+
 // Rows of k on points. Holds the points by reference.
 template <class T>
 class VectorRows final : public Rows<T> {
@@ -161,7 +184,8 @@ class VectorRows final : public Rows<T> {
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;
-  double cost() const override;
+  double cost() const override { return cost_on(points_); }
+  static double cost_on(const Points<T>& points);
 
  private:
   Recipe recipe_;

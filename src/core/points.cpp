@@ -200,24 +200,39 @@ Points<T> Points<T>::of_csr(const I* start, const I* column, const T* value, Ind
 
 template <class T>
 Points<T> Points<T>::take(std::span<const Index> which, bool only_rows) const {
+  return take(*this, *this, which, only_rows);
+}
+
+template <class T>
+Points<T> Points<T>::take(const Points& first, const Points& second, std::span<const Index> which,
+                          bool only_rows) {
   Points points;
-  Index width = loops<T>().width;
+  Index width = loops<T>().width, d = first.d;
+  // Where a point is: in which set, and its number there.
+  auto at = [&](Index i) -> std::pair<const Points&, Index> {
+    if (i < first.n) return {first, i};
+    return {second, i - first.n};
+  };
   points.n = static_cast<Index>(which.size());
   points.d = d;
-  points.dense = dense && !(sparse && only_rows);
-  points.sparse = sparse;
-  points.finite = finite;
-  points.largest = largest;
+  points.sparse = first.sparse && second.sparse;
+  points.dense = first.dense && second.dense && !(points.sparse && only_rows);
+  points.finite = first.finite && second.finite;
+  points.largest = std::max(first.largest, second.largest);
   Index panels_taken = panels_of(points.n, width);
   points.norms.assign(static_cast<std::size_t>((panels_taken + 1) * width), T{0});
-  for (Index i = 0; i < points.n; ++i) points.norms[i] = norms[which[i]];
-  if (sparse) {
+  for (Index i = 0; i < points.n; ++i) {
+    auto [from, k] = at(which[i]);
+    points.norms[i] = from.norms[k];
+  }
+  if (points.sparse) {
     points.start.assign(1, 0);
     for (Index i : which) {
-      points.column.insert(points.column.end(), column.begin() + start[i],
-                           column.begin() + start[i + 1]);
-      points.value.insert(points.value.end(), value.begin() + start[i],
-                          value.begin() + start[i + 1]);
+      auto [from, k] = at(i);
+      points.column.insert(points.column.end(), from.column.begin() + from.start[k],
+                           from.column.begin() + from.start[k + 1]);
+      points.value.insert(points.value.end(), from.value.begin() + from.start[k],
+                          from.value.begin() + from.start[k + 1]);
       points.start.push_back(static_cast<Index>(points.value.size()));
     }
   }
@@ -231,8 +246,9 @@ Points<T> Points<T>::take(std::span<const Index> which, bool only_rows) const {
           for (Index t = 0; t < d; ++t) to[t * width + r] = 0;
           continue;
         }
-        const T* from = panels.data() + which[i] / width * d * width + which[i] % width;
-        for (Index t = 0; t < d; ++t) to[t * width + r] = from[t * width];
+        auto [from, k] = at(which[i]);
+        const T* x = from.panels.data() + k / width * d * width + k % width;
+        for (Index t = 0; t < d; ++t) to[t * width + r] = x[t * width];
       }
     };
     parallel(panels_taken, workers_for(10 * points.n, d), one_panel, {});

@@ -29,8 +29,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 template <class T>
 class RowCache {
  public:
-  RowCache(Rows<T>& rows, double bytes, Index least)
-      : rows_(rows), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
+  RowCache(Rows<T>& rows, double bytes, Index least, RowBuffer<T>& storage)
+      : rows_(rows), storage_(storage), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
     double room = bytes / (static_cast<double>(n_) * sizeof(T));
     capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
     double modest = 64e6 / (static_cast<double>(n_) * sizeof(T));
@@ -127,15 +127,15 @@ class RowCache {
   void grow(Index held) {
     std::size_t needed = static_cast<std::size_t>(held * n_);
     if (storage_.capacity() < needed) storage_.reserve(static_cast<std::size_t>(capacity_ * n_));
-    storage_.resize(needed);
+    if (storage_.size() < needed) storage_.resize(needed);
     owner_.resize(static_cast<std::size_t>(held), -1);
     used_.resize(static_cast<std::size_t>(held), 0);
   }
 
   Rows<T>& rows_;
+  RowBuffer<T>& storage_;
   Index n_, capacity_, limit_, round_ = 0;
   std::vector<Index> where_, owner_, used_;  // per point; per place, with the call it was used in
-  RowBuffer<T> storage_;
 };
 
 struct Slopes {
@@ -149,8 +149,9 @@ struct Slopes {
 template <class T>
 class Solver {
  public:
-  Solver(Rows<T>& rows, const Program& program, const Options& options)
-      : rows_(rows), p_(program), o_(options), m_(static_cast<Index>(program.target.size())),
+  Solver(Rows<T>& rows, const Program& program, const Options& options, Scratch<T>& scratch)
+      : rows_(rows), p_(program), o_(options), all_(scratch.all), square_(scratch.square),
+        matrix_(scratch.matrix), storage_(scratch.rows), m_(static_cast<Index>(program.target.size())),
         n_(rows.size()), up_(m_), down_(m_) {}
 
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
@@ -158,13 +159,9 @@ class Solver {
  private:
   static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
 
-  // Few points, or points whose kernel costs little: the matrix is made at once, and every round
-  // is about all the variables.
-  bool is_small() const {
-    return o_.working_set == 0 && (n_ <= 512 || (n_ <= 2048 && rows_.cost() <= 64));
-  }
+  bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.cost()); }
   void make_all();
-  const T* row(Index i) const { return all_.empty() ? cache_->row(i) : all_.data() + i * n_; }
+  const T* row(Index i) const { return whole_ ? all_.data() + i * n_ : cache_->row(i); }
 
   Index point(Index t) const { return p_.point.empty() ? t : p_.point[t]; }
   int group(Index t) const { return p_.group.empty() ? 0 : p_.group[t]; }
@@ -185,12 +182,13 @@ class Solver {
   Rows<T>& rows_;
   const Program& p_;
   const Options& o_;
+  RowBuffer<T>&all_, &square_, &matrix_, &storage_;
   Index m_, n_;
+  bool whole_ = false;  // all of K is in all_
   std::vector<double> beta_, F_, up_, down_;
   std::vector<char> free_;  // per point, whether a variable of it is between its bounds
   std::vector<Index> newest_;    // the variables chosen anew in the last round
   std::unique_ptr<RowCache<T>> cache_;
-  RowBuffer<T> all_, square_, matrix_;
   Result result_;
 };
 
@@ -199,8 +197,10 @@ void Solver<T>::make_all() {
   std::vector<Index> everything(static_cast<std::size_t>(n_));
   for (Index i = 0; i < n_; ++i) everything[i] = i;
   std::size_t size = everything.size() * everything.size();
-  all_.resize(size + 64);  // a working set reads whole vectors
-  std::fill(all_.begin() + static_cast<std::ptrdiff_t>(size), all_.end(), T{0});
+  // A working set reads whole vectors.
+  if (all_.size() < size + lanes) all_.resize(size + lanes);
+  std::fill_n(all_.data() + size, lanes, T{0});
+  whole_ = true;
   rows_.among(everything, {all_.data(), size});
   result_.rows = n_;
 }
@@ -286,7 +286,7 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
     }
     factor.back() += change;
   }
-  if (!all_.empty()) {
+  if (whole_) {
     std::vector<const T*> rows;
     for (Index p : points) rows.push_back(all_.data() + p * n_);
     add_all<T>(rows, factor, n_, F_.data());
@@ -315,7 +315,7 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
   Index p = static_cast<Index>(points.size());
   std::vector<Index> known, lacking, which;
   for (Index a = 0; a < p; ++a) {
-    bool there = !all_.empty() || (rows_.cost() > picking && cache_->has(points[a]));
+    bool there = whole_ || (rows_.cost() > picking && cache_->has(points[a]));
     (there ? known : lacking).push_back(a);
     if (!there) which.push_back(points[a]);
   }
@@ -325,8 +325,9 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
     return;
   }
   std::fill(matrix, matrix + q * q, T{0});
-  square_.resize(static_cast<std::size_t>(r * r));
-  rows_.among(which, square_);
+  std::size_t area = static_cast<std::size_t>(r * r);
+  if (square_.size() < area) square_.resize(area);
+  rows_.among(which, {square_.data(), area});
   Index k = static_cast<Index>(known.size());
   auto row_of = [&](Index number, int) {
     if (number < k) {
@@ -373,9 +374,10 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   WorkingSet<T> w;
   w.size = q;
   w.split = split;
-  bool as_it_is = !all_.empty() && p_.point.empty() && split == q;
+  bool as_it_is = whole_ && p_.point.empty() && split == q;
   if (!as_it_is) {
-    matrix_.resize(static_cast<std::size_t>(q * q));
+    std::size_t area = static_cast<std::size_t>(q * q);
+    if (matrix_.size() < area) matrix_.resize(area);
     fill_matrix(order, matrix_.data());
   }
   w.ld = as_it_is ? n_ : q;
@@ -455,7 +457,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set
                                                      : std::clamp<Index>(n_ / 5, 512, 2048));
   size = std::min(size, m_);
-  cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size);
+  cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size, storage_);
   std::vector<Index> everything;
   if (is_small()) {
     make_all();
@@ -534,13 +536,14 @@ template void add_all(std::span<const double* const>, std::span<const double>, I
 
 template <class T>
 Result solve(Rows<T>& rows, const Program& program, const Options& options,
-             std::span<const double> start, const Watch& watch, const Poll& poll) {
-  return Solver<T>(rows, program, options).run(start, watch, poll);
+             std::span<const double> start, const Watch& watch, const Poll& poll,
+             Scratch<T>& scratch) {
+  return Solver<T>(rows, program, options, scratch).run(start, watch, poll);
 }
 
 template Result solve(Rows<float>&, const Program&, const Options&, std::span<const double>,
-                      const Watch&, const Poll&);
+                      const Watch&, const Poll&, Scratch<float>&);
 template Result solve(Rows<double>&, const Program&, const Options&, std::span<const double>,
-                      const Watch&, const Poll&);
+                      const Watch&, const Poll&, Scratch<double>&);
 
 }  // namespace mercer

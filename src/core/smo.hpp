@@ -53,9 +53,42 @@ struct Result {
   Status status = Status::optimal;
 };
 
+// Few points, or points whose kernel costs little: the matrix is made at once, and every round is
+// about all the variables.
+inline bool is_small(Index n, double cost) { return n <= 512 || (n <= 2048 && cost <= 64); }
+
+// Memory that one solve may hand on to the next: what was touched before costs nothing.
+template <class T>
+struct Scratch {
+  RowBuffer<T> all, square, matrix, rows;
+};
+
 // Until the violation is below tol. Throws std::domain_error where K has a NaN or an infinity.
 template <class T>
 Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,
-             const Watch&, const Poll&);
+             const Watch&, const Poll&, Scratch<T>&);
+
+// The dual of one class against another, for many pairs of classes at once.
+//
+// Points of class c count upper[c][i] at most; in a pair those of its first class are positive.
+template <class T>
+struct Duels {
+  Recipe recipe;
+  std::vector<const Points<T>*> classes;
+  std::vector<std::span<const double>> upper;  // per class
+  std::vector<std::pair<Index, Index>> pairs;
+  Options options;
+};
+
+// β and Kβ at the points of both classes, and what is to be said of them.
+struct Duel {
+  Result result;
+  double level = 0;  // the gradient on the free variables, or the middle of what it may be
+  double primal = 0, dual = 0, square = 0, seconds = 0;  // square: βᵀKβ
+  Index free = 0, bound = 0;  // variables other than 0
+};
+
+template <class T>
+std::vector<Duel> solve(const Duels<T>&, const Poll&);
 
 }  // namespace mercer

@@ -23,13 +23,6 @@ struct Source {
   bool products = false;  // the sums are ⟨x, y⟩ although the recipe wants squared distances
 };
 
-// Whether the sums of the recipe are had from products ⟨x, y⟩.
-template <class T>
-bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
-  return recipe.part == Part::product ||
-         (recipe.part == Part::square && !direct(recipe, X, Y));
-}
-
 // For `workers` threads. Holds X and Y by reference.
 template <class T>
 std::unique_ptr<Source<T>> source(const Recipe&, const Points<T>& X, const Points<T>& Y,

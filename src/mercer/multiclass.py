@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from math import isqrt
 
 import numpy as np
 
@@ -44,6 +45,11 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> list[Part]:
         )
         for i, j in combinations(range(n_classes), 2)
     ]
+
+
+def n_classes(n_duels: int) -> int:
+    """k of k(k - 1)/2 duels."""
+    return (1 + isqrt(1 + 8 * n_duels)) // 2
 
 
 def names(classes, scheme: str = "ovo") -> list[str]:

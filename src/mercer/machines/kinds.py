@@ -83,13 +83,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X, y = self._validated(X, y)
-        check_classification_targets(y)
+        if y.dtype.kind not in "iub":  # whole numbers are classes for sure
+            check_classification_targets(y)
         counted = self._counted(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         sides = multiclass.parts(label, len(classes), self.multiclass)
-        problems = self._problems(counted.gram, sides, counted.weight * factors[label])
+        weight = counted.weight * factors[label]
         with self._watched(self._names(classes), X, y, sample_weight):
-            coef, bias, found = self._columns(counted, problems, len(sides))
+            coef, bias, found = self._solved_parts(counted, sides, weight)
             sigmoids = None
             if self._calibrates:
                 sigmoids = self._sigmoids(counted, label, classes, factors)
@@ -128,10 +129,20 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                 "The number of classes has to be greater than one; got "
                 f"{len(classes)} class"
             )
-        factors = compute_class_weight(
-            self.class_weight, classes=classes, y=present, sample_weight=counted.weight
-        )
+        factors = np.ones(len(classes))
+        if self.class_weight is not None:
+            factors = compute_class_weight(
+                self.class_weight,
+                classes=classes,
+                y=present,
+                sample_weight=counted.weight,
+            )
         return classes, label.ravel(), factors
+
+    def _solved_parts(self, counted: Counted, sides, weight):
+        """A column of coef, a bias and a certificate for each two-class problem."""
+        problems = self._problems(counted.gram, sides, weight)
+        return self._columns(counted, problems, len(sides))
 
     def _problems(
         self, gram: Gram, sides, weight

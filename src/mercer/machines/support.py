@@ -206,6 +206,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         start: np.ndarray | None = None,
         stop: Event | None = None,
         name: str | None = None,
+        precision: str = "auto",
     ) -> Solution:
         """The solution; an event that is set from outside ends the search for it.
 
@@ -214,7 +215,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if problem.total is None:
             return self._solve_without_total(problem, start)
         # Problems that are solved at the same time share the memory for rows.
-        solver = self._solver(problem, 1 if stop is None else threads())
+        solver = self._solver(problem, 1 if stop is None else threads(), precision)
         looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
         if stop is None and self._watcher is not None:
             looking = self._watcher.problem(name)
@@ -233,12 +234,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             return replace(solution, status="flat")
         return solution
 
-    def _solver(self, problem: BoxQP, sharing: int = 1) -> Any:
+    def _solver(self, problem: BoxQP, sharing: int = 1, precision: str = "auto") -> Any:
         """What minimises this problem, beside so many others."""
         solver = self.solver
         if solver is None:
             cache = None if self.cache_size is None else self.cache_size / sharing
-            solver = SMO(tol=self.tol, cache_mb=cache, max_iter=self.max_iter)
+            solver = SMO(self.tol, cache, self.max_iter, precision=precision)
         hard = problem.tube is None and np.isinf(problem.upper).all()
         return HullDistance(solver) if hard and not problem.lower.any() else solver
 
@@ -267,8 +268,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     def _solve_to_rounding(self, solver: SMO, problem: BoxQP, start, watch) -> Solution:
         """The solution to the last digits; to tol, where that takes too long."""
         size = max(1.0, np.abs(problem.linear).max(), np.abs(problem.total).max())
-        budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
-        fine = replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
+        fine = self._to_rounding(solver, size)
         first = fine.solve(problem, start=start, watch=watch)
         if first.status not in ("max_iter", "stalled", "indefinite"):
             return first
@@ -284,6 +284,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             rows_computed=first.rows_computed + rest.rows_computed,
             cache_hits=first.cache_hits + rest.cache_hits,
         )
+
+    def _to_rounding(self, solver: SMO, size: float = 1.0) -> SMO:
+        """The solver to the last digits of numbers of this size, within limits."""
+        budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
+        return replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
 
     def _solve_without_total(self, problem: BoxQP, start) -> Solution:
         """The solution of a problem without bias, by the one with a variable more."""

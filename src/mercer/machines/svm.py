@@ -8,6 +8,7 @@ Machine Learning 54 (2004).
 from __future__ import annotations
 
 import warnings
+from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -15,11 +16,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import multiclass
 from mercer.machines.kinds import Classifier, OneClass, Regressor
-from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
+from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION, SMALL
 from mercer.points import Points
 from mercer.solvers.problems import (
     Certificate,
+    certificate,
     certified,
     nu_svc,
     nu_svr,
@@ -28,6 +31,7 @@ from mercer.solvers.problems import (
     svdd,
     svr,
 )
+from mercer.solvers.smo import SMO
 
 HAIR = 1e-10  # relative; what the boundary of one class is moved outwards
 _BOX = [Interval(Real, 0, None, closed="right")]
@@ -132,6 +136,56 @@ class SVC(Classifier):
 
     def _problem(self, gram, sign, weight):
         return svc(gram, sign, self.C * weight, bias=self.fit_intercept)
+
+    def _solved_parts(self, counted, sides, weight):
+        if not self._duels_apply(counted.gram, sides):
+            return super()._solved_parts(counted, sides, weight)
+        coef, bias = np.zeros((len(weight), len(sides))), np.zeros(len(sides))
+        found = []
+        for j, duel in enumerate(self._duels(counted.gram, sides, weight)):
+            part = sides[j]
+            if duel.certificate.violation <= self.tol and duel.trusted:
+                coef[part.index, j], bias[j] = duel.beta, duel.bias
+                found.append(duel.certificate)
+                continue
+            # It takes more steps, or more digits, than all of them were given.
+            [(problem, members)] = self._problems(counted.gram, [part], weight)
+            start = problem.start(problem.inverse(duel.beta, 0.0)[0])
+            solution = self._solve(problem, start, precision="double")
+            coef[members, j], bias[j] = problem.decision(solution)
+            found.append(certificate(problem, solution))
+        return coef, bias, found
+
+    def _duels_apply(self, gram, sides) -> bool:
+        """Whether the core can take on all pairs of classes in one call."""
+        return bool(
+            len(sides) > 1
+            and self.multiclass == "ovo"
+            and self.solver is None
+            and self._watcher is None
+            and self.fit_intercept
+            and np.isfinite(self.C)
+            and gram.kernel.psd
+            and gram.kernel.native(gram.X) is not None
+            and self._coefficients_before(gram.X, len(sides)) is None
+        )
+
+    def _duels(self, gram, sides, weight):
+        """The problems of all pairs of classes; small ones are solved to rounding."""
+        solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
+        # Class 0 is in the first problems, against each of the others in turn.
+        n_classes = multiclass.n_classes(len(sides))
+        members = [part.index[part.sign < 0] for part in sides[: n_classes - 1]]
+        members.insert(0, sides[0].index[sides[0].sign > 0])
+        pairs = np.array(list(combinations(range(n_classes), 2)))
+        small = np.array([len(part.index) for part in sides]) <= SMALL
+        found = np.empty(len(sides), dtype=object)
+        for solve, chosen in ((solver, ~small), (self._to_rounding(solver), small)):
+            if chosen.any():
+                duels = solve.duels(gram, members, self.C * weight, pairs[chosen])
+                for place, duel in zip(np.flatnonzero(chosen), duels, strict=True):
+                    found[place] = duel
+        return found
 
 
 class NuSVC(Classifier):

@@ -8,7 +8,7 @@ points; gradients and variables are always double.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.gram import Gram, available_memory
 from mercer.points import take, vectors
-from mercer.solvers.problems import BoxQP, Solution
+from mercer.solvers.problems import BoxQP, Certificate, Solution
 from mercer.vectors import Packed, native_recipe
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
-SAMPLE = 256  # points at which single precision is checked against double
+SAMPLE = 64  # points at which single precision is checked against double
+SHORT = 64  # coordinates up to which differences are summed as they are
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 BUDGET = 10_000_000  # steps, where no other number is asked for
 
@@ -93,6 +94,143 @@ class SMO:
             found = run(found.beta, np.float64)
         return run.solution(found)
 
+    def duels(
+        self,
+        gram: Gram,
+        members: Sequence[np.ndarray],
+        upper: np.ndarray,
+        pairs: np.ndarray,
+    ) -> list[Duel]:
+        """The `svc` problems of pairs of classes, all in one call into the core.
+
+        The kernel has to be compiled and semidefinite. Points are packed once for all
+        pairs; small problems are solved side by side, large ones with all threads.
+
+        Parameters
+        ----------
+        members : for each class, which points are its
+        upper : (n,) array, the bound of each point's coefficient
+        pairs : (m, 2) array of two different classes; the first one is positive
+        """
+        sizes = np.array([len(places) for places in members])[pairs].sum(axis=1)
+        single = np.full(len(pairs), self.precision == "single")
+        if self.precision == "auto":
+            single = sizes > SMALL
+        found: list = [None] * len(pairs)
+        for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
+            if chosen.any():
+                solved = self._duels(gram, members, upper, pairs[chosen], dtype)
+                for place, duel in zip(np.flatnonzero(chosen), solved, strict=True):
+                    found[place] = duel
+        return found
+
+    def _duels(self, gram: Gram, members, upper, pairs, dtype) -> list[Duel]:
+        recipe = gram.kernel.native(gram.X)
+        X = _centered(vectors(gram.X), recipe.part, dtype)
+        present, pairs = np.unique(pairs, return_inverse=True)
+        members, pairs = [members[c] for c in present], pairs.reshape(-1, 2)
+        sizes = np.array([len(places) for places in members])
+        ends = np.cumsum(sizes[pairs].sum(axis=1))
+        value, function = np.empty((2, ends[-1]))
+        about = np.empty((len(pairs), len(_About._fields)))
+        packed = [
+            Packed(X[places].astype(dtype, copy=False))._points for places in members
+        ]
+        demanding = self.precision == "auto" and dtype is np.float32
+        _core.duels(
+            native_recipe(recipe),
+            packed[0],
+            packed,
+            np.ascontiguousarray(pairs, dtype=np.int64),
+            np.concatenate([upper[places] for places in members]),
+            self.tol,
+            _cache_bytes(self.cache_mb),
+            self._budget(int(sizes[pairs].sum(axis=1).max())),
+            demanding,
+            value,
+            function,
+            about,
+        )
+        word = "single" if dtype is np.float32 else "double"
+        duels = [
+            _About(*row).duel(beta, f, word)
+            for row, beta, f in zip(
+                about.tolist(),
+                np.split(value, ends[:-1]),
+                np.split(function, ends[:-1]),
+                strict=True,
+            )
+        ]
+        if demanding and not _core.direct(native_recipe(recipe), packed[0], packed[0]):
+            self._doubt(gram, members, pairs, duels)
+        return duels
+
+    def _doubt(self, gram: Gram, members, pairs, duels: list[Duel]) -> None:
+        """Take back what differs from double precision at a few points."""
+        n = gram.shape[0]
+        coef = np.zeros((n, len(pairs)))
+        function = np.full((n, len(pairs)), np.nan)  # off its points f is not known
+        for j, (pair, duel) in enumerate(zip(pairs, duels, strict=True)):
+            places = np.concatenate([members[c] for c in pair])
+            coef[places, j], function[places, j] = duel.beta, duel.function
+        sample, support = _sample(n), np.flatnonzero(coef.any(axis=1))
+        exact = gram.kernel.matmul(
+            _widened(take(gram.X, sample)),
+            _widened(take(gram.X, support)),
+            coef[support],
+        )
+        error = np.nan_to_num(np.abs(exact - function[sample])).max(axis=0)
+        for wrong in np.flatnonzero(error > self.tol / 4).tolist():
+            duels[wrong] = duels[wrong]._replace(trusted=False)
+
+    def _budget(self, n: int) -> int:
+        """Pair steps for n variables."""
+        return self.max_iter if self.max_iter >= 0 else max(BUDGET, 100 * n)
+
+
+class Duel(NamedTuple):
+    """One class against another: β and F at the points of both, and how it ended."""
+
+    beta: np.ndarray
+    function: np.ndarray
+    bias: float
+    trusted: bool  # computed precisely enough
+    certificate: Certificate
+
+
+class _About(NamedTuple):
+    """What the core says of a duel."""
+
+    indefinite: float
+    violation: float
+    iterations: float
+    rows: float
+    hits: float
+    level: float
+    primal: float
+    dual: float
+    square: float
+    n_free: float
+    n_bound: float
+    seconds: float
+
+    def duel(self, beta: np.ndarray, function: np.ndarray, precision: str) -> Duel:
+        found = Certificate(
+            primal=self.primal,
+            dual=self.dual,
+            violation=self.violation,
+            n_free=int(self.n_free),
+            n_bound=int(self.n_bound),
+            margin=self.square**-0.5 if self.square > 0 else float("inf"),
+            n_iter=int(self.iterations),
+            seconds=self.seconds,
+            rows_computed=int(self.rows),
+            cache_hits=int(self.hits),
+            status="optimal",
+            precision=precision,
+        )
+        return Duel(beta, function, -self.level, not self.indefinite, found)
+
 
 class _Found(NamedTuple):
     """What one call into the core gave."""
@@ -127,7 +265,7 @@ class _Run:
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
             tol=options.tol,
             cache_bytes=_cache_bytes(options.cache_mb),
-            max_iter=self._budget(),
+            max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
             working_set=options.working_set or 0,
             demanding=options.precision == "auto" and dtype is np.float32,
@@ -143,12 +281,6 @@ class _Run:
         self.rows += rows
         self.hits += hits
         return _Found(value, function, dtype, status, indefinite, violation)
-
-    def _budget(self) -> int:
-        most = self.options.max_iter
-        if most < 0:
-            most = max(BUDGET, 100 * len(self.problem))
-        return most - self.iterations
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -180,9 +312,7 @@ class _Run:
             self.problem.gram,
             self.problem.coef(self.problem.sign * found.beta),
         )
-        n = gram.shape[0]
-        sample = np.random.default_rng(n).choice(n, min(n, SAMPLE), replace=False)
-        support = np.flatnonzero(coef)
+        sample, support = _sample(gram.shape[0]), np.flatnonzero(coef)
         exact = gram.kernel.matmul(
             _widened(take(gram.X, sample)),
             _widened(take(gram.X, support)),
@@ -220,7 +350,7 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
     """The call into the core with the rows of this Gram: (task, value, function)."""
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
-        points = Packed(_centered(vectors(gram.X), recipe.part).astype(dtype))
+        points = Packed(_centered(vectors(gram.X), recipe.part, dtype).astype(dtype))
         return lambda *rest: _core.smo(native_recipe(recipe), points._points, *rest)
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
@@ -234,18 +364,27 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
     return lambda *rest: _core.smo_callback(diagonal, fill, *rest)
 
 
-def _centered(X, part: str):
-    """X, moved to the middle where the kernel does not see it and single precision does.
+def _centered(X, part: str, dtype):
+    """X, moved to the middle: unseen by the kernel, but not by single precision.
 
-    A common offset takes digits away from the differences. Sparse points keep zeros.
+    A common offset takes digits away from the differences. Points of many zeros keep
+    them, unless it is large.
     """
-    if sp.issparse(X) or part not in ("square", "absolute") or not len(X):
+    shifts = dtype is np.float32 and part in ("square", "absolute")
+    if not shifts or sp.issparse(X) or not len(X):
         return X
-    some = X[:: max(1, len(X) // SAMPLE)]  # any point near the middle will do
+    some = X[:: max(1, len(X) // (4 * SAMPLE))]  # any point near the middle will do
     mean = some.mean(axis=0, dtype=float)
-    if np.abs(mean).max(initial=0.0) <= 8 * some.std(dtype=float):
+    zeros = 3 * np.count_nonzero(some) < some.size
+    spread = 8 if zeros or X.shape[1] <= SHORT else 0.1
+    if np.abs(mean).max(initial=0.0) <= spread * some.std(dtype=float):
         return X
-    return X - mean
+    return X - mean.astype(X.dtype, copy=False)
+
+
+def _sample(n: int) -> np.ndarray:
+    """A few of n points, the same ones whenever there are n."""
+    return np.random.default_rng(n).choice(n, min(n, SAMPLE), replace=False)
 
 
 def _widened(X):
