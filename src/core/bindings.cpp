@@ -240,8 +240,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
             (task.point.shape(0) == m || extent(m) == rows.size()),
         "smo needs arrays of one length, and a point for each variable.");
   for (std::size_t t = 0; t < task.point.shape(0); ++t) {
-    check(task.point.data()[t] >= 0 && task.point.data()[t] < rows.size(),
-          "smo needs 0 <= point < n.");
+    check(task.point.data()[t] >= 0 && task.point.data()[t] <= rows.size(),
+          "smo needs 0 <= point <= n.");
   }
   auto view = [](const auto& array) { return std::span(array.data(), array.shape(0)); };
   Program program{view(task.target), view(task.lower), view(task.upper),

@@ -152,7 +152,11 @@ class Solver {
   Solver(Rows<T>& rows, const Program& program, const Options& options, Scratch<T>& scratch)
       : rows_(rows), p_(program), o_(options), all_(scratch.all), square_(scratch.square),
         matrix_(scratch.matrix), storage_(scratch.rows), m_(static_cast<Index>(program.target.size())),
-        n_(rows.size()), up_(m_), down_(m_) {}
+        n_(rows.size()), up_(m_), down_(m_) {
+    for (Index t = 0; t < m_ && null_ < 0; ++t) {
+      if (point(t) == n_) null_ = t;
+    }
+  }
 
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
 
@@ -175,7 +179,8 @@ class Solver {
   double objective() const;
   double gap(const Slopes&) const;
   Index support() const {
-    return m_ - static_cast<Index>(std::count(beta_.begin(), beta_.end(), 0.0));
+    Index zeros = static_cast<Index>(std::count(beta_.begin(), beta_.end(), 0.0));
+    return m_ - zeros - (null_ >= 0 && beta_[null_] != 0);
   }
   double rounding() const;
 
@@ -184,6 +189,7 @@ class Solver {
   const Options& o_;
   RowBuffer<T>&all_, &square_, &matrix_, &storage_;
   Index m_, n_;
+  Index null_ = -1;     // the variable of no point
   bool whole_ = false;  // all of K is in all_
   std::vector<double> beta_, F_, up_, down_;
   std::vector<char> free_;  // per point, whether a variable of it is between its bounds
@@ -234,6 +240,10 @@ std::vector<Index> Solver<T>::choose(const Slopes& s, Index size) {
     chosen.push_back(t);
     taken[t] = 1;
   }
+  if (null_ >= 0 && !taken[null_]) {
+    chosen.push_back(null_);
+    taken[null_] = 1;
+  }
   std::vector<std::pair<double, Index>> ups, downs;
   for (Index t = 0; t < m_; ++t) {
     if (taken[t]) continue;
@@ -280,6 +290,7 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
   std::vector<Index> points;
   std::vector<double> factor;
   for (auto [p, change] : changes) {
+    if (p == n_) continue;
     if (points.empty() || points.back() != p) {
       points.push_back(p);
       factor.push_back(0);
@@ -293,14 +304,14 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
     return;
   }
   // A variable that came to a bound mostly stays there; one between them moves on.
-  free_.assign(static_cast<std::size_t>(n_), 0);
+  free_.assign(static_cast<std::size_t>(n_ + 1), 0);
   for (Index t = 0; t < m_; ++t) {
     free_[point(t)] |= beta_[t] > p_.lower[t] && beta_[t] < p_.upper[t] && beta_[t] != 0;
   }
   cache_->add(points, factor, [&](Index p) { return free_[p] != 0; }, F_.data());
 }
 
-// K among the variables `order`, with zeros for those that only fill up (-1). Whole rows are not
+// K among the variables `order`, with zeros for those of no point. Whole rows are not
 // asked for yet: of the variables in a working set, a third do not move.
 template <class T>
 void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
@@ -308,7 +319,7 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
   Index q = static_cast<Index>(order.size());
   std::vector<Index> points, place;  // of the real variables, and where they are in `order`
   for (Index a = 0; a < q; ++a) {
-    if (order[a] < 0) continue;
+    if (order[a] < 0 || order[a] == null_) continue;
     points.push_back(point(order[a]));
     place.push_back(a);
   }
@@ -324,25 +335,45 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
     rows_.among(which, {matrix, static_cast<std::size_t>(q * q)});
     return;
   }
-  std::fill(matrix, matrix + q * q, T{0});
+  if (p < q) std::fill(matrix, matrix + q * q, T{0});
   std::size_t area = static_cast<std::size_t>(r * r);
   if (square_.size() < area) square_.resize(area);
   rows_.among(which, {square_.data(), area});
+  // Far away in memory: each pair is read once, by the first of the two that has a row.
   Index k = static_cast<Index>(known.size());
+  std::vector<char> has(static_cast<std::size_t>(p), 0);
+  for (Index a : known) has[a] = 1;
   auto row_of = [&](Index number, int) {
     if (number < k) {
       Index a = known[number];
       const T* from = row(points[a]);
       T* to = matrix + place[a] * q;
-      for (Index b = 0; b < p; ++b) to[place[b]] = from[points[b]];
-      for (Index b : lacking) matrix[place[b] * q + place[a]] = from[points[b]];
+      for (Index b : lacking) to[place[b]] = from[points[b]];
+      for (Index c = number; c < k; ++c) to[place[known[c]]] = from[points[known[c]]];
     } else {
       const T* from = square_.data() + (number - k) * r;
       T* to = matrix + place[lacking[number - k]] * q;
       for (Index b = 0; b < r; ++b) to[place[lacking[b]]] = from[b];
     }
   };
-  parallel(p, p < 128 ? 1 : threads(), row_of, {});
+  int workers = p < 128 ? 1 : threads();
+  parallel(p, workers, row_of, {});
+  // And turned over to the other one, square by square.
+  constexpr Index side = 32;
+  Index sides = (p + side - 1) / side;
+  auto rows_of = [&](Index number, int) {
+    Index a0 = number * side, a1 = std::min(p, a0 + side);
+    for (Index b0 = 0; b0 < p; b0 += side) {
+      for (Index a = a0; a < a1; ++a) {
+        T* to = matrix + place[a] * q;
+        Index end = std::min({p, b0 + side, has[a] ? a : p});
+        for (Index b = b0; b < end; ++b) {
+          if (has[b]) to[place[b]] = matrix[place[b] * q + place[a]];
+        }
+      }
+    }
+  };
+  parallel(sides, workers, rows_of, {});
 }
 
 template <class T>
@@ -364,7 +395,7 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   for (Index a = 0; a < q; ++a) {
     Index t = order[a];
     gradient[a] = t < 0 ? T{0} : static_cast<T>(F_[point(t)] - p_.target[t]);
-    diagonal[a] = t < 0 ? T{1} : diag[point(t)];
+    diagonal[a] = t < 0 ? T{1} : t == null_ ? T{0} : diag[point(t)];
     if (t < 0) continue;
     beta[a] = beta_[t];
     lower[a] = p_.lower[t];
@@ -422,7 +453,8 @@ double Solver<T>::gap(const Slopes& s) const {
   double total = 0;
   for (Index t = 0; t < m_; ++t) {
     int g = group(t);
-    double slope = F_[point(t)] - p_.target[t] - 0.5 * (s.least[g] + s.most[g]);
+    double level = null_ < 0 ? 0.5 * (s.least[g] + s.most[g]) : 0;
+    double slope = F_[point(t)] - p_.target[t] - level;
     double b = beta_[t], e = tube(t), most = 0;
     auto consider = [&](double to) {
       double by = b - to;
@@ -440,7 +472,7 @@ double Solver<T>::gap(const Slopes& s) const {
 template <class T>
 double Solver<T>::rounding() const {
   double square = 0, largest = 0;
-  for (double b : beta_) square += b * b;
+  for (Index t = 0; t < m_; ++t) square += t == null_ ? 0 : beta_[t] * beta_[t];
   for (T k : rows_.diagonal()) largest = std::max(largest, std::abs(static_cast<double>(k)));
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
@@ -452,7 +484,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   beta_.assign(start.begin(), start.end());
-  F_.assign(static_cast<std::size_t>(n_), 0.0);
+  F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);  // and that of no point
   // At least 4: beside the half that is kept, the two that violate most.
   Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set
                                                      : std::clamp<Index>(n_ / 5, 512, 2048));
@@ -510,6 +542,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   }
   result_.objective = objective();
   result_.value = std::move(beta_);
+  F_.pop_back();
   result_.function = std::move(F_);
   result_.rows += cache_->computed;
   result_.hits = cache_->hits;

@@ -11,7 +11,8 @@ namespace mercer {
 
 // min ½ βᵀKβ - Σ targetₜ βₜ + Σ tubeₜ |βₜ|,  lowerₜ ≤ βₜ ≤ upperₜ,  Σβ given (in each group).
 //
-// Variable t stands for point point[t] (empty: point t); βₜ enters f = Σ βₜ k(x_point(t), ·), the sum
+// Variable t stands for point point[t] (empty: point t; a point n of n stands for none, with k = 0:
+// the one such variable takes up whatever the others sum to); βₜ enters f = Σ βₜ k(x_point(t), ·), the sum
 // over the variables of a point. A pair of variables moves by (+δ, -δ) and stays within its group,
 // so the sum over each group stays what it is at the start.
 struct Program {

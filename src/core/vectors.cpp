@@ -166,14 +166,17 @@ template <class Term, bool fresh, class T>
 
 // A panel of this many coordinates takes half of a 32 KB cache: the two of a tile just fit.
 template <class T>
-constexpr Index stretch = 8192 / (panel_width<T> * static_cast<Index>(sizeof(T)));
+constexpr Index stretch = 12288 / (panel_width<T> * static_cast<Index>(sizeof(T)));
 
 template <class Term, class T>
 void sums_by_tiles(const T* a, Index a_panels, const T* b, Index b_panels, Index d, T* sums,
                    Index ld) {
   constexpr int width = panel_width<T>;
-  for (Index t = 0; t == 0 || t < d; t += stretch<T>) {
-    Index steps = d - t < stretch<T> ? d - t : stretch<T>;
+  // Stretches of one length: a short last one would cost nearly as much as the others.
+  Index pieces = d > stretch<T> ? (d + stretch<T> - 1) / stretch<T> : 1;
+  Index length = d > 0 ? (d + pieces - 1) / pieces : 1;
+  for (Index t = 0; t == 0 || t < d; t += length) {
+    Index steps = d - t < length ? d - t : length;
     for (Index q = 0; q < b_panels; ++q) {
       for (Index p = 0; p < a_panels; ++p) {
         for (int i = 0; i < width; i += tile_rows<T>) {

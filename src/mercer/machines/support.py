@@ -212,7 +212,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
         `name` is for those who look on; None is the next of those given to `_watched`.
         """
-        if problem.total is None:
+        if problem.total is None and not isinstance(self.solver, SMO | None):
             return self._solve_without_total(problem, start)
         # Problems that are solved at the same time share the memory for rows.
         solver = self._solver(problem, 1 if stop is None else threads(), precision)
@@ -241,7 +241,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             cache = None if self.cache_size is None else self.cache_size / sharing
             solver = SMO(self.tol, cache, self.max_iter, precision=precision)
         hard = problem.tube is None and np.isinf(problem.upper).all()
-        return HullDistance(solver) if hard and not problem.lower.any() else solver
+        hulls = hard and problem.total is not None and not problem.lower.any()
+        return HullDistance(solver) if hulls else solver
 
     def _inseparable(self, problem: BoxQP, solution: Solution) -> ValueError:
         """What to say where no hard margin exists: the proof, and the soft margin."""
@@ -267,7 +268,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _solve_to_rounding(self, solver: SMO, problem: BoxQP, start, watch) -> Solution:
         """The solution to the last digits; to tol, where that takes too long."""
-        size = max(1.0, np.abs(problem.linear).max(), np.abs(problem.total).max())
+        total = 0.0 if problem.total is None else problem.total
+        size = max(1.0, np.abs(problem.linear).max(), np.abs(total).max())
         fine = self._to_rounding(solver, size)
         first = fine.solve(problem, start=start, watch=watch)
         if first.status not in ("max_iter", "stalled", "indefinite"):
@@ -291,7 +293,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
 
     def _solve_without_total(self, problem: BoxQP, start) -> Solution:
-        """The solution of a problem without bias, by the one with a variable more."""
+        """The solution of a problem without bias, by one that every solver knows."""
         padded = problem.padded()
         if start is not None:
             start = padded.start(np.append(start, -problem.sign @ start))

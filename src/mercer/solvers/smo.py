@@ -254,14 +254,26 @@ class _Run:
 
     def __call__(self, beta: np.ndarray, dtype) -> _Found:
         problem, options = self.problem, self.options
-        lower, upper = problem.bounds
-        nothing = np.empty(0)
+        variables = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
+        index = _or_nothing(problem.index)
+        value = np.array(beta, dtype=float)
+        if problem.total is None:
+            # A variable of no point takes up what the others sum to, at no cost.
+            n, room = problem.gram.shape[0], float(np.sum(np.abs(problem.bounds)))
+            ends = (0.0, -room, room, 0.0)
+            variables = [
+                np.append(numbers, end) if len(numbers) else numbers
+                for numbers, end in zip(variables, ends, strict=True)
+            ]
+            index = np.append(np.arange(n) if problem.index is None else index, n)
+            value = np.append(value, -value.sum())
+        target, lower, upper, tube = map(np.ascontiguousarray, variables)
         task = _core.Task(
-            np.ascontiguousarray(problem.target),
-            np.ascontiguousarray(lower),
-            np.ascontiguousarray(upper),
-            nothing if problem.tube is None else np.ascontiguousarray(problem.tube),
-            np.ascontiguousarray(_or_nothing(problem.index), dtype=np.int32),
+            target,
+            lower,
+            upper,
+            tube,
+            np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
             tol=options.tol,
             cache_bytes=_cache_bytes(options.cache_mb),
@@ -271,7 +283,6 @@ class _Run:
             demanding=options.precision == "auto" and dtype is np.float32,
             watch=self.watch and self._watched,
         )
-        value = np.array(beta, dtype=float)
         function = np.empty(problem.gram.shape[0])
         solve = _rows(problem.gram, dtype, _cache_bytes(options.cache_mb))
         status, indefinite, violation, _, iterations, rows, hits = solve(
@@ -280,6 +291,7 @@ class _Run:
         self.iterations += iterations
         self.rows += rows
         self.hits += hits
+        value = value[: len(problem)]
         return _Found(value, function, dtype, status, indefinite, violation)
 
     def _time_left(self) -> float:
