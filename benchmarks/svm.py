@@ -291,8 +291,10 @@ SLOW = ("sklearn", "libsvm")
 def rows():
     yield Row("iris", 150, iris)
     yield Row("MNIST odd/even 10k C=1", 10_000, lambda n: odd_even(n, 1.0))
-    yield Row("MNIST odd/even 30k C=1", 30_000, lambda n: odd_even(n, 1.0), SLOW)
-    yield Row("MNIST odd/even 30k C=10", 30_000, lambda n: odd_even(n, 10.0), SLOW)
+    yield Row("MNIST odd/even 30k C=1", 30_000, lambda n: odd_even(n, 1.0), ("libsvm",))
+    yield Row(
+        "MNIST odd/even 30k C=10", 30_000, lambda n: odd_even(n, 10.0), ("libsvm",)
+    )
     yield Row(
         "MNIST odd/even 10k C=1 float64",
         10_000,
@@ -300,10 +302,16 @@ def rows():
     )
     yield Row("rotated odd/even 10k C=1", 10_000, lambda n: odd_even_rotated(n, 1.0))
     yield Row(
-        "rotated odd/even 30k C=1", 30_000, lambda n: odd_even_rotated(n, 1.0), SLOW
+        "rotated odd/even 30k C=1",
+        30_000,
+        lambda n: odd_even_rotated(n, 1.0),
+        ("libsvm",),
     )
     yield Row(
-        "rotated odd/even 30k C=10", 30_000, lambda n: odd_even_rotated(n, 10.0), SLOW
+        "rotated odd/even 30k C=10",
+        30_000,
+        lambda n: odd_even_rotated(n, 10.0),
+        ("libsvm",),
     )
     yield Row("MNIST ten classes 10k", 10_000, lambda n: ten_classes("mnist", n, 1.0))
     yield Row(

@@ -257,8 +257,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
   mercer::Result result;
   {
     nb::gil_scoped_release release;
-    Scratch<T> scratch;
-    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll, scratch);
+    Inherited<T> memory;
+    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll, memory.scratch);
     std::copy(result.value.begin(), result.value.end(), value.data());
     std::copy(result.function.begin(), result.function.end(), function.data());
   }

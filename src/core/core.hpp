@@ -31,6 +31,9 @@ struct Recipe {
 // Tells the system that large pages are welcome in storage that begins on one (points.cpp).
 void welcome_large_pages(void* storage, std::size_t bytes);
 
+// Tells the system that it may have the pages back, and what they hold is not needed (points.cpp).
+void release_pages(void* storage, std::size_t bytes);
+
 // Storage on cache lines, because panels are read a whole vector at a time, and on large pages
 // once it fills some: new memory costs more than what is done to it, page by small page. Not so
 // where `large` is false: hundreds of megabytes of large pages make the system tidy its memory

@@ -19,6 +19,15 @@ void welcome_large_pages([[maybe_unused]] void* storage, [[maybe_unused]] std::s
 #endif
 }
 
+void release_pages([[maybe_unused]] void* storage, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__) && defined(MADV_FREE)
+  constexpr std::uintptr_t page = 4096;
+  auto first = (reinterpret_cast<std::uintptr_t>(storage) + page - 1) / page * page;
+  auto last = (reinterpret_cast<std::uintptr_t>(storage) + bytes) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_FREE);
+#endif
+}
+
 namespace {
 
 // Below this share of non-zeros a sweep over sparse rows beats full tiles: on AVX2 it took 0.58 of

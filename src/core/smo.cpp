@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -35,6 +36,9 @@ class RowCache {
     capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
     double modest = 64e6 / (static_cast<double>(n_) * sizeof(T));
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
+    // What was handed on is of use only if it is large enough, and not much too large.
+    std::size_t most = static_cast<std::size_t>(capacity_ * n_);
+    if (storage_.capacity() < most || storage_.capacity() / 2 > most) RowBuffer<T>().swap(storage_);
   }
 
   bool has(Index point) const { return where_[point] >= 0; }
@@ -563,6 +567,42 @@ void add_all(std::span<const T* const> rows, std::span<const double> factor, Ind
   };
   parallel((n + run - 1) / run, workers, task, {});
 }
+
+namespace {
+
+constexpr std::size_t most_kept = std::size_t{1} << 30;  // bytes
+
+template <class T>
+struct Kept {
+  std::mutex mutex;
+  RowBuffer<T> rows;
+};
+
+template <class T>
+Kept<T>& kept() {
+  static Kept<T> all;
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+Inherited<T>::Inherited() {
+  std::lock_guard lock(kept<T>().mutex);
+  scratch.rows.swap(kept<T>().rows);
+}
+
+template <class T>
+Inherited<T>::~Inherited() {
+  std::size_t bytes = scratch.rows.capacity() * sizeof(T);
+  if (bytes == 0 || bytes > most_kept) return;
+  release_pages(scratch.rows.data(), bytes);
+  std::lock_guard lock(kept<T>().mutex);
+  if (scratch.rows.capacity() > kept<T>().rows.capacity()) scratch.rows.swap(kept<T>().rows);
+}
+
+template class Inherited<float>;
+template class Inherited<double>;
 
 template void add_all(std::span<const float* const>, std::span<const double>, Index, double*);
 template void add_all(std::span<const double* const>, std::span<const double>, Index, double*);

@@ -64,6 +64,18 @@ struct Scratch {
   RowBuffer<T> all, square, matrix, rows;
 };
 
+// Rows of the last solve that ended, for the next one: new memory would take a tenth of the time of
+// a fit. The system may take the pages back whenever it needs them.
+template <class T>
+class Inherited {
+ public:
+  Inherited();
+  ~Inherited();
+  Inherited(const Inherited&) = delete;
+  Inherited& operator=(const Inherited&) = delete;
+  Scratch<T> scratch;
+};
+
 // Until the violation is below tol. Throws std::domain_error where K has a NaN or an infinity.
 template <class T>
 Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,

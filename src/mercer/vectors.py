@@ -63,11 +63,12 @@ class Packed:
     Parameters
     ----------
     X : (n, d) array or scipy sparse matrix; float32 stays, all else becomes float64
+    only_core : whether the core alone will read them; a BLAS needs a copy of its own
     """
 
     __slots__ = ("_dense", "_points", "dtype", "sparse")
 
-    def __init__(self, X):
+    def __init__(self, X, *, only_core: bool = False):
         self.sparse = scipy.sparse.issparse(X)
         self._dense = None
         if self.sparse:
@@ -88,7 +89,7 @@ class Packed:
             self.dtype = _precision(X.dtype)
             given, X = X, np.require(X, self.dtype, ["C", "A"])
             self._points = _core.pack(X)
-            if _blas_may_serve(X.shape[1]):
+            if not only_core and _blas_may_serve(X.shape[1]):
                 self._dense = X.copy() if X is given else X
 
     @property

@@ -134,7 +134,8 @@ class SMO:
         value, function = np.empty((2, ends[-1]))
         about = np.empty((len(pairs), len(_About._fields)))
         packed = [
-            Packed(X[places].astype(dtype, copy=False))._points for places in members
+            Packed(X[places].astype(dtype, copy=False), only_core=True)._points
+            for places in members
         ]
         demanding = self.precision == "auto" and dtype is np.float32
         _core.duels(
@@ -362,8 +363,9 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
     """The call into the core with the rows of this Gram: (task, value, function)."""
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
-        points = Packed(_centered(vectors(gram.X), recipe.part, dtype).astype(dtype))
-        return lambda *rest: _core.smo(native_recipe(recipe), points._points, *rest)
+        X = _centered(vectors(gram.X), recipe.part, dtype)
+        points = Packed(X.astype(dtype, copy=False), only_core=True)._points
+        return lambda *rest: _core.smo(native_recipe(recipe), points, *rest)
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
         matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
