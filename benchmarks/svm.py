@@ -262,6 +262,13 @@ def predicted_images(n, classes):
     )
 
 
+def predicted_rotated(n):
+    # One rotation for both: the test points follow those that are fitted.
+    task = odd_even_rotated(2 * n, 1.0)
+    X = task.X
+    return with_test(replace(task, X=X[:n], y=task.y[:n]), X[n:])
+
+
 def predicted_letter(n):
     X, y = arrays("letter", "X", "y")
     X = X / np.float32(15)
@@ -339,6 +346,7 @@ def rows():
         lambda n: predicted_images(n, 2),
         predicts=True,
     )
+    yield Row("predict rotated odd/even 10k", 10_000, predicted_rotated, predicts=True)
     yield Row(
         "predict MNIST ten classes 10k",
         10_000,

@@ -588,8 +588,9 @@ Kept<T>& kept() {
 
 template <class T>
 Inherited<T>::Inherited() {
-  std::lock_guard lock(kept<T>().mutex);
-  scratch.rows.swap(kept<T>().rows);
+  // Not waited for: a forked child may find it locked for ever.
+  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
+  if (lock) scratch.rows.swap(kept<T>().rows);
 }
 
 template <class T>
@@ -597,8 +598,8 @@ Inherited<T>::~Inherited() {
   std::size_t bytes = scratch.rows.capacity() * sizeof(T);
   if (bytes == 0 || bytes > most_kept) return;
   release_pages(scratch.rows.data(), bytes);
-  std::lock_guard lock(kept<T>().mutex);
-  if (scratch.rows.capacity() > kept<T>().rows.capacity()) scratch.rows.swap(kept<T>().rows);
+  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
+  if (lock && scratch.rows.capacity() > kept<T>().rows.capacity()) scratch.rows.swap(kept<T>().rows);
 }
 
 template class Inherited<float>;
