@@ -33,6 +33,8 @@ from mercer.kernels.kinds import (
     RankOne,
 )
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
+from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
+from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
 from mercer.kernels.vector import (
     Bilinear,
     Exponential,
@@ -57,6 +59,13 @@ def words(seed, n=7):
     letters = list(string.ascii_lowercase[:5])
     made = ["".join(rng.choice(letters, size=rng.integers(1, 6))) for _ in range(n)]
     return ["", *made[1:]]
+
+
+def sentences(seed, n=7):
+    """Sequences of tokens that are no characters."""
+    return [
+        tuple(ord(c) if c < "c" else c * 2 for c in word) for word in words(seed, n)
+    ]
 
 
 def records(seed, n=7):
@@ -165,6 +174,20 @@ psd_kernels = [
     entry(Anova(2, [Linear(), RBF(0.3), Constant(2.0)], cumulative=True), vectors),
     entry(ChiSquared(0.4), histograms),
     entry(Intersection(), histograms),
+    # Strings and sequences
+    entry(Subsequence(2, 0.5), words),
+    entry(Subsequence(3, 0.9, [0.5, 0.0, 2.0]), sentences),
+    entry(Normalized(Subsequence(2, 0.3)), words),
+    entry(WeightedDegree(3), words),
+    entry(WeightedDegree(2, [0.5, 2.0]), sentences),
+    entry(Spectrum(2), words),
+    entry(Spectrum(3, [0.5, 1.0, 2.0]), sentences),
+    entry(Mismatch(2, 1, "abcde"), words),
+    entry(Mismatch(2, 1, [97, 98, "cc"]), sentences),
+    entry(WeightedSubstrings(0.5), words),
+    entry(WeightedSubstrings(weights=[1.0, 0.0, 3.0]), sentences),
+    entry(Normalized(Spectrum(1) * WeightedSubstrings(0.8)), words),
+    entry(On("word", Spectrum(2)) * On("age", RBF(0.5)), polars_frame),
     # A user's functions
     entry(FeatureFunction(doubled), vectors),
     entry(FeatureFunction(letter_counts), words),
@@ -217,6 +240,8 @@ other_kernels = [
     entry(Radial(decay, "chebyshev"), vectors),
     entry(Radial(decay, "cosine"), vectors),
     entry(Radial(decay, differing_letters), words),
+    entry(EditSimilarity(0.5), words),
+    entry(EditSimilarity(4.0), sentences),
     entry(Spline(), vectors),
     entry(BlockFunction(inner_products), vectors),
     entry(PairFunction(differing_letters, psd=False), words),
@@ -234,6 +259,8 @@ learning_kernels = [
     entry(Anova(1, [RBF(), Laplacian(), Linear()]), vectors),
     entry(2 * RBF() + Linear() * Laplacian(), vectors),
     entry(Pullback(RBF(), letter_counts), words),
+    entry(Mismatch(2, 1), words),
+    entry(Mismatch(2, 2), sentences),
     entry(On("age", RBF()) * On(["age", "height"], Laplacian()), pandas_frame),
     entry(Centered(RBF()), vectors),
     entry(Exp(Normalized(RBF())), vectors),

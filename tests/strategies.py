@@ -1,4 +1,4 @@
-"""Hypothesis strategies: matrices, and the ways they can come.
+"""Hypothesis strategies: matrices, and the ways they can come; strings and tokens.
 
 Entries are small whole numbers times a power of two, so that sums and products are
 exact in float64 in any order, however large or small they are: an oracle need not
@@ -71,3 +71,23 @@ LAYOUTS = {
     "list of rows": lambda X: list(X),
     "list of tuples": lambda X: [tuple(row) for row in X.tolist()],
 }
+
+
+def texts(most=7, alphabet="ab𝔸"):
+    """Strings over few letters, one of them beyond the 16-bit code points."""
+    return st.text(alphabet, max_size=most)
+
+
+def token_lists(most=7):
+    """Sequences of tokens of different kinds, of which some are equal: 1 and 1.0."""
+    tokens = st.sampled_from([1, 1.0, "one", ("a", 1), None, b"\0"])
+    return st.lists(tokens, max_size=most)
+
+
+def sequence_sets(most=7):
+    """A few strings, a few token sequences, or both."""
+    return st.one_of(
+        st.lists(texts(most), min_size=1, max_size=6),
+        st.lists(token_lists(most), min_size=1, max_size=6),
+        st.lists(texts(most) | token_lists(most), min_size=1, max_size=4),
+    )

@@ -18,7 +18,8 @@ LAYERS = [
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
-    ["structures", "densities", "points", "vectors"],
+    ["structures", "densities", "sequences"],
+    ["points", "vectors"],
     ["_core"],
 ]
 
@@ -37,9 +38,9 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "plots psd theory multiclass calibration distributed expansion gram "
-    "structures densities points vectors",
+    "structures densities sequences points vectors",
     "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
-    "string tree graph generative approximate",
+    "string substring tree graph generative approximate",
     "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
     "machines": "base progress support kinds svm regularized sparse rvm online "
     "neighbors kmeans transform",
@@ -62,7 +63,7 @@ ALLOWED = {
 NATIVE = {
     "vectors": "vectors.cpp",
     "solvers/smo": "smo.cpp",
-    "kernels/string": "strings.cpp",
+    "sequences": "strings.cpp",
     "kernels/tree": "trees.cpp",
 }
 # Imports inside a function, each with its reason.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bind_strings.hpp"
 #include "core.hpp"
 #include "smo.hpp"
 #include "threads.hpp"
@@ -497,6 +498,7 @@ NB_MODULE(_core, m) {
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
   mercer::bind_smo<float>(m);
   mercer::bind_smo<double>(m);
+  mercer::bind_strings(m);
   m.def("threads", &mercer::threads);
   m.def("set_threads", [](int count) {
     mercer::check(count >= 1, "set_threads needs at least 1.");

@@ -22,6 +22,8 @@ _NAMES = {
     "mercer.kernels.coordinate": "Anova ChiSquared Intersection Spline",
     "mercer.kernels.radial": "RBF Laplacian Matern RationalQuadratic Radial",
     "mercer.kernels.explicit": "GaussianSeries",
+    "mercer.kernels.string": "Subsequence WeightedDegree EditSimilarity edit_distance",
+    "mercer.kernels.substring": "Spectrum Mismatch WeightedSubstrings",
     "mercer.kernels.parse": "parse",
     "mercer.gram": "Gram",
     "mercer.expansion": "Expansion",

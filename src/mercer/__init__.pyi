@@ -38,6 +38,13 @@ from mercer.kernels.radial import Laplacian as Laplacian
 from mercer.kernels.radial import Matern as Matern
 from mercer.kernels.radial import Radial as Radial
 from mercer.kernels.radial import RationalQuadratic as RationalQuadratic
+from mercer.kernels.string import EditSimilarity as EditSimilarity
+from mercer.kernels.string import Subsequence as Subsequence
+from mercer.kernels.string import WeightedDegree as WeightedDegree
+from mercer.kernels.string import edit_distance as edit_distance
+from mercer.kernels.substring import Mismatch as Mismatch
+from mercer.kernels.substring import Spectrum as Spectrum
+from mercer.kernels.substring import WeightedSubstrings as WeightedSubstrings
 from mercer.kernels.vector import Bilinear as Bilinear
 from mercer.kernels.vector import Exponential as Exponential
 from mercer.kernels.vector import Linear as Linear

@@ -26,7 +26,7 @@ from mercer.kernels.base import (
     polynomial,
 )
 from mercer.kernels.kinds import check_callable, numbers_at
-from mercer.points import as_points, count, field
+from mercer.points import as_points, count, field, take
 
 
 @dataclass
@@ -123,7 +123,8 @@ class Normalized(Kernel):
     """k(x, y) = kernel(x, y) / √(kernel(x, x) kernel(y, y)), the cosine of φ(x), φ(y).
 
     Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
-    0 against all others.
+    0 against all others. Where the kernel knows its logarithms, kernel(x, y) may leave
+    the range of floats.
     """
 
     kernel: Kernel
@@ -143,6 +144,10 @@ class Normalized(Kernel):
         return np.sqrt(np.where(np.isinf(squares), np.nan, squares))
 
     def __call__(self, X, Y=None):
+        logarithms = self.kernel.log(X, Y)
+        if logarithms is not None:
+            left, right = _both(self.kernel.log_diag, X, Y)
+            return _cosines(logarithms, left, right, symmetric=Y is None)
         left, right = _both(self._norms, X, Y)
         lengths = np.multiply.outer(left, right)
         block = self.kernel(X, Y)
@@ -154,9 +159,12 @@ class Normalized(Kernel):
         return cosines
 
     def diag(self, X):
-        return _ones(self._norms(X))
+        logarithms = self.kernel.log_diag(X)
+        return _ones(self._norms(X)) if logarithms is None else np.ones(len(logarithms))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+        if self.kernel.log_diag(take(as_points(X), slice(0, 0))) is not None:
+            return super().matmul(X, Y, V, block_mb=block_mb)
         left, right = _both(self._norms, X, Y)
         V = np.asarray(V, dtype=float)
         inner = self.kernel.matmul(
@@ -354,6 +362,20 @@ def _both(function, X, Y):
     """function(X) and function(Y), computed once where Y stands for X."""
     left = function(X)
     return left, left if Y is None else function(Y)
+
+
+def _cosines(block, left, right, symmetric: bool) -> np.ndarray:
+    """exp(block - (left + right) / 2), the cosines of logarithms; as `Normalized`."""
+    empty_left, empty_right = np.isneginf(left), np.isneginf(right)
+    halves = np.add.outer(
+        np.where(empty_left, 0, left) / 2, np.where(empty_right, 0, right) / 2
+    )
+    # Both are large where the values overflow, and rounding may leave a little more.
+    cosines = np.exp(np.minimum(block - halves, 0))
+    cosines[np.logical_and.outer(empty_left, empty_right)] = 1
+    if symmetric:
+        np.fill_diagonal(cosines, 1)
+    return cosines
 
 
 def _inverse(norms: np.ndarray) -> np.ndarray:

@@ -125,6 +125,17 @@ class Kernel(ABC):
         """How the compiled core computes this kernel on X (a `Recipe`), or None."""
         return None
 
+    def log(self, X: Points, Y: Points | None = None) -> np.ndarray | None:
+        """ln k(X, Y) where k is never negative and may leave float64; None elsewhere.
+
+        A kernel that has it has `log_diag` too. `Normalized` then needs no k(X, Y).
+        """
+        return None
+
+    def log_diag(self, X: Points) -> np.ndarray | None:
+        """The (n,) array of ln k(xᵢ, xᵢ), or None as `log`."""
+        return None
+
     # Validity
 
     def rule(self) -> Rule:
@@ -639,3 +650,23 @@ def check_coefficients(node: Kernel, coefficients) -> None:
                 f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
                 f"the coefficient of power {n} is {coefficient!r}."
             )
+
+
+def check_weights(node: Kernel, weights, count: int | None = None) -> None:
+    """Refuse anything but finite numbers ≥ 0, `count` of them where that is given."""
+    name = type(node).__name__
+    listed = isinstance(weights, list | tuple | np.ndarray) and np.ndim(weights) == 1
+    if not listed or len(weights) == 0 or (count and len(weights) != count):
+        wanted = f"{count} weights" if count else "a list of weights"
+        raise ValueError(
+            f"{name} needs {wanted}, one for each length from 1 on; got "
+            f"weights={weights!r}."
+        )
+    for r, weight in enumerate(weights, 1):
+        if not (is_finite(weight) and weight >= 0):
+            raise ValueError(
+                f"{name} needs weights ≥ 0, or the sum need not be a kernel; the "
+                f"weight of length {r} is {weight!r}."
+            )
+    if not any(weights):
+        raise ValueError(f"{name} needs a weight > 0; got weights={weights!r}.")

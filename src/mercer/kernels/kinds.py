@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.kernels.base import BLOCK_MB, Kernel, Rule
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.points import as_points, count, describe, each, vectors
+
+# A column that fills this share of the matrix of products is quicker as a dense one.
+HEAVY = 1 / 50
 
 
 class PairKernel(Kernel):
@@ -53,10 +56,16 @@ class FeatureKernel(Kernel):
         """A name for each column of `features(X)`."""
         return [f"φ{j}" for j in range(self.features(X).shape[1])]
 
-    def __call__(self, X, Y=None):
+    def aligned(self, X, Y=None) -> tuple[Any, Any]:
+        """Φ(X) and Φ(Y) in the same columns.
+
+        Replace it where a map has a column for whatever occurs in its points.
+        """
         left = self.features(X)
-        right = left if Y is None else self.features(Y)
-        return dense(left @ right.T)
+        return left, left if Y is None else self.features(Y)
+
+    def __call__(self, X, Y=None):
+        return inner_products(*self.aligned(X, Y))
 
     def diag(self, X):
         features = self.features(X)
@@ -65,8 +74,7 @@ class FeatureKernel(Kernel):
         return np.einsum("ij,ij->i", features, features)
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
-        left = self.features(X)
-        right = left if Y is None else self.features(Y)
+        left, right = self.aligned(X, Y)
         return np.asarray(left @ (right.T @ np.asarray(V, dtype=float)))
 
     def rule(self):
@@ -290,6 +298,27 @@ def _check_indices(index: np.ndarray, n: int) -> None:
             f"Precomputed has {n} reference points, numbered 0 to {n - 1}; got an "
             f"index from {index.min()} to {index.max()}."
         )
+
+
+def inner_products(left, right) -> np.ndarray:
+    """left @ rightᵀ as an array; columns that are almost full go through BLAS."""
+    if not (sp.issparse(left) and sp.issparse(right)):
+        return dense(left @ right.T)
+    left, right = sp.csr_array(left), sp.csr_array(right)
+    (n, p), m = left.shape, right.shape[0]
+    share = np.bincount(left.indices, minlength=p).astype(float)
+    share *= np.bincount(right.indices, minlength=p)
+    heavy = share > HEAVY * n * m
+    full, rest = (
+        [part[:, chosen] for part in (left, right)] for chosen in (heavy, ~heavy)
+    )
+    across, transposed = full[1].toarray().T, sp.csr_array(rest[1].T)
+    out = np.empty((n, m), dtype=np.result_type(left.dtype, right.dtype))
+    for rows in row_blocks(n, m, BLOCK_MB):
+        np.matmul(full[0][rows].toarray(), across, out=out[rows])
+        if transposed.nnz:
+            out[rows] += (rest[0][rows] @ transposed).toarray()
+    return out
 
 
 def vouched(psd: bool | None, what: str = "a user's function") -> Rule:

@@ -1,0 +1,147 @@
+// Kernels on sequences for Python: types of arrays, the lock, signals.
+#include "bind_strings.hpp"
+
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "strings.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace mercer {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Result = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void check(bool right, const char* what) {
+  if (!right) throw std::invalid_argument(what);
+}
+
+void poll() {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Sequences whose arrays Python holds.
+struct Held {
+  Array<std::int32_t> token;
+  Array<Index> start;
+  std::int32_t alphabet;
+
+  Held(Array<std::int32_t> token, Array<Index> start, std::int32_t alphabet)
+      : token(token), start(start), alphabet(alphabet) {
+    auto size = static_cast<Index>(token.shape(0));
+    check(start.shape(0) > 0 && start.data()[0] == 0 &&
+              start.data()[start.shape(0) - 1] == size &&
+              std::is_sorted(start.data(), start.data() + start.shape(0)),
+          "Sequences need ascending starts, from 0 to the number of tokens.");
+    check(std::all_of(token.data(), token.data() + size,
+                      [&](std::int32_t t) { return t >= 0 && t < alphabet; }),
+          "Sequences need 0 <= token < alphabet.");
+  }
+  Sequences view() const {
+    return {token.data(), start.data(), static_cast<Index>(start.shape(0)) - 1, alphabet};
+  }
+};
+
+// X, Y or null, checked to have one alphabet and room for the result.
+struct Both {
+  Sequences X, Y;
+  bool one;
+  Both(const Held& x, const Held* y, bool diagonal, std::size_t room)
+      : X(x.view()), Y(y ? y->view() : x.view()), one(!y) {
+    check(!y || (x.alphabet == y->alphabet && !diagonal),
+          "Sequences are compared in one alphabet, and a diagonal has one set of them.");
+    check(static_cast<Index>(room) == (diagonal ? X.n : X.n * Y.n),
+          "out needs one number for each pair of sequences.");
+  }
+  const Sequences* other() const { return one ? nullptr : &Y; }
+};
+
+template <class T>
+std::span<const T> view(const Array<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+Index longest(const Sequences& X) {
+  Index most = 0;
+  for (Index i = 0; i < X.n; ++i) most = std::max(most, X.size(i));
+  return most;
+}
+
+template <class T>
+nb::object moved(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+}  // namespace
+
+void bind_strings(nb::module_& m) {
+  nb::class_<Held>(m, "Sequences", "Sequences of whole numbers, one after the other.")
+      .def(nb::init<Array<std::int32_t>, Array<Index>, std::int32_t>(), "token"_a, "start"_a,
+           "alphabet"_a);
+  m.def(
+      "subsequences",
+      [](const Held& X, const Held* Y, bool diagonal, double decay, Array<double> weights,
+         Result<double> mantissa, Result<std::int64_t> exponent) {
+        Both both(X, Y, diagonal, mantissa.shape(0));
+        check(exponent.shape(0) == mantissa.shape(0), "subsequences needs room for exponents.");
+        check(decay > 0 && decay <= 1 && weights.shape(0) > 0,
+              "subsequences needs 0 < decay <= 1 and at least one weight.");
+        nb::gil_scoped_release release;
+        subsequences(both.X, both.other(), diagonal, decay, view(weights), mantissa.data(),
+                     exponent.data(), poll);
+      },
+      "X"_a, "Y"_a.none(), "diagonal"_a, "decay"_a, "weights"_a, "mantissa"_a, "exponent"_a);
+  m.def(
+      "substrings",
+      [](const Held& X, const Held* Y, bool diagonal, Array<double> total, Result<double> out) {
+        Both both(X, Y, diagonal, out.shape(0));
+        check(total.shape(0) > 0, "substrings needs the total of no weights, 0, at least.");
+        nb::gil_scoped_release release;
+        substrings(both.X, both.other(), diagonal, view(total), out.data(), poll);
+      },
+      "X"_a, "Y"_a.none(), "diagonal"_a, "total"_a, "out"_a);
+  m.def(
+      "matching_runs",
+      [](const Held& X, const Held* Y, bool diagonal, Array<double> value, Result<double> out) {
+        Both both(X, Y, diagonal, out.shape(0));
+        check(static_cast<Index>(value.shape(0)) > longest(both.X),
+              "matching_runs needs a value for every run up to the longest sequence.");
+        nb::gil_scoped_release release;
+        matching_runs(both.X, both.other(), diagonal, view(value), out.data(), poll);
+      },
+      "X"_a, "Y"_a.none(), "diagonal"_a, "value"_a, "out"_a);
+  m.def(
+      "edit_distances",
+      [](const Held& X, const Held* Y, Result<double> out) {
+        Both both(X, Y, false, out.shape(0));
+        nb::gil_scoped_release release;
+        edit_distances(both.X, both.other(), out.data(), poll);
+      },
+      "X"_a, "Y"_a.none(), "out"_a);
+  m.def(
+      "count_substrings",
+      [](const Held& X, Index length, bool placed) {
+        check(length >= 1, "count_substrings needs length >= 1.");
+        Counts counts;
+        {
+          nb::gil_scoped_release release;
+          counts = count_substrings(X.view(), length, placed, poll);
+        }
+        return nb::make_tuple(moved(std::move(counts.start)), moved(std::move(counts.column)),
+                              moved(std::move(counts.count)), moved(std::move(counts.first)));
+      },
+      "X"_a, "length"_a, "placed"_a);
+}
+
+}  // namespace mercer

@@ -1,0 +1,71 @@
+// Kernels on sequences: dynamic programmes, automata and bit vectors, a whole Gram matrix at a time.
+// Knows nothing of Python; everything here may be called with the lock released.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core.hpp"
+
+namespace mercer {
+
+// n sequences of tokens 0, 1, ..., alphabet - 1; sequence i is token[start[i], start[i + 1]).
+struct Sequences {
+  const std::int32_t* token = nullptr;
+  const Index* start = nullptr;
+  Index n = 0;
+  std::int32_t alphabet = 0;
+
+  Index size(Index i) const { return start[i + 1] - start[i]; }
+  std::span<const std::int32_t> operator[](Index i) const {
+    return {token + start[i], static_cast<std::size_t>(size(i))};
+  }
+};
+
+// In all of the following out is n × m, for Y null n × n and symmetric bit for bit; if `diagonal`,
+// Y is null and out holds the n numbers k(xᵢ, xᵢ). Both sets of sequences share one alphabet.
+
+// mantissa · 2^exponent = Σᵣ weights[r - 1] kᵣ(xᵢ, yⱼ), kᵣ the gap-weighted subsequences of length r.
+void subsequences(const Sequences& X, const Sequences* Y, bool diagonal, double decay,
+                  std::span<const double> weights, double* mantissa, std::int64_t* exponent,
+                  const Poll&);
+
+// Σ over all substrings u of w(|u|) #u(xᵢ) #u(yⱼ), where total[L] = w(1) + ... + w(L); beyond its
+// end w is 0.
+void substrings(const Sequences& X, const Sequences* Y, bool diagonal,
+                std::span<const double> total, double* out, const Poll&);
+
+// Σ over the maximal runs of equal tokens at equal places of value(length of the run), where
+// value[L] is given for every L up to the longest sequence.
+void matching_runs(const Sequences& X, const Sequences* Y, bool diagonal,
+                   std::span<const double> value, double* out, const Poll&);
+
+// Levenshtein's distance: the least number of insertions, deletions and substitutions.
+void edit_distances(const Sequences& X, const Sequences* Y, double* out, const Poll&);
+
+// The substrings of one length and how often each point has them: row i holds count[e] of
+// column[e], start[i] <= e < start[i + 1], columns ascending. Columns are numbered as they first
+// occur; column c is the substring at token[first[c]].
+struct Counts {
+  std::vector<Index> start;
+  std::vector<std::int32_t> column;
+  std::vector<double> count;
+  std::vector<Index> first;
+};
+
+// If `placed`, the same substring at another place is another column.
+Counts count_substrings(const Sequences& X, Index length, bool placed, const Poll&);
+
+// What subsequence.cpp gives for one instruction set. `width` pairs of sequences side by side:
+// s[i·width + w] is token i of the first sequence of pair w. Goes on with the tokens from..to of s
+// (from 0, it begins); once all are done, sums[r·width + w] is kᵣ₊₁ / decay^(2(r + 1)), infinite
+// where that overflows. state has (length - 1)·t_size·width numbers, sums length·width.
+struct GapLoops {
+  const char* name;
+  Index width;
+  void (*sums)(const std::int64_t* s, Index from, Index to, const std::int64_t* t, Index t_size,
+               Index length, double decay, double* state, double* sums);
+};
+
+}  // namespace mercer
