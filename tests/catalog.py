@@ -22,6 +22,7 @@ from mercer.kernels.algebra import (
     Pullback,
 )
 from mercer.kernels.base import Constant, Power, Product, Scaled, Sum
+from mercer.kernels.convolution import Convolution
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.dotproduct import DotProduct, Sigmoid
 from mercer.kernels.explicit import GaussianSeries
@@ -35,6 +36,7 @@ from mercer.kernels.kinds import (
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
+from mercer.kernels.tree import PartialTree, SubsetTree, Subtree, TaggedTree
 from mercer.kernels.vector import (
     Bilinear,
     Exponential,
@@ -42,6 +44,7 @@ from mercer.kernels.vector import (
     Polynomial,
     PowerSeries,
 )
+from mercer.trees import Tree
 
 # Points
 
@@ -68,6 +71,20 @@ def sentences(seed, n=7):
     ]
 
 
+def trees(seed, n=7):
+    """As text, as a Tree; one of them a single word."""
+    rng = np.random.default_rng(seed)
+
+    def grown(depth):
+        if depth == 0 or rng.random() < 0.2:
+            return (str(rng.choice(list("abc"))),)
+        parts = [grown(depth - 1) for _ in range(rng.integers(1, 4))]
+        return (str(rng.choice(list("AB"))), *parts)
+
+    made = [Tree(grown(3)) for _ in range(n)]
+    return ["word", *(str(tree) if i % 2 else tree for i, tree in enumerate(made[1:]))]
+
+
 def records(seed, n=7):
     numbers = np.random.default_rng(seed).normal(size=(n, 2)).tolist()
     return [(a, word, b) for (a, b), word in zip(numbers, words(seed, n), strict=True)]
@@ -91,6 +108,14 @@ def indices(seed, n=7):
 
 def common_letters(s, t):
     return len(set(s) & set(t))
+
+
+def splits(word):
+    return [(word[:i], word[i:]) for i in range(len(word))]
+
+
+def letter_numbers(word):
+    return [float(ord(letter)) for letter in word]
 
 
 def inner_products(X, Y):
@@ -188,6 +213,15 @@ psd_kernels = [
     entry(WeightedSubstrings(weights=[1.0, 0.0, 3.0]), sentences),
     entry(Normalized(Spectrum(1) * WeightedSubstrings(0.8)), words),
     entry(On("word", Spectrum(2)) * On("age", RBF(0.5)), polars_frame),
+    # Trees
+    entry(SubsetTree(0.5), trees),
+    entry(SubsetTree(1.0, leaves=True), trees),
+    entry(PartialTree(0.5, 0.7), trees),
+    entry(Subtree(0.6), trees),
+    entry(Subtree(1.0, leaves=True), trees),
+    entry(TaggedTree(WeightedSubstrings(0.5)), trees),
+    entry(TaggedTree(Spectrum(3), sort=True), trees),
+    entry(Normalized(SubsetTree(0.3)) + Normalized(PartialTree()), trees),
     # A user's functions
     entry(FeatureFunction(doubled), vectors),
     entry(FeatureFunction(letter_counts), words),
@@ -210,6 +244,11 @@ psd_kernels = [
     entry(Pullback(Linear(), letter_counts), words),
     entry(Centered(RBF(0.5), vectors(8, 5)), vectors),
     entry(Centered(PairFunction(common_letters, psd=True), words(8, 5)), words),
+    entry(Convolution(list, PairFunction(common_letters, psd=True)), words),
+    entry(
+        Convolution(splits, [Constant(2.0), PairFunction(common_letters, psd=True)]),
+        words,
+    ),
     entry(On([0, 2], RBF(0.5)), vectors),
     entry(On(slice(1, None), Linear()) * On(0, RBF(1.0)), vectors),
     entry(
@@ -263,6 +302,7 @@ learning_kernels = [
     entry(Mismatch(2, 2), sentences),
     entry(On("age", RBF()) * On(["age", "height"], Laplacian()), pandas_frame),
     entry(Centered(RBF()), vectors),
+    entry(Convolution(letter_numbers, RBF()), words),
     entry(Exp(Normalized(RBF())), vectors),
 ]
 

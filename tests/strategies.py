@@ -1,4 +1,4 @@
-"""Hypothesis strategies: matrices, and the ways they can come; strings and tokens.
+"""Hypothesis strategies: matrices and the ways they can come; strings, trees, graphs.
 
 Entries are small whole numbers times a power of two, so that sums and products are
 exact in float64 in any order, however large or small they are: an oracle need not
@@ -91,3 +91,16 @@ def sequence_sets(most=7):
         st.lists(token_lists(most), min_size=1, max_size=6),
         st.lists(texts(most) | token_lists(most), min_size=1, max_size=4),
     )
+
+
+def nested_trees(labels="AB", most_leaves=5):
+    """Nested tuples (label, child, ...), leaves as bare labels or as one-tuples."""
+    label = st.sampled_from(labels)
+    leaf = label | label.map(lambda name: (name,))
+    return st.recursive(
+        leaf,
+        lambda child: st.tuples(label, st.lists(child, min_size=1, max_size=3)).map(
+            lambda node: (node[0], *node[1])
+        ),
+        max_leaves=most_leaves,
+    ).map(lambda tree: tree if isinstance(tree, tuple) else (tree,))

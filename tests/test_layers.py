@@ -18,14 +18,14 @@ LAYERS = [
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
-    ["structures", "densities", "sequences"],
+    ["trees", "graphs", "densities", "sequences"],
     ["points", "vectors"],
     ["_core"],
 ]
 
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
-    "kernels": ["base", "kinds", "explicit", "vector"],
+    "kernels": ["base", "kinds", "explicit", "vector", "fragments"],
     "solvers": ["problems", "losses"],
     "machines": ["base", "progress", "support", "kinds"],
     "cli": [],
@@ -38,9 +38,9 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "plots psd theory multiclass calibration distributed expansion gram "
-    "structures densities sequences points vectors",
+    "trees graphs densities sequences points vectors",
     "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
-    "string substring tree graph generative approximate",
+    "string substring fragments tree convolution graph generative approximate",
     "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
     "machines": "base progress support kinds svm regularized sparse rvm online "
     "neighbors kmeans transform",

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bind_strings.hpp"
+#include "bind_trees.hpp"
 #include "core.hpp"
 #include "smo.hpp"
 #include "threads.hpp"
@@ -499,6 +500,7 @@ NB_MODULE(_core, m) {
   mercer::bind_smo<float>(m);
   mercer::bind_smo<double>(m);
   mercer::bind_strings(m);
+  mercer::bind_trees(m);
   m.def("threads", &mercer::threads);
   m.def("set_threads", [](int count) {
     mercer::check(count >= 1, "set_threads needs at least 1.");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "pairs.hpp"
+#include "wide.hpp"
 
 namespace mercer {
 
@@ -30,46 +31,6 @@ const GapLoops& gap_loops() {
 #endif
   return baseline::gap_loops;
 }
-
-// mantissa · 2^(512 block), 2^-256 <= mantissa < 2^256 or 0: numbers >= 0 that never leave the range.
-struct Wide {
-  double mantissa = 0;
-  Index block = 0;
-
-  Wide() = default;
-  explicit Wide(double x) : mantissa(x) { settle(); }
-  void settle() {
-    if (mantissa == 0) {
-      block = 0;
-      return;
-    }
-    while (mantissa >= 0x1p256) mantissa *= 0x1p-512, ++block;
-    while (mantissa < 0x1p-256) mantissa *= 0x1p512, --block;
-  }
-  Wide& operator+=(const Wide& other) {
-    if (other.mantissa == 0) return *this;
-    if (mantissa == 0) return *this = other;
-    Index apart = block - other.block;
-    if (apart > 1) return *this;  // less than 2^-512 of this
-    if (apart < -1) return *this = other;
-    if (apart == 1) {
-      mantissa += other.mantissa * 0x1p-512;
-    } else {
-      mantissa = (apart ? mantissa * 0x1p-512 : mantissa) + other.mantissa;
-      block = other.block;
-    }
-    settle();
-    return *this;
-  }
-  Wide operator*(const Wide& other) const {
-    Wide product;
-    product.mantissa = mantissa * other.mantissa;  // at least 2^-512, less than 2^512
-    product.block = block + other.block;
-    if (product.mantissa == 0) return {};
-    product.settle();
-    return product;
-  }
-};
 
 // kₚ / λ^(2p) for p = 1..length where float64 overflows: the recurrence of subsequence.cpp.
 std::vector<Wide> wide_sums(std::span<const std::int32_t> s, std::span<const std::int32_t> t,

@@ -17,6 +17,8 @@ _NAMES = {
     "mercer.kernels.algebra": (
         "Exp PolynomialOf Conformal Normalized Pullback On Centered"
     ),
+    "mercer.kernels.convolution": "Convolution",
+    "mercer.kernels.tree": "Subtree SubsetTree PartialTree TaggedTree",
     "mercer.kernels.vector": "Linear Polynomial Exponential PowerSeries Bilinear",
     "mercer.kernels.dotproduct": "DotProduct Sigmoid",
     "mercer.kernels.coordinate": "Anova ChiSquared Intersection Spline",
@@ -25,6 +27,7 @@ _NAMES = {
     "mercer.kernels.string": "Subsequence WeightedDegree EditSimilarity edit_distance",
     "mercer.kernels.substring": "Spectrum Mismatch WeightedSubstrings",
     "mercer.kernels.parse": "parse",
+    "mercer.trees": "Tree tag",
     "mercer.gram": "Gram",
     "mercer.expansion": "Expansion",
     "mercer.psd": "check Check repair Repair empirical_features",

@@ -18,6 +18,7 @@ from mercer.kernels.base import Power as Power
 from mercer.kernels.base import Product as Product
 from mercer.kernels.base import Scaled as Scaled
 from mercer.kernels.base import Sum as Sum
+from mercer.kernels.convolution import Convolution as Convolution
 from mercer.kernels.coordinate import Anova as Anova
 from mercer.kernels.coordinate import ChiSquared as ChiSquared
 from mercer.kernels.coordinate import Intersection as Intersection
@@ -45,6 +46,10 @@ from mercer.kernels.string import edit_distance as edit_distance
 from mercer.kernels.substring import Mismatch as Mismatch
 from mercer.kernels.substring import Spectrum as Spectrum
 from mercer.kernels.substring import WeightedSubstrings as WeightedSubstrings
+from mercer.kernels.tree import PartialTree as PartialTree
+from mercer.kernels.tree import SubsetTree as SubsetTree
+from mercer.kernels.tree import Subtree as Subtree
+from mercer.kernels.tree import TaggedTree as TaggedTree
 from mercer.kernels.vector import Bilinear as Bilinear
 from mercer.kernels.vector import Exponential as Exponential
 from mercer.kernels.vector import Linear as Linear
@@ -74,5 +79,7 @@ from mercer.theory import feature_cosines as feature_cosines
 from mercer.theory import feature_distances as feature_distances
 from mercer.theory import feature_norms as feature_norms
 from mercer.theory import mercer_expansion as mercer_expansion
+from mercer.trees import Tree as Tree
+from mercer.trees import tag as tag
 
 __version__: str

@@ -1,0 +1,87 @@
+// Tree kernels for Python: types of arrays, the lock, signals.
+#include "bind_trees.hpp"
+
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+
+#include "trees.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace mercer {
+namespace {
+
+template <class T>
+using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Row = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Block = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Lets Ctrl-C end a computation; called without the lock.
+void poll() {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// None, or (row, column, matching pairs, ln k or 0) of the first refusal.
+nb::object told(const Refusal& refusal) {
+  if (refusal.row < 0) return nb::none();
+  return nb::make_tuple(refusal.row, refusal.column, refusal.pairs, refusal.log_value);
+}
+
+}  // namespace
+
+void bind_trees(nb::module_& m) {
+  nb::class_<TreeRule>(m, "TreeRule", "How trees are compared.")
+      .def(
+          "__init__",
+          [](TreeRule* self, bool partial, double decay, double gap, double most_pairs,
+             bool logarithm) {
+            new (self) TreeRule{partial ? Fragment::partial : Fragment::subset, decay, gap,
+                                most_pairs, logarithm};
+          },
+          "partial"_a, "decay"_a, "gap"_a, "most_pairs"_a, "logarithm"_a);
+  nb::class_<Forest>(m, "Forest", "Trees packed for the core.")
+      .def(
+          "__init__",
+          [](Forest* self, Numbers<std::int32_t> label, Numbers<std::int32_t> arity,
+             Numbers<Index> start) {
+            new (self) Forest(Forest::of({label.data(), label.shape(0)},
+                                         {arity.data(), arity.shape(0)},
+                                         {start.data(), start.shape(0)}));
+          },
+          "label"_a, "arity"_a, "start"_a);
+  m.def(
+      "tree_block",
+      [](const Forest& forest, const TreeRule& rule, Index n, Block out) {
+        Index columns = n == forest.trees() ? n : forest.trees() - n;
+        if (n < 0 || columns < 0 || static_cast<Index>(out.shape(0)) != n ||
+            static_cast<Index>(out.shape(1)) != columns) {
+          throw std::invalid_argument("tree_block needs out (n, trees - n), or (n, n) for all.");
+        }
+        Refusal refusal;
+        {
+          nb::gil_scoped_release release;
+          refusal = tree_block(forest, rule, n, out.data(), poll);
+        }
+        return told(refusal);
+      },
+      "forest"_a, "rule"_a, "n"_a, "out"_a);
+  m.def(
+      "tree_diag",
+      [](const Forest& forest, const TreeRule& rule, Row out) {
+        if (static_cast<Index>(out.shape(0)) != forest.trees()) {
+          throw std::invalid_argument("tree_diag needs out (trees,).");
+        }
+        Refusal refusal;
+        {
+          nb::gil_scoped_release release;
+          refusal = tree_diag(forest, rule, out.data(), poll);
+        }
+        return told(refusal);
+      },
+      "forest"_a, "rule"_a, "out"_a);
+}
+
+}  // namespace mercer
