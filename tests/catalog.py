@@ -12,6 +12,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from mercer.densities.categories import Categories
+from mercer.densities.chain import MarkovChain
+from mercer.densities.gaussian import Gaussian, GaussianMixture
+from mercer.densities.hmm import HMM
+from mercer.graphs import Graph
 from mercer.kernels.algebra import (
     Centered,
     Conformal,
@@ -26,6 +31,8 @@ from mercer.kernels.convolution import Convolution
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.dotproduct import DotProduct, Sigmoid
 from mercer.kernels.explicit import GaussianSeries
+from mercer.kernels.generative import Fisher, Natural
+from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
 from mercer.kernels.kinds import (
     BlockFunction,
     FeatureFunction,
@@ -33,6 +40,7 @@ from mercer.kernels.kinds import (
     Precomputed,
     RankOne,
 )
+from mercer.kernels.node import Diffusion, MatrixExponential
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
@@ -44,6 +52,9 @@ from mercer.kernels.vector import (
     Polynomial,
     PowerSeries,
 )
+from mercer.kernels.walk import RandomWalk
+from mercer.machines.regularized import KernelRidge
+from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.trees import Tree
 
 # Points
@@ -99,8 +110,31 @@ def polars_frame(seed, n=7):
     return pl.DataFrame(rows, schema=["age", "word", "height"], orient="row")
 
 
+def gaps(seed, n=7):
+    return np.where(np.random.default_rng(seed).random((n, 3)) < 0.3, np.nan,
+                    vectors(seed, n))  # fmt: skip
+
+
+def series(seed, n=7):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(T, 2)).cumsum(axis=0) for T in rng.integers(0, 6, n)]
+
+
 def indices(seed, n=7):
     return np.random.default_rng(seed).integers(len(GRAM), size=n)
+
+
+def graphs(seed, n=7):
+    rng = np.random.default_rng(seed)
+    made = []
+    for size in [0, *rng.integers(1, 7, size=n - 1)] if n else []:
+        pairs = rng.integers(size, size=(2 * size, 2)).tolist() if size else []
+        made.append((pairs, rng.choice(list("CNO"), size=size).tolist()))
+    return [Graph(*made[0]), *made[1:]]
+
+
+def nodes(seed, n=7):
+    return np.random.default_rng(seed).choice(list("abcdefgh"), size=n).tolist()
 
 
 # Functions for the kernels made of a user's functions; pickle finds them by name.
@@ -161,6 +195,11 @@ def absolute_cube(t):
 
 METRIC = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
 GRAM = vectors(9, 10) @ vectors(9, 10).T
+TOWN = Graph(["ab", "bc", "ca", ("c", "d", 2.5), "de", "ef", "fd", "gh"])
+
+MIXTURE = GaussianMixture(2, "diag").fit(vectors(6, 40))
+CHAIN = MarkovChain("abcde").fit(words(6, 20))
+HIDDEN = HMM(2, seed=1).fit(series(6, 30))
 
 
 def entry(kernel, points):
@@ -222,6 +261,14 @@ psd_kernels = [
     entry(TaggedTree(WeightedSubstrings(0.5)), trees),
     entry(TaggedTree(Spectrum(3), sort=True), trees),
     entry(Normalized(SubsetTree(0.3)) + Normalized(PartialTree()), trees),
+    # From densities
+    entry(Fisher(Gaussian([0.0, 1.0, -1.0], METRIC)), vectors),
+    entry(Natural(Gaussian([0.0, 1.0, -1.0], METRIC), 0.5), gaps),
+    entry(Fisher(MIXTURE, samples=500), gaps),
+    entry(Fisher(CHAIN), words),
+    entry(Natural(CHAIN, 2.0), words),
+    entry(Natural(HIDDEN), series),
+    entry(Normalized(Fisher(HIDDEN, samples=500, seed=3)), series),
     # A user's functions
     entry(FeatureFunction(doubled), vectors),
     entry(FeatureFunction(letter_counts), words),
@@ -230,6 +277,13 @@ psd_kernels = [
     entry(PairFunction(common_letters, psd=True), words),
     entry(Precomputed(GRAM, psd=True), indices),
     entry(Constant(2.5), words),
+    # Graphs and their nodes
+    entry(WeisfeilerLehman(2), graphs),
+    entry(ShortestPath(), graphs),
+    entry(Normalized(ShortestPath()), graphs),
+    entry(RandomWalk(0.02), graphs),
+    entry(Diffusion(TOWN, 0.7), nodes),
+    entry(MatrixExponential(GRAM, 0.1), indices),
     # Closure rules
     entry(Sum(RBF(0.5), Linear()), vectors),
     entry(Product(RBF(0.5), Polynomial(2)), vectors),
@@ -304,7 +358,27 @@ learning_kernels = [
     entry(Centered(RBF()), vectors),
     entry(Convolution(letter_numbers, RBF()), words),
     entry(Exp(Normalized(RBF())), vectors),
+    entry(Fisher(Gaussian(form="diag"), "empirical"), vectors),
+    entry(Fisher(MarkovChain()), words),
+    entry(Natural(HMM(2, Categories("abcde"))), words),
 ]
 
 all_kernels = psd_kernels + other_kernels
 vector_kernels = [e for e in all_kernels if e.values[1] in (vectors, histograms)]
+
+# Machines
+
+
+def machine(made):
+    return pytest.param(made, id=type(made).__name__)
+
+
+machines = [
+    machine(KernelRidge(alpha=0.5)),
+    machine(SVC(C=2.0)),
+    machine(NuSVC(nu=0.3)),
+    machine(SVR(C=2.0, epsilon=0.05)),
+    machine(NuSVR(C=2.0, nu=0.4)),
+    machine(OneClassSVM(nu=0.3)),
+    machine(SVDD(nu=0.3)),
+]

@@ -137,8 +137,9 @@ def anova(order, base=lambda a, b: a * b, cumulative=False):
         kernels = base if isinstance(base, list) else [base] * len(x)
         z = [k(a, b) for k, a, b in zip(kernels, x, y, strict=True)]
         orders = range(1, order + 1) if cumulative else [order]
-        return sum(
-            (math.prod(chosen) for r in orders for chosen in combinations(z, r)), 0.0
+        # Rounded once: large products may cancel and leave small ones.
+        return math.fsum(
+            math.prod(chosen) for r in orders for chosen in combinations(z, r)
         )
 
     return k

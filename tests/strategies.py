@@ -104,3 +104,13 @@ def nested_trees(labels="AB", most_leaves=5):
         ),
         max_leaves=most_leaves,
     ).map(lambda tree: tree if isinstance(tree, tuple) else (tree,))
+
+
+@st.composite
+def graphs(draw, most=6, labels="CNO", weights=(1,)):
+    """(edges, labels) with triples (i, j, weight), each edge once; loops among them."""
+    n = draw(st.integers(0, most))
+    pairs = [(i, j) for i in range(n) for j in range(i, n)]
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if n else []
+    weighted = [(i, j, draw(st.sampled_from(weights))) for i, j in edges]
+    return weighted, draw(st.lists(st.sampled_from(labels), min_size=n, max_size=n))

@@ -145,6 +145,41 @@ def test_take_restricts_both_sides_of_one_set_and_the_rows_of_two(X, Y):
     )
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_a_held_gram_says_the_same_and_asks_its_kernel_once(kernel, X, Y):
+    sizes = []
+
+    def recorded(A, B):
+        sizes.append(len(A) * len(B))
+        return kernel(A, B)
+
+    for other in (None, Y):
+        lazy = Gram(BlockFunction(recorded), X, other)
+        held = lazy.held()
+        sizes.clear()
+        parts = [
+            held.dense(),
+            held.rows([3, 1]),
+            held.take([3, 1, 8]).dense(),
+            held @ np.arange(held.shape[1]),
+            held.T @ np.arange(40),
+        ]
+        assert not sizes
+        for part, again in zip(
+            parts,
+            [
+                lazy.dense(),
+                lazy.rows([3, 1]),
+                lazy.take([3, 1, 8]).dense(),
+                lazy @ np.arange(lazy.shape[1]),
+                lazy.T @ np.arange(40),
+            ],
+            strict=True,
+        ):
+            assert_allclose(part, again, rtol=1e-9, atol=1e-9)
+    assert_array_equal(Gram(kernel, X).held().diag(), np.diag(kernel(X)))
+
+
 def test_diag_is_the_diagonal_of_one_set_of_points(X, Y):
     assert_allclose(
         Gram(Polynomial(3), X).diag(), np.diag(Polynomial(3)(X)), rtol=1e-12

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import mercer.kernels
 from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.parse import parse
-from mercer.points import count, take
+from mercer.points import count, same_value, take
 
 on_all = pytest.mark.parametrize("kernel, points", catalog.all_kernels)
 on_psd = pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
@@ -272,10 +272,7 @@ def test_calling_a_kernel_changes_nothing(kernel, points):
 
 
 def assert_same_points(X, Y):
-    if isinstance(X, np.ndarray | list):
-        assert_array_equal(np.asarray(X, dtype=object), np.asarray(Y, dtype=object))
-    else:
-        assert X.equals(Y)
+    assert same_value(X, Y)
 
 
 @on_all

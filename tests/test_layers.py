@@ -18,14 +18,15 @@ LAYERS = [
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
-    ["trees", "graphs", "densities", "sequences"],
+    ["densities/", "sequences", "trees", "graphs"],
     ["points", "vectors"],
     ["_core"],
 ]
 
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
-    "kernels": ["base", "kinds", "explicit", "vector", "fragments"],
+    "densities": ["base", "normals", "categories", "passes"],
+    "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
     "solvers": ["problems", "losses"],
     "machines": ["base", "progress", "support", "kinds"],
     "cli": [],
@@ -38,9 +39,11 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "plots psd theory multiclass calibration distributed expansion gram "
-    "trees graphs densities sequences points vectors",
-    "kernels": "base kinds explicit vector algebra parse radial dotproduct coordinate "
-    "string substring fragments tree convolution graph generative approximate",
+    "trees graphs sequences points vectors",
+    "densities": "base normals categories passes gaussian chain hmm",
+    "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
+    "coordinate string substring fragments tree convolution graph walk node generative "
+    "approximate",
     "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
     "machines": "base progress support kinds svm regularized sparse rvm online "
     "neighbors kmeans transform",

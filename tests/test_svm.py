@@ -395,6 +395,19 @@ def test_strings_pass_through_every_machine(kernel):
     assert SVDD(kernel=kernel).fit(SENTENCES).decision_function(["ab"]).shape == (1,)
 
 
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_classes_share_the_kernel_values_of_points_that_are_no_vectors(scheme):
+    asked = []
+
+    def recorded(S, T):
+        asked.append(len(S) * len(T))
+        return letter_block(S, T)
+
+    kinds = [str(i % 4) for i in range(len(SENTENCES))]
+    SVC(kernel=BlockFunction(recorded), multiclass=scheme).fit(SENTENCES, kinds)
+    assert sum(asked) == len(SENTENCES) ** 2
+
+
 def test_records_of_mixed_kinds_are_points():
     kernel = On(0, PairFunction(common_letters)) + On(1, RBF(0.5))
     records = [(s, float(i % 8 < 4)) for i, s in enumerate(SENTENCES)]

@@ -3,8 +3,17 @@
 from mercer import plots as plots
 from mercer import theory as theory
 from mercer import vectors as vectors
+from mercer.densities.base import Density as Density
+from mercer.densities.base import Fit as Fit
+from mercer.densities.categories import Categories as Categories
+from mercer.densities.chain import MarkovChain as MarkovChain
+from mercer.densities.gaussian import Gaussian as Gaussian
+from mercer.densities.gaussian import GaussianMixture as GaussianMixture
+from mercer.densities.hmm import HMM as HMM
+from mercer.densities.normals import Normals as Normals
 from mercer.expansion import Expansion as Expansion
 from mercer.gram import Gram as Gram
+from mercer.graphs import Graph as Graph
 from mercer.kernels.algebra import Centered as Centered
 from mercer.kernels.algebra import Conformal as Conformal
 from mercer.kernels.algebra import Exp as Exp
@@ -26,6 +35,11 @@ from mercer.kernels.coordinate import Spline as Spline
 from mercer.kernels.dotproduct import DotProduct as DotProduct
 from mercer.kernels.dotproduct import Sigmoid as Sigmoid
 from mercer.kernels.explicit import GaussianSeries as GaussianSeries
+from mercer.kernels.generative import Fisher as Fisher
+from mercer.kernels.generative import Information as Information
+from mercer.kernels.generative import Natural as Natural
+from mercer.kernels.graph import ShortestPath as ShortestPath
+from mercer.kernels.graph import WeisfeilerLehman as WeisfeilerLehman
 from mercer.kernels.kinds import BlockFunction as BlockFunction
 from mercer.kernels.kinds import FeatureFunction as FeatureFunction
 from mercer.kernels.kinds import FeatureKernel as FeatureKernel
@@ -33,6 +47,8 @@ from mercer.kernels.kinds import PairFunction as PairFunction
 from mercer.kernels.kinds import PairKernel as PairKernel
 from mercer.kernels.kinds import Precomputed as Precomputed
 from mercer.kernels.kinds import RankOne as RankOne
+from mercer.kernels.node import Diffusion as Diffusion
+from mercer.kernels.node import MatrixExponential as MatrixExponential
 from mercer.kernels.parse import parse as parse
 from mercer.kernels.radial import RBF as RBF
 from mercer.kernels.radial import Laplacian as Laplacian
@@ -55,6 +71,7 @@ from mercer.kernels.vector import Exponential as Exponential
 from mercer.kernels.vector import Linear as Linear
 from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
+from mercer.kernels.walk import RandomWalk as RandomWalk
 from mercer.machines.regularized import KernelRidge as KernelRidge
 from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD

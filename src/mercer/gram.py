@@ -50,7 +50,17 @@ class Gram(LinearOperator):
     def _right(self) -> Points:
         return self.X if self.Y is None else self.Y
 
+    _matrix: np.ndarray | None = None  # all of K, where it is held
+
+    def held(self) -> Gram:
+        """The same Gram with its matrix in memory, for those who read it many times."""
+        held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
+        held._matrix = self.dense()
+        return held
+
     def _matmat(self, V):
+        if self._matrix is not None:
+            return self._matrix @ V
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
         return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
@@ -60,7 +70,9 @@ class Gram(LinearOperator):
     def _transpose(self) -> Gram:
         if self.Y is None:
             return self
-        return Gram(self.kernel, self.Y, self.X, block_mb=self.block_mb)
+        other = Gram(self.kernel, self.Y, self.X, block_mb=self.block_mb)
+        other._matrix = None if self._matrix is None else self._matrix.T
+        return other
 
     _adjoint = _transpose
 
@@ -71,11 +83,15 @@ class Gram(LinearOperator):
         ----------
         index : a slice, whole numbers, or n booleans; a single number gives one row
         """
+        if self._matrix is not None:
+            return self._matrix[_many(index)]
         return self.kernel(take(self.X, _many(index)), self._right)
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
         self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel!r}")
+        if self._matrix is not None:
+            return self._matrix.diagonal()
         return self.kernel.diag(self.X)
 
     def dense(self) -> np.ndarray:
@@ -83,6 +99,8 @@ class Gram(LinearOperator):
 
         A composed kernel holds two or three arrays of this size while it computes.
         """
+        if self._matrix is not None:
+            return self._matrix.copy()
         self.check_memory()
         return self.kernel(self.X, self.Y)
 
@@ -103,8 +121,12 @@ class Gram(LinearOperator):
 
     def take(self, index) -> Gram:
         """The Gram on the points X[index]: of both sides where Y stands for X."""
-        chosen = take(self.X, _many(index))
-        return Gram(self.kernel, chosen, self.Y, block_mb=self.block_mb)
+        index = _many(index)
+        taken = Gram(self.kernel, take(self.X, index), self.Y, block_mb=self.block_mb)
+        if self._matrix is not None:
+            rows = self._matrix[index]
+            taken._matrix = rows[:, index] if self.Y is None else rows
+        return taken
 
     def centered(self) -> Gram:
         """H K H with H = I - 11ᵀ/n, the Gram of φ(x) - μ, μ the mean of φ over X."""

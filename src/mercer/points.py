@@ -374,3 +374,30 @@ def describe(x) -> str:
     kind = type(x).__name__
     article = "an" if kind[0] in "aeiouAEIOU" else "a"
     return f"{article} {kind} ({text})" if len(text) <= 40 else f"{article} {kind}"
+
+
+def same_value(a, b) -> bool:
+    """Equality of parameters: by value for arrays and frames, NaN equal to itself."""
+    if a is b:
+        return True
+    if sp.issparse(a) and sp.issparse(b):
+        return a.shape == b.shape and all(map(same_value, _entries(a), _entries(b)))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if type(a) is not type(b) or (a.dtype, a.shape) != (b.dtype, b.shape):
+            return False
+        if a.dtype == object:
+            return same_value(a.ravel().tolist(), b.ravel().tolist())
+        return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    if hasattr(a, "equals") or hasattr(b, "equals"):  # data frames
+        return type(a) is type(b) and bool(a.equals(b))
+    return bool(a == b) or bool(a != a and b != b)
+
+
+def _entries(matrix) -> tuple[np.ndarray, ...]:
+    """The non-zero entries of a sparse matrix and their places, in order."""
+    matrix = matrix.tocsr(copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.points import Points, as_points, count, one, precision, take
+from mercer.points import (
+    Points,
+    as_points,
+    count,
+    one,
+    precision,
+    same_value,
+    take,
+)
 
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 
@@ -135,6 +143,11 @@ class Kernel(ABC):
     def log_diag(self, X: Points) -> np.ndarray | None:
         """The (n,) array of ln k(xᵢ, xᵢ), or None as `log`."""
         return None
+
+    @property
+    def missing(self) -> bool:
+        """Whether points may have missing values (NaN); machines then let them pass."""
+        return bool(self.children()) and all(k.missing for k in self.children())
 
     # Validity
 
@@ -336,33 +349,6 @@ def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:
     """Slices of range(n) so that rows × m float64 numbers take at most block_mb."""
     rows = max(1, int(block_mb * 2**20 / (8 * max(m, 1))))
     return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
-
-
-def same_value(a, b) -> bool:
-    """Equality of parameters: by value for arrays and frames, NaN equal to itself."""
-    if a is b:
-        return True
-    if sp.issparse(a) and sp.issparse(b):
-        return a.shape == b.shape and all(map(same_value, _entries(a), _entries(b)))
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        if type(a) is not type(b) or (a.dtype, a.shape) != (b.dtype, b.shape):
-            return False
-        if a.dtype == object:
-            return same_value(a.ravel().tolist(), b.ravel().tolist())
-        return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
-    if isinstance(a, list | tuple) and type(a) is type(b):
-        return len(a) == len(b) and all(map(same_value, a, b))
-    if hasattr(a, "equals") or hasattr(b, "equals"):  # data frames
-        return type(a) is type(b) and bool(a.equals(b))
-    return bool(a == b) or bool(a != a and b != b)
-
-
-def _entries(matrix) -> tuple[np.ndarray, ...]:
-    """The non-zero entries of a sparse matrix and their places, in order."""
-    matrix = matrix.tocsr(copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
 
 
 def unique(texts: Sequence[str]) -> list[str]:

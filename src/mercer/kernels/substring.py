@@ -8,10 +8,9 @@ WeightedSubstrings   Vishwanathan and Smola, NIPS 15 (2003)
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +22,7 @@ from mercer.kernels.base import (
     check_weights,
     check_whole,
 )
-from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, each
+from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.sequences import (
     Sequences,
     count_substrings,
@@ -35,39 +33,6 @@ from mercer.sequences import (
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
 MOST_NEAR = 2**25  # words that are near others
-
-
-class Columns(NamedTuple):
-    """The features of some points, over the columns that occur in them."""
-
-    matrix: sp.csr_array
-    names: Callable[[], list[str]]
-
-
-class VocabularyKernel(FeatureKernel):
-    """k(x, y) = ⟨φ(x), φ(y)⟩ with a column for whatever occurs: fill in `columns`.
-
-    Two sets of points are mapped together, so that their columns mean the same; no
-    vocabulary is kept. Between calls the names of the columns say what they are.
-    """
-
-    @abstractmethod
-    def columns(self, X) -> Columns:
-        """Φ over the columns that occur in X, as they first do, and their names."""
-
-    def features(self, X) -> sp.csr_array:
-        return self.columns(X).matrix
-
-    def feature_names(self, X) -> list[str]:
-        return self.columns(X).names()
-
-    def aligned(self, X, Y=None):
-        if Y is None:
-            features = self.features(X)
-            return features, features
-        n = count(as_points(X))
-        features = self.features([*each(as_points(X)), *each(as_points(Y))])
-        return features[:n], features[n:]
 
 
 @dataclass

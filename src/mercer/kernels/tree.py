@@ -23,8 +23,9 @@ import scipy.sparse as sp
 
 from mercer import _core
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed, is_finite
+from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
-from mercer.kernels.kinds import FeatureKernel, dense
+from mercer.kernels.kinds import dense
 from mercer.points import as_points, describe, each
 from mercer.trees import Tree, ordered, tag_tokens
 
@@ -190,7 +191,7 @@ class PartialTree(MatchingNodes):
 
 
 @dataclass
-class Subtree(FeatureKernel):
+class Subtree(VocabularyKernel):
     """k(x, y) = Σ λ^size(s) · (how often s is in x) · (in y), over complete subtrees s.
 
     A complete subtree is a node with everything below it, its size the number of its
@@ -209,31 +210,12 @@ class Subtree(FeatureKernel):
         check_share(self, "decay", self.decay)
         check_choice(self, "leaves", self.leaves)
 
-    def features(self, X) -> sp.csr_array:
-        """Φ, (n, p), a column for every different subtree; `feature_names` says."""
-        return self._matrix(Shapes(trees_of(self, X)))
-
-    def feature_names(self, X) -> list[str]:
-        """The subtree of each column of `features(X)`, such as (NP (D the) (N dog))."""
+    def columns(self, X):
         shapes = Shapes(trees_of(self, X))
-        return names(shapes.keys, self._columns(shapes))
-
-    def aligned(self, X, Y=None):
-        trees = trees_of(self, X)
-        n = len(trees)
-        if Y is None:
-            features = self._matrix(Shapes(trees))
-            return features, features
-        features = self._matrix(Shapes(trees + trees_of(self, Y)))
-        return features[:n], features[n:]
-
-    def _columns(self, shapes: Shapes) -> np.ndarray:
-        return np.flatnonzero((shapes.sizes > 0) | self.leaves)
-
-    def _matrix(self, shapes: Shapes) -> sp.csr_array:
-        columns = self._columns(shapes)
-        weights = math.sqrt(self.decay) ** np.maximum(shapes.sizes[columns], 1)
-        return (shapes.counts()[:, columns] * weights).tocsr()
+        chosen = np.flatnonzero((shapes.sizes > 0) | self.leaves)
+        weights = math.sqrt(self.decay) ** np.maximum(shapes.sizes[chosen], 1)
+        matrix = (shapes.counts()[:, chosen] * weights).tocsr()
+        return Columns(matrix, lambda: names(shapes.keys, chosen))
 
     def rule(self):
         return Rule(

@@ -67,6 +67,7 @@ class Machine(BaseEstimator, ABC):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._finite == "allow-nan"
         tags.input_tags.pairwise = self._precomputed
         return tags
 
@@ -77,16 +78,29 @@ class Machine(BaseEstimator, ABC):
             return self.kernel.matrix is None
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    @property
+    def _finite(self) -> bool | str:
+        """What scikit-learn checks of vectors: some kernels take NaN as missing."""
+        missing = isinstance(self.kernel, Kernel) and self.kernel.missing
+        return "allow-nan" if missing else True
+
     def _validated_points(self, X, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
         if self._takes_vectors(X):
-            X = validate_data(self, X, accept_sparse="csr", reset=reset)
+            X = validate_data(
+                self,
+                X,
+                accept_sparse="csr",
+                ensure_all_finite=self._finite,
+                reset=reset,
+            )
             return _filled(X) if self._precomputed else X
         return self._structured(X, reset=reset)
 
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
         if self._takes_vectors(X):
+            y_checks = {"ensure_all_finite": self._finite} | y_checks
             X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
             return _filled(X) if self._precomputed else X, y
         y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X

@@ -89,7 +89,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         classes, label, factors = self._labels(y, counted)
         sides = multiclass.parts(label, len(classes), self.multiclass)
         weight = counted.weight * factors[label]
-        with self._watched(self._names(classes), X, y, sample_weight):
+        names = self._names(classes)
+        counted = self._shared(counted, len(names))
+        with self._watched(names, X, y, sample_weight):
             coef, bias, found = self._solved_parts(counted, sides, weight)
             sigmoids = None
             if self._calibrates:
@@ -335,9 +337,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         y = _targets(y)
-        counted = self._counted(X, sample_weight)
-        problems = self._problems(y, counted)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
+        counted = self._shared(self._counted(X, sample_weight), n_targets)
+        problems = self._problems(y, counted)
         names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
         with self._watched(names, X, y, sample_weight):
             coef, bias, found = self._columns(counted, problems, n_targets)

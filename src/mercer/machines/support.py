@@ -42,7 +42,7 @@ from mercer.solvers.problems import (
     svc,
     together,
 )
-from mercer.solvers.smo import SMO
+from mercer.solvers.smo import SMO, matrix_bytes
 from mercer.vectors import threads
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -178,6 +178,16 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             function=BlockFunction,
         )
         return kernel.resolve(points, weight)
+
+    def _shared(self, counted: Counted, n_problems: int) -> Counted:
+        """The same, K in memory where several problems would each compute it anew."""
+        gram = counted.gram
+        if n_problems == 1 or gram.kernel.native(gram.X) is not None:
+            return counted
+        if isinstance(gram.kernel, Precomputed):
+            return counted
+        fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(self.cache_size)
+        return replace(counted, gram=gram.held()) if fits else counted
 
     # From problems to solutions
 

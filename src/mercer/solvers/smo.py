@@ -409,6 +409,11 @@ def _or_nothing(values) -> np.ndarray:
     return np.empty(0) if values is None else np.asarray(values)
 
 
+def matrix_bytes(cache_mb: float | None) -> float:
+    """The largest matrix that is kept whole."""
+    return max(_cache_bytes(cache_mb), SMALLEST_MATRIX)
+
+
 def _cache_bytes(cache_mb: float | None) -> float:
     if cache_mb is None:
         return min(available_memory() / 4, 2**30)

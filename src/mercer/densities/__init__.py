@@ -1,0 +1,1 @@
+"""Densities p(x | θ): fit, log-likelihood, score vector, information."""

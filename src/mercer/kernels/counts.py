@@ -1,0 +1,174 @@
+"""Kernels that count parts: k(x, y) = Σₚ countₚ(x) · countₚ(y).
+
+The parts (substrings, patterns of neighbours, ...) are an open vocabulary, of which
+nothing is stored. Columns mean the same for two sets of points in one of two ways:
+
+VocabularyKernel   both sets are mapped together
+CountKernel        a part has a 64-bit id, a hash of what it is, the same in every call;
+                   two of n parts share an id with probability n² / 2⁶⁵
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.kernels.base import Rule
+from mercer.kernels.kinds import FeatureKernel
+from mercer.points import as_points, count, each
+
+
+class Columns(NamedTuple):
+    """The features of some points, over the columns that occur in them."""
+
+    matrix: sp.csr_array
+    names: Callable[[], list[str]]
+
+
+class VocabularyKernel(FeatureKernel):
+    """k(x, y) = ⟨φ(x), φ(y)⟩ with a column for whatever occurs: fill in `columns`.
+
+    Two sets of points are mapped together, so that their columns mean the same; no
+    vocabulary is kept. Between calls the names of the columns say what they are.
+    """
+
+    @abstractmethod
+    def columns(self, X) -> Columns:
+        """Φ over the columns that occur in X, as they first do, and their names."""
+
+    def features(self, X) -> sp.csr_array:
+        return self.columns(X).matrix
+
+    def feature_names(self, X) -> list[str]:
+        return self.columns(X).names()
+
+    def aligned(self, X, Y=None):
+        if Y is None:
+            features = self.features(X)
+            return features, features
+        n = count(as_points(X))
+        features = self.features([*each(as_points(X)), *each(as_points(Y))])
+        return features[:n], features[n:]
+
+
+class Counts(NamedTuple):
+    """How often each part occurs in each point."""
+
+    matrix: sp.csr_array  # (n, p), float64
+    ids: np.ndarray  # (p,), uint64, all different: what the columns count
+
+
+class CountKernel(FeatureKernel):
+    """k(x, y) = Σₚ countₚ(x) · countₚ(y) over all parts p: fill in `counts`.
+
+    Counts are whole numbers in float64, so values below 2⁵³ are exact.
+    """
+
+    @abstractmethod
+    def counts(self, X) -> Counts:
+        """The counts of the parts that occur in X."""
+
+    def features(self, X):
+        return self.counts(X).matrix
+
+    def aligned(self, X, Y=None):
+        left = self.counts(X)
+        if Y is None:
+            return left.matrix, left.matrix
+        return in_common(left, self.counts(Y))
+
+    def rule(self):
+        return Rule(True, "an inner product of counts, ⟨φ(x), φ(y)⟩ by construction")
+
+
+def in_common(left: Counts, right: Counts) -> tuple[sp.csr_array, sp.csr_array]:
+    """Both matrices in the columns of either."""
+    ids = np.union1d(left.ids, right.ids)
+    first, second = (
+        sp.csr_array(
+            (part.matrix.data, np.searchsorted(ids, part.ids)[part.matrix.indices],
+             part.matrix.indptr),
+            shape=(part.matrix.shape[0], len(ids)),
+        )
+        for part in (left, right)
+    )  # fmt: skip
+    return first, second
+
+
+def counted(rows: np.ndarray, ids: np.ndarray, n: int, times=None) -> Counts:
+    """Counts of n points: part ids[i] occurs times[i] times (once) in point rows[i]."""
+    ids, columns = np.unique(ids, return_inverse=True)
+    times = np.ones(len(rows)) if times is None else times
+    matrix = sp.csr_array((times, (rows, columns)), shape=(n, len(ids)))
+    return Counts(matrix, ids)
+
+
+def beside(blocks: Sequence[Counts]) -> Counts:
+    """Counts of the same points by different parts, from left to right."""
+    matrix = sp.hstack([block.matrix for block in blocks], format="csr")
+    return Counts(sp.csr_array(matrix), np.concatenate([block.ids for block in blocks]))
+
+
+# Ids
+
+
+def mixed(values: np.ndarray) -> np.ndarray:
+    """64-bit numbers scrambled one by one, so that sums of them tell sets apart."""
+    # The finaliser of splitmix64 (Steele, Lea and Flood 2014); products wrap around.
+    x = values + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def label_ids(labels: Sequence[Hashable]) -> np.ndarray:
+    """A 64-bit id for each of some different labels, the same in every process.
+
+    Labels of classes of one's own have an id as lasting as their hash.
+    """
+    ids = [
+        int.from_bytes(
+            hashlib.blake2b(
+                _spelled(label).encode(errors="surrogatepass"), digest_size=8
+            ).digest()
+        )
+        for label in labels
+    ]
+    seen: dict[int, Hashable] = {}
+    for label, number in zip(labels, ids, strict=True):
+        if number in seen:
+            raise ValueError(
+                f"The labels {seen[number]!r} and {label!r} differ but have the same "
+                "hash. Use numbers, strings or tuples of them as labels."
+            )
+        seen[number] = label
+    return np.array(ids, dtype=np.uint64)
+
+
+def _spelled(label) -> str:
+    """A text for a label: the same for equal labels, different for different ones."""
+    if isinstance(label, str):
+        return f"s{len(label)}:{label}"
+    if isinstance(label, tuple):
+        return f"t{len(label)}:" + "".join(map(_spelled, label))
+    if isinstance(label, frozenset):
+        return f"f{len(label)}:" + "".join(sorted(map(_spelled, label)))
+    if isinstance(label, bytes):
+        return f"b{len(label)}:{label.hex()}"
+    if isinstance(label, np.generic):
+        return _spelled(label.item())
+    if isinstance(label, numbers.Number | Decimal):
+        # 1, 1.0 and True are equal, and so must be their texts.
+        try:
+            whole = int(label)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            whole = None
+        return f"n{whole};" if whole == label else f"h{hash(label)};"
+    return f"o{type(label).__qualname__}:{'' if label is None else hash(label)};"

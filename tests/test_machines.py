@@ -1,0 +1,112 @@
+"""Laws of every kernel with every machine: any data type, through any machine."""
+
+import copy
+import pickle
+import warnings
+
+import catalog
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_predict
+
+import mercer
+from mercer.kernels.kinds import Precomputed
+from mercer.machines.base import Machine
+from mercer.points import take
+
+on_machines = pytest.mark.parametrize("machine", catalog.machines)
+on_valid = pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+on_invalid = pytest.mark.parametrize("kernel, points", catalog.other_kernels)
+N, NEW = 14, 6
+
+
+def test_every_machine_is_in_the_catalogue():
+    public = {getattr(mercer, name) for name in dir(mercer)}
+    made = {
+        kind for kind in public if isinstance(kind, type) and issubclass(kind, Machine)
+    }
+    assert made == {type(entry.values[0]) for entry in catalog.machines}
+
+
+def targets(machine):
+    if is_classifier(machine):
+        return np.array(["bird", "cat", "dog"])[np.arange(N) * 7 % 3]
+    return np.sin(np.arange(N))
+
+
+def fitted(machine, kernel, X):
+    """The machine with this kernel, which may find that there is no margin."""
+    machine = clone(machine).set_params(kernel=kernel)
+    if is_classifier(machine):  # the duels themselves: who wins them may be a tie
+        machine.set_params(decision_function_shape="ovo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return machine.fit(X, targets(machine))
+
+
+def values(machine, X):
+    decide = getattr(machine, "decision_function", machine.predict)
+    return decide(X)
+
+
+@on_machines
+@on_valid
+def test_points_of_any_kind_give_what_their_kernel_values_give(machine, kernel, points):
+    X = points(3, N + NEW)
+    K = np.asarray(kernel(X), dtype=float)
+    learnt = fitted(machine, kernel, take(X, slice(0, N)))
+    known = fitted(machine, Precomputed(K, psd=True), np.arange(N))
+    expected = values(known, np.arange(N, N + NEW))
+    found = values(learnt, take(X, slice(N, None)))
+    assert np.isfinite(found).all()
+    sure = certain(known, expected)
+    assert_allclose(
+        found[..., sure],
+        expected[..., sure],
+        atol=1e-5 * max(1, np.abs(expected).max()),
+    )
+
+
+def certain(machine, values):
+    """Which functions are the only solution: those with free support vectors.
+
+    Without them the bias is anywhere between two bounds, and where there is no margin
+    what is left of f is rounding.
+    """
+    certificate = getattr(machine, "certificate_", None)
+    if certificate is None or values.ndim == 1:
+        return certificate is None or _unique(certificate)
+    return [_unique(part) for part in certificate.parts]
+
+
+def _unique(certificate):
+    return certificate.status == "optimal" and certificate.n_free > 1
+
+
+@on_machines
+@on_valid
+def test_a_machine_is_copied_and_pickled_with_its_points(machine, kernel, points):
+    X = points(4, N)
+    learnt = fitted(machine, kernel, X)
+    found = values(learnt, X)
+    assert_array_equal(values(copy.deepcopy(learnt), X), found)
+    assert_array_equal(values(pickle.loads(pickle.dumps(learnt)), X), found)
+
+
+@on_machines
+@on_invalid
+def test_what_is_no_kernel_works_where_a_machine_allows_it(machine, kernel, points):
+    X = points(3, N + NEW)
+    learnt = fitted(machine, kernel, take(X, slice(0, N)))
+    assert np.isfinite(values(learnt, take(X, slice(N, None)))).all()
+
+
+@on_valid
+def test_cross_validation_splits_points_of_any_kind(kernel, points):
+    machine = mercer.KernelRidge(alpha=0.5, kernel=kernel)
+    y = targets(machine)
+    found = cross_val_predict(machine, points(5, N), y, cv=3)
+    assert found.shape == y.shape and np.isfinite(found).all()
