@@ -1,41 +1,23 @@
 // Kernels on sequences for Python: types of arrays, the lock, signals.
-#include "bind_strings.hpp"
-
-#include <nanobind/ndarray.h>
+#include "bind.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "strings.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace mercer {
 namespace {
 
-template <class T>
-using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Result = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void check(bool right, const char* what) {
-  if (!right) throw std::invalid_argument(what);
-}
-
-void poll() {
-  nb::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
 // Sequences whose arrays Python holds.
 struct Held {
-  Array<std::int32_t> token;
-  Array<Index> start;
+  Vector<std::int32_t> token;
+  Vector<Index> start;
   std::int32_t alphabet;
 
-  Held(Array<std::int32_t> token, Array<Index> start, std::int32_t alphabet)
+  Held(Vector<std::int32_t> token, Vector<Index> start, std::int32_t alphabet)
       : token(token), start(start), alphabet(alphabet) {
     auto size = static_cast<Index>(token.shape(0));
     check(start.shape(0) > 0 && start.data()[0] == 0 &&
@@ -66,7 +48,7 @@ struct Both {
 };
 
 template <class T>
-std::span<const T> view(const Array<T>& array) {
+std::span<const T> view(const Vector<T>& array) {
   return {array.data(), array.shape(0)};
 }
 
@@ -87,12 +69,12 @@ nb::object moved(std::vector<T>&& values) {
 
 void bind_strings(nb::module_& m) {
   nb::class_<Held>(m, "Sequences", "Sequences of whole numbers, one after the other.")
-      .def(nb::init<Array<std::int32_t>, Array<Index>, std::int32_t>(), "token"_a, "start"_a,
+      .def(nb::init<Vector<std::int32_t>, Vector<Index>, std::int32_t>(), "token"_a, "start"_a,
            "alphabet"_a);
   m.def(
       "subsequences",
-      [](const Held& X, const Held* Y, bool diagonal, double decay, Array<double> weights,
-         Result<double> mantissa, Result<std::int64_t> exponent) {
+      [](const Held& X, const Held* Y, bool diagonal, double decay, Vector<double> weights,
+         ResultVector<double> mantissa, ResultVector<std::int64_t> exponent) {
         Both both(X, Y, diagonal, mantissa.shape(0));
         check(exponent.shape(0) == mantissa.shape(0), "subsequences needs room for exponents.");
         check(decay > 0 && decay <= 1 && weights.shape(0) > 0,
@@ -104,7 +86,7 @@ void bind_strings(nb::module_& m) {
       "X"_a, "Y"_a.none(), "diagonal"_a, "decay"_a, "weights"_a, "mantissa"_a, "exponent"_a);
   m.def(
       "substrings",
-      [](const Held& X, const Held* Y, bool diagonal, Array<double> total, Result<double> out) {
+      [](const Held& X, const Held* Y, bool diagonal, Vector<double> total, ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
         check(total.shape(0) > 0, "substrings needs the total of no weights, 0, at least.");
         nb::gil_scoped_release release;
@@ -113,7 +95,7 @@ void bind_strings(nb::module_& m) {
       "X"_a, "Y"_a.none(), "diagonal"_a, "total"_a, "out"_a);
   m.def(
       "matching_runs",
-      [](const Held& X, const Held* Y, bool diagonal, Array<double> value, Result<double> out) {
+      [](const Held& X, const Held* Y, bool diagonal, Vector<double> value, ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
         check(static_cast<Index>(value.shape(0)) > longest(both.X),
               "matching_runs needs a value for every run up to the longest sequence.");
@@ -123,7 +105,7 @@ void bind_strings(nb::module_& m) {
       "X"_a, "Y"_a.none(), "diagonal"_a, "value"_a, "out"_a);
   m.def(
       "edit_distances",
-      [](const Held& X, const Held* Y, Result<double> out) {
+      [](const Held& X, const Held* Y, ResultVector<double> out) {
         Both both(X, Y, false, out.shape(0));
         nb::gil_scoped_release release;
         edit_distances(both.X, both.other(), out.data(), poll);

@@ -1,28 +1,11 @@
 // Tree kernels for Python: types of arrays, the lock, signals.
-#include "bind_trees.hpp"
-
-#include <nanobind/ndarray.h>
-
-#include <stdexcept>
-
+#include "bind.hpp"
 #include "trees.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace mercer {
 namespace {
-
-template <class T>
-using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Row = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Block = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-// Lets Ctrl-C end a computation; called without the lock.
-void poll() {
-  nb::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
 
 // None, or (row, column, matching pairs, ln k or 0) of the first refusal.
 nb::object told(const Refusal& refusal) {
@@ -45,8 +28,8 @@ void bind_trees(nb::module_& m) {
   nb::class_<Forest>(m, "Forest", "Trees packed for the core.")
       .def(
           "__init__",
-          [](Forest* self, Numbers<std::int32_t> label, Numbers<std::int32_t> arity,
-             Numbers<Index> start) {
+          [](Forest* self, Vector<std::int32_t> label, Vector<std::int32_t> arity,
+             Vector<Index> start) {
             new (self) Forest(Forest::of({label.data(), label.shape(0)},
                                          {arity.data(), arity.shape(0)},
                                          {start.data(), start.shape(0)}));
@@ -54,7 +37,7 @@ void bind_trees(nb::module_& m) {
           "label"_a, "arity"_a, "start"_a);
   m.def(
       "tree_block",
-      [](const Forest& forest, const TreeRule& rule, Index n, Block out) {
+      [](const Forest& forest, const TreeRule& rule, Index n, Output<double> out) {
         Index columns = n == forest.trees() ? n : forest.trees() - n;
         if (n < 0 || columns < 0 || static_cast<Index>(out.shape(0)) != n ||
             static_cast<Index>(out.shape(1)) != columns) {
@@ -70,7 +53,7 @@ void bind_trees(nb::module_& m) {
       "forest"_a, "rule"_a, "n"_a, "out"_a);
   m.def(
       "tree_diag",
-      [](const Forest& forest, const TreeRule& rule, Row out) {
+      [](const Forest& forest, const TreeRule& rule, ResultVector<double> out) {
         if (static_cast<Index>(out.shape(0)) != forest.trees()) {
           throw std::invalid_argument("tree_diag needs out (trees,).");
         }

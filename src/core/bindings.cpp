@@ -1,6 +1,4 @@
-// The only file that knows Python: types of arrays, the lock, signals, names.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+// Vectors and solvers for Python, and all names: types of arrays, the lock, signals.
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -10,8 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bind_strings.hpp"
-#include "bind_trees.hpp"
+#include "bind.hpp"
 #include "core.hpp"
 #include "smo.hpp"
 #include "threads.hpp"
@@ -30,26 +27,7 @@ __attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
 namespace mercer {
 namespace {
 
-template <class T>
-using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Output = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using ResultVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 Index extent(std::size_t n) { return static_cast<Index>(n); }
-
-void check(bool right, const char* what) {
-  if (!right) throw std::invalid_argument(what);
-}
-
-// Lets Ctrl-C end a computation; called without the lock.
-void poll() {
-  nb::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
 
 Recipe recipe_of(const std::string& part, const std::string& finish, double scale, double offset,
                  Index degree, bool cumulative) {
