@@ -47,6 +47,10 @@ _NAMES = {
         "mercer_expansion"
     ),
     "mercer.solvers.problems": "LinearSystem BoxQP quadratic Solution Certificate",
+    "mercer.solvers.losses": (
+        "ZeroOne PerceptronLoss Hinge SquaredHinge Logistic Squared EpsilonInsensitive "
+        "Huber Quantile"
+    ),
     "mercer.solvers.linear": "Cholesky",
     "mercer.solvers.smo": "SMO",
     "mercer.machines.regularized": "KernelRidge",

@@ -85,6 +85,15 @@ from mercer.psd import check as check
 from mercer.psd import empirical_features as empirical_features
 from mercer.psd import repair as repair
 from mercer.solvers.linear import Cholesky as Cholesky
+from mercer.solvers.losses import EpsilonInsensitive as EpsilonInsensitive
+from mercer.solvers.losses import Hinge as Hinge
+from mercer.solvers.losses import Huber as Huber
+from mercer.solvers.losses import Logistic as Logistic
+from mercer.solvers.losses import PerceptronLoss as PerceptronLoss
+from mercer.solvers.losses import Quantile as Quantile
+from mercer.solvers.losses import Squared as Squared
+from mercer.solvers.losses import SquaredHinge as SquaredHinge
+from mercer.solvers.losses import ZeroOne as ZeroOne
 from mercer.solvers.problems import BoxQP as BoxQP
 from mercer.solvers.problems import Certificate as Certificate
 from mercer.solvers.problems import LinearSystem as LinearSystem
