@@ -105,11 +105,17 @@ class Normals(Value):
         """ln N, (n, T, k); z = E[L⁻¹(x - μₖ)], (n, T, k, d); and its spread.
 
         The spread is E[(L⁻¹(x - μ))²] - z², (n, T, 1, d), for diagonal covariances,
-        else a list of (rows, (k, d, d)), one for each pattern of missing values.
+        None where nothing is missing; else a list of (rows, (k, d, d)), one for each
+        pattern of missing values.
         """
         scales = self._scales()
         residuals = rows[..., None, :] - np.asarray(self.means, dtype=float)
         missing = np.isnan(rows)
+        if not self._dense and not missing.any():
+            residuals /= scales
+            logs = (np.log(scales) + 0.5 * _LOG_2PI).sum(-1)
+            square = np.einsum("ntkd,ntkd->ntk", residuals, residuals)
+            return -0.5 * square - logs, residuals, None
         if not self._dense:
             z = np.where(missing[..., None, :], 0.0, residuals / scales)
             logs = np.where(missing[..., None, :], 0.0, np.log(scales) + 0.5 * _LOG_2PI)
@@ -133,7 +139,8 @@ class Normals(Value):
         zeroth = answers.sum(axis=1)
         first = np.einsum("ntk,ntkd->nkd", answers, z)
         if not self._dense:
-            return zeroth, first, np.einsum("ntk,ntkd->nkd", answers, z**2 + spread)
+            squares = z**2 if spread is None else z**2 + spread
+            return zeroth, first, np.einsum("ntk,ntkd->nkd", answers, squares)
         # One product per point and density: einsum would take (T, d, d) apart.
         weighted = np.moveaxis(answers[..., None] * z, 1, -1)
         second = np.matmul(weighted, np.moveaxis(z, 1, 2))
