@@ -16,7 +16,7 @@ demo: $(VENV)/.demo
 	$(python) examples/demo.py out/demo.png
 
 test: $(VENV)/.test
-	$(python) -m pytest
+	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
 
 bench: $(VENV)/.test
 	$(python) benchmarks/gram.py --json out/gram.json
