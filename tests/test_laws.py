@@ -25,6 +25,11 @@ on_other = pytest.mark.parametrize("kernel, points", catalog.other_kernels)
 on_vectors = pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
 on_learning = pytest.mark.parametrize("kernel, points", catalog.learning_kernels)
 
+on_explicit = pytest.mark.parametrize(
+    "kernel, points",
+    [entry for entry in catalog.psd_kernels if hasattr(entry.values[0], "features")],
+)
+
 OF_VECTORS = {
     f"mercer.kernels.{name}"
     for name in ("vector", "dotproduct", "radial", "coordinate", "explicit")
@@ -260,6 +265,18 @@ def test_different_kernels_are_not_equal():
     kernels = [entry.values[0] for entry in entries]
     for i, one in enumerate(kernels):
         assert [j for j, other in enumerate(kernels) if one == other] == [i]
+
+
+@on_explicit
+def test_the_explicit_map_gives_the_kernel_and_names_its_columns(kernel, points):
+    X = points(2)
+    features = kernel.features(X)
+    found = features @ features.T
+    found = found.toarray() if sp.issparse(found) else found
+    K = kernel(X)
+    assert_allclose(found, K, rtol=1e-9, atol=1e-9 * np.abs(K).max())
+    names = kernel.feature_names(X)
+    assert len(set(names)) == len(names) == features.shape[1]
 
 
 @on_all
