@@ -35,8 +35,8 @@ import numpy as np
 
 from mercer import RBF, Gram
 from mercer.plots import plot_convergence
-from mercer.solvers.problems import BoxQP, svc
-from mercer.solvers.smo import SMO, Progress
+from mercer.solvers.problems import BoxQP, Progress, svc
+from mercer.solvers.smo import SMO
 
 rng = np.random.default_rng(2)
 n, C, kernel = 60, 1.0, RBF(0.5)

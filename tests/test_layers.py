@@ -13,8 +13,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["cli/", "lab/"],
     ["plots", "io/"],
+    ["assessment"],
     ["machines/"],
-    ["psd", "theory", "multiclass", "calibration", "distributed"],
+    ["psd", "theory", "generalisation", "multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
@@ -38,8 +39,8 @@ ROOFS = {"parse", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "plots psd theory multiclass calibration distributed expansion gram "
-    "trees graphs sequences points vectors",
+    "": "plots assessment psd theory generalisation multiclass calibration distributed "
+    "expansion gram trees graphs sequences points vectors",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
@@ -54,7 +55,7 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "plots", "io/", "cli/", "lab/"},
+    "sklearn": {"machines/", "assessment", "plots", "io/", "cli/", "lab/"},
     "narwhals": {"points"},
     "matplotlib": {"plots"},
     "mpl_toolkits": {"plots"},

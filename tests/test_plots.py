@@ -24,8 +24,20 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.solvers.problems import svc
-from mercer.solvers.smo import SMO, Progress
+from mercer.solvers.coordinate import CoordinateAscent
+from mercer.solvers.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    PerceptronLoss,
+    Quantile,
+    Squared,
+    SquaredHinge,
+    ZeroOne,
+)
+from mercer.solvers.problems import Progress, quadratic, svc
+from mercer.solvers.smo import SMO
 
 X = np.random.default_rng(0).normal(size=(9, 2))
 LABELS = np.array(["b", "a", "c"] * 3)
@@ -354,6 +366,116 @@ def test_no_history_and_no_such_axis_are_refused():
     with pytest.raises(ValueError, match="against='rounds'"):
         start = Progress(0, 0, 0, 0, 1.0, 0.0, 1.0, 0.0)
         plots.plot_convergence([start], against="rounds")
+
+
+# Losses
+
+SIDE_LOSSES = [ZeroOne(), PerceptronLoss(), Hinge(), SquaredHinge(), Logistic()]
+NUMBER_LOSSES = [Squared(), EpsilonInsensitive(0.5), Huber(), Quantile(0.9)]
+
+
+@pytest.mark.parametrize("loss", SIDE_LOSSES[1:])
+def test_a_loss_of_a_side_is_drawn_against_its_margin(loss):
+    ax = plots.plot_losses([loss], reach=2)
+    z, values = ax.lines[0].get_data()
+    assert (z.min(), z.max()) == (-2, 2) and 0 in z and 1 in z
+    for y in (1.0, -1.0):
+        assert_allclose(values, loss.value(y, y * z), rtol=1e-12)
+    assert ax.get_xlabel() == "y f"
+
+
+@pytest.mark.parametrize("loss", NUMBER_LOSSES)
+def test_a_loss_of_a_number_is_drawn_against_the_residual(loss):
+    ax = plots.plot_losses([loss])
+    r, values = ax.lines[0].get_data()
+    assert_allclose(values, loss.value(r + 7.0, 7.0), rtol=1e-9, atol=1e-9)
+    assert ax.get_xlabel() == "y − f"
+
+
+def test_the_jump_of_the_0_1_loss_is_no_line_and_its_value_there_a_dot():
+    ax = plots.plot_losses([ZeroOne()])
+    left, right, dot = (line.get_xydata() for line in ax.lines)
+    assert (left[:, 1] == 1).all() and left[:, 0].max() <= 0
+    assert (right[:, 1] == 0).all() and right[:, 0].min() > 0
+    assert dot.tolist() == [[0, 1]]
+
+
+def test_losses_have_a_colour_and_a_name_each():
+    ax = plots.plot_losses(SIDE_LOSSES)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == [repr(loss) for loss in SIDE_LOSSES]
+    handles = ax.get_legend_handles_labels()[0]
+    assert len({line.get_color() for line in handles}) == len(SIDE_LOSSES)
+
+
+@pytest.mark.parametrize(
+    "losses", [SIDE_LOSSES, NUMBER_LOSSES], ids=["sides", "numbers"]
+)
+def test_conjugates_are_drawn_where_they_are_finite(losses):
+    ax = plots.plot_losses(losses, conjugate=True, reach=1.5)
+    curves, losses = ax.lines[::2], [loss for loss in losses if loss != ZeroOne()]
+    y = 1.0 if losses[0].of_sides else 0.0
+    for line, dots, loss in zip(curves, ax.lines[1::2], losses, strict=True):
+        u, values = line.get_data()
+        assert np.isfinite(values).all()
+        assert_allclose(values, loss.conjugate(y, u), rtol=1e-12)
+        inside = [end for end in loss.slopes(np.array(y)) if abs(end) <= 1.5]
+        assert_allclose(dots.get_xdata(), inside)
+
+
+def test_losses_of_two_kinds_have_no_common_axis():
+    for losses in ([Hinge(), Squared()], []):
+        with pytest.raises(ValueError, match="losses of one kind"):
+            plots.plot_losses(losses)
+
+
+# The way of a solver
+
+HILL = quadratic([[1.0, 0.75], [0.75, 1.0]], [0.5, 0.0], 1, -np.inf, np.inf, None)
+
+
+def test_the_path_goes_uphill_along_the_axes_of_the_picture():
+    found = CoordinateAscent(record=True).solve(HILL, start=[2, -2])
+    ax = plots.plot_path(HILL, found.path)
+    way = ax.lines[0].get_xydata()
+    assert_allclose(way, found.path)
+    assert (np.count_nonzero(np.diff(way, axis=0), axis=1) == 1).all()
+    assert tuple(way[0]) == (2, -2)
+    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+    assert (way > low).all() and (way < high).all()
+
+
+def test_contours_are_those_of_what_the_solver_maximises():
+    found = CoordinateAscent(record=True).solve(HILL, start=[2, -2])
+    [contours] = plots.plot_path(HILL, found.path, levels=5).collections
+    assert len(contours.levels) == 5
+    for level, path in zip(contours.levels, contours.get_paths(), strict=True):
+        a, b = path.vertices.T
+        height = -(a**2 + b**2) / 2 - 0.75 * a * b - 0.5 * a
+        assert_allclose(height, level, atol=0.01)
+
+
+def test_variables_and_bounds_are_those_of_the_user():
+    box = quadratic(
+        [[2.0, 0.0], [0.0, 1.0]], [1.0, -3.0], [2.0, -1.0], -2, [5, 1], None
+    )
+    found = CoordinateAscent(record=True).solve(
+        box, start=box.start(np.array([4.0, 1]))
+    )
+    ax = plots.plot_path(box, found.path)
+    assert_allclose(ax.lines[0].get_xydata()[-1], [-0.5, 1.0])
+    walls = ax.lines[-1].get_xydata()
+    assert_allclose(walls[:, 1].max(), 1.0)
+    assert "bounds" in ax.get_legend_handles_labels()[1]
+    assert (
+        "bounds"
+        not in plots.plot_path(HILL, [[2, -2], [1, 0]]).get_legend_handles_labels()[1]
+    )
+
+
+def test_a_path_in_other_than_two_variables_is_refused():
+    with pytest.raises(ValueError, match=r"two variables.*\(3, 4\)"):
+        plots.plot_path(HILL, np.zeros((3, 4)))
 
 
 def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):

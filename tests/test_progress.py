@@ -16,7 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.machines import progress
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.solvers.smo import SMO, Progress
+from mercer.solvers.problems import Progress
+from mercer.solvers.smo import SMO
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(400, 3))

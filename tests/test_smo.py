@@ -17,6 +17,7 @@ from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.solvers.problems import (
+    BoxQP,
     nu_svc,
     nu_svr,
     one_class,
@@ -253,6 +254,19 @@ def test_opposite_labels_on_equal_points_end():
     solution = SMO().solve(svc(Gram(RBF(1.0), X), y, 1.0))
     assert solution.status == "optimal"
     assert_allclose(solution.dual, 60.0)
+
+
+@pytest.mark.parametrize("low, high", [(0.1, 2.0), (-2.0, -0.1), (-1.0, 2.0)])
+def test_a_tube_leaves_bounds_alone_that_leave_zero_out(low, high):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    total = 20 * np.mean([low, high])
+    problem = BoxQP(
+        Gram(RBF(0.5), X), np.sin(np.arange(40)), 1.0, low, high, total, tube=0.2
+    )
+    solution = SMO(tol=1e-6).solve(problem, start=np.full(40, total / 40))
+    assert solution.status == "optimal" and solution.violation < 1e-6
+    assert np.all((solution.value >= low) & (solution.value <= high))
+    assert -1e-9 <= solution.gap < 1e-3
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends itself a signal")

@@ -3,6 +3,7 @@
 // Second-order selection: Fan, Chen, Lin, JMLR 6 (2005). The letters are theirs: i can go up, j down.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -131,8 +132,8 @@ void solve_working_set(WorkingSet<T>& w) {
                   curve;
     double &bi = w.beta[i.at], &bj = w.beta[j.at];
     // The kink of the tube is at 0: no step goes past it.
-    double end_i = w.tube[i.at] > 0 && bi < 0 ? 0 : w.upper[i.at];
-    double end_j = w.tube[j.at] > 0 && bj > 0 ? 0 : w.lower[j.at];
+    double end_i = w.tube[i.at] > 0 && bi < 0 ? std::min(0.0, w.upper[i.at]) : w.upper[i.at];
+    double end_j = w.tube[j.at] > 0 && bj > 0 ? std::max(0.0, w.lower[j.at]) : w.lower[j.at];
     double room_i = end_i - bi, room_j = bj - end_j;
     double most_room = room_i < room_j ? room_i : room_j;
     if (move > most_room) move = most_room;

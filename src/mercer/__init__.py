@@ -53,7 +53,10 @@ _NAMES = {
     ),
     "mercer.solvers.linear": "Cholesky",
     "mercer.solvers.smo": "SMO",
+    "mercer.solvers.coordinate": "CoordinateAscent",
     "mercer.machines.regularized": "KernelRidge",
+    "mercer.generalisation": "rademacher Bounds Bound",
+    "mercer.assessment": "bounds",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -3,6 +3,7 @@
 from mercer import plots as plots
 from mercer import theory as theory
 from mercer import vectors as vectors
+from mercer.assessment import bounds as bounds
 from mercer.densities.base import Density as Density
 from mercer.densities.base import Fit as Fit
 from mercer.densities.categories import Categories as Categories
@@ -12,6 +13,9 @@ from mercer.densities.gaussian import GaussianMixture as GaussianMixture
 from mercer.densities.hmm import HMM as HMM
 from mercer.densities.normals import Normals as Normals
 from mercer.expansion import Expansion as Expansion
+from mercer.generalisation import Bound as Bound
+from mercer.generalisation import Bounds as Bounds
+from mercer.generalisation import rademacher as rademacher
 from mercer.gram import Gram as Gram
 from mercer.graphs import Graph as Graph
 from mercer.kernels.algebra import Centered as Centered
@@ -84,6 +88,7 @@ from mercer.psd import Repair as Repair
 from mercer.psd import check as check
 from mercer.psd import empirical_features as empirical_features
 from mercer.psd import repair as repair
+from mercer.solvers.coordinate import CoordinateAscent as CoordinateAscent
 from mercer.solvers.linear import Cholesky as Cholesky
 from mercer.solvers.losses import EpsilonInsensitive as EpsilonInsensitive
 from mercer.solvers.losses import Hinge as Hinge

@@ -1,4 +1,4 @@
-"""Pictures: a Gram matrix and its spectrum; what a machine learnt; how a solve went.
+"""Pictures: Gram matrices and spectra; what a machine learnt; how a solve went; losses.
 
 Every function draws on a matplotlib Axes (a new one unless given) and returns it;
 none shows a window or writes a file.
@@ -21,7 +21,8 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.multiclass import scores
 from mercer.points import Points, as_points, is_frame
-from mercer.solvers.smo import Progress
+from mercer.solvers.losses import Loss, ZeroOne
+from mercer.solvers.problems import BoxQP, Progress
 
 try:
     import matplotlib.pyplot as plt
@@ -254,6 +255,147 @@ def plot_convergence(
     ax.set(xlabel=against)
     ax.legend()
     return ax
+
+
+def plot_losses(
+    losses: Sequence[Loss | ZeroOne],
+    ax: Axes | None = None,
+    *,
+    reach: float = 3.0,
+    conjugate: bool = False,
+) -> Axes:
+    """ℓ(y, f) against y f for losses of a side, against y - f for those of a number.
+
+    A dot marks what counts where a loss jumps: at y f = 0 the 0-1 loss is 1.
+
+    Parameters
+    ----------
+    losses : all of one of the two kinds
+    reach : the curves go from -reach to reach
+    conjugate : whether to draw ℓ*(1, u), or ℓ*(0, u), against u instead, where finite
+    """
+    losses = list(losses)
+    if not losses or len({loss.of_sides for loss in losses}) > 1:
+        raise ValueError(
+            "plot_losses needs losses of one kind, of sides or of numbers: the axis is "
+            f"y f or y - f; got {losses!r}. Draw the kinds side by side."
+        )
+    ax = ax or plt.figure().gca()
+    sides = losses[0].of_sides
+    for k, loss in enumerate(losses):
+        style: dict[str, Any] = {
+            "color": COLOURS[k % len(COLOURS)],
+            "label": repr(loss),
+        }
+        if conjugate and isinstance(loss, Loss):
+            _draw_conjugate(loss, reach, ax, style)
+        elif not conjugate:
+            _draw_loss(loss, reach, ax, style)
+    target = "1" if sides else "0"
+    name = "y f" if sides else "y − f"
+    across, up = ("u", f"ℓ*({target}, u)") if conjugate else (name, "loss")
+    ax.set(xlabel=across, ylabel=up)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def _draw_loss(loss, reach: float, ax: Axes, style: dict) -> None:
+    # Both sides of 0, where the 0-1 loss jumps, and the corners at ±1.
+    line = np.linspace(-reach, reach, 2 * GRID - 1)
+    if isinstance(loss, ZeroOne):
+        for part in (line[line <= 0], line[line > 0]):
+            ax.plot(part, loss.value(1.0, part), lw=2.2, **style)
+            style = style | {"label": None}
+        ax.plot([0], [1], "o", ms=6, **style)
+        return
+    values = loss.value(1.0, line) if loss.of_sides else loss.value(line, 0.0)
+    ax.plot(line, values, lw=2, **style)
+
+
+def _draw_conjugate(loss: Loss, reach: float, ax: Axes, style: dict) -> None:
+    target = 1.0 if loss.of_sides else 0.0
+    least, largest = (float(end) for end in loss.slopes(np.array(target)))
+    line = np.linspace(max(least, -reach), min(largest, reach), GRID)
+    ax.plot(line, loss.conjugate(target, line), lw=2, **style)
+    # Beyond the last slope the conjugate is infinite.
+    ends = [end for end in (least, largest) if abs(end) <= reach]
+    ax.plot(
+        ends,
+        loss.conjugate(target, np.array(ends)),
+        "o",
+        ms=5,
+        **style | {"label": None},
+    )
+
+
+def plot_path(
+    problem: BoxQP, path: np.ndarray, ax: Axes | None = None, *, levels: int = 12
+) -> Axes:
+    """The way of a solver on the contours of -½ aᵀQa - pᵀa, a problem of two variables.
+
+        problem = quadratic(Q, p, 1, lower, upper, None)
+        solution = CoordinateAscent(record=True).solve(problem, start=[2, -2])
+        plot_path(problem, solution.path)
+
+    Parameters
+    ----------
+    path : (steps + 1, 2) array, `solution.path`
+    levels : how many contours are drawn
+    """
+    path = np.asarray(path, dtype=float)
+    if len(problem) != 2 or path.ndim != 2 or path.shape[1] != 2:
+        raise ValueError(
+            "plot_path draws problems of two variables, with a path of shape (k, 2); "
+            f"got {len(problem)} variables and a path of shape {path.shape}."
+        )
+    way = problem.variables(path)
+    # Around the end, with room for the ellipses that the way crosses.
+    half = 1.25 * np.abs(way - way[-1]).max() or 1.0
+    low, high = way[-1] - half, way[-1] + half
+    axes = [np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1)
+    scale = 1.0 if problem.scale is None else problem.scale
+    ax = ax or plt.figure().gca()
+    height = _ascended(problem, grid * scale)
+    top, bottom = height.max(), height.min()
+    if top > bottom:
+        # Evenly spaced on the ground, as the height falls with the square.
+        shares = np.linspace(1, 0, levels, endpoint=False) ** 2
+        heights = top - (top - bottom) * shares
+        ax.contour(*axes, height, heights, cmap="viridis", alpha=0.8)
+    ax.plot(*way.T, "-", color="crimson", lw=1.8, zorder=3)
+    ax.plot(*way.T, "o", color="crimson", ms=4, zorder=3)
+    ax.plot(*way[0], "o", color="white", mec="crimson", mew=2, ms=9, zorder=4,
+            label="start")  # fmt: skip
+    ax.plot(*way[-1], "*", color="crimson", mec="black", ms=15, zorder=4, label="end")
+    _draw_box(problem, low, high, ax)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="a₁", ylabel="a₂")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def _ascended(problem: BoxQP, value: np.ndarray) -> np.ndarray:
+    """-½ αᵀQα - linearᵀα - Σ tube|α| at an array (..., 2) of variables."""
+    index = np.arange(2) if problem.index is None else problem.index
+    Q = problem.gram.dense()[np.ix_(index, index)] * np.outer(
+        problem.sign, problem.sign
+    )
+    square = np.einsum("...s,st,...t", value, Q, value)
+    tube = 0.0 if problem.tube is None else problem.tube
+    return -square / 2 - value @ problem.linear - np.sum(tube * np.abs(value), axis=-1)
+
+
+def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
+    """The bounds, where they are within the picture."""
+    ends = np.sort(
+        [problem.variables(b) for b in (problem.lower, problem.upper)], axis=0
+    )
+    within = (ends > low) & (ends < high)
+    if within.any():
+        (left, bottom), (right, top) = np.clip(ends, low - 1, high + 1)
+        across = [left, right, right, left, left]
+        up = [bottom, bottom, top, top, bottom]
+        ax.plot(across, up, color="black", lw=1.5, label="bounds")
 
 
 class _Support(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 from sklearn.callback import CallbackContext, CallbackSupportMixin
 
-from mercer.solvers.smo import Progress
+from mercer.solvers.problems import Progress
 
 PAUSE = 0.1  # seconds between lines; the last one of a problem does not wait
 

@@ -32,6 +32,7 @@ from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, Watcher
 from mercer.points import Points, count, each, is_frame, take
+from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.problems import (
     BoxQP,
@@ -66,6 +67,9 @@ COMMON_CONSTRAINTS: dict[str, list] = {
     "callback": [callable, None],
 }
 
+
+# Solvers that need no sum to be fixed; None stands for SMO.
+_WITHOUT_TOTAL = SMO | CoordinateAscent | None
 
 FRACTION = [Interval(Real, 0, 1, closed="right")]
 
@@ -222,7 +226,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
         `name` is for those who look on; None is the next of those given to `_watched`.
         """
-        if problem.total is None and not isinstance(self.solver, SMO | None):
+        if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
             return self._solve_without_total(problem, start)
         # Problems that are solved at the same time share the memory for rows.
         solver = self._solver(problem, 1 if stop is None else threads(), precision)

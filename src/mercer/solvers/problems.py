@@ -4,6 +4,7 @@ LinearSystem   (K + diag(λ/w)) c = y      ridge regression, several targets at 
 BoxQP          min ½ αᵀQα + linearᵀα      in a box, with signᵀα fixed: every SVM
 Solution       the minimiser with its certificate
 Certificate    the same numbers without the minimiser, for people
+Progress       how far a solver has come, for those who look on
 
 Signs live here and nowhere else: what comes in are classes ±1 and targets, what goes
 out are the coefficients and the bias of f.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -536,7 +537,7 @@ def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
     return BoxQP(gram, -total / 2 * gram.diag(), 1.0, 0.0, weight, total)
 
 
-def quadratic(Q, p, gamma, lower, upper, total: float) -> BoxQP:
+def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:
     """min ½ aᵀQa + pᵀa,  γᵀa = total,  lower ≤ a ≤ upper: a quadratic of one's own.
 
     It is brought to the form of a `BoxQP` by β = γ∘a, K = Q / γγᵀ;
@@ -547,6 +548,7 @@ def quadratic(Q, p, gamma, lower, upper, total: float) -> BoxQP:
     Q : (n, n) symmetric array
     p, lower, upper : n numbers, or one for all
     gamma : n numbers, none of them 0, or one for all
+    total : None for no such condition
     """
     Q = np.asarray(Q, dtype=float)
     if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not np.allclose(Q, Q.T):
@@ -574,6 +576,20 @@ def _classes(sign) -> np.ndarray:
     return (np.asarray(sign) < 0).astype(np.int64)
 
 
+class Progress(NamedTuple):
+    """How far a solve has come."""
+
+    round: int
+    iterations: int
+    rows: int
+    support: int  # variables that are not 0
+    violation: float
+    objective: float
+    gap: float  # NaN where the kernel is known to be indefinite
+    seconds: float
+    problem: str = ""  # which one, where a machine has several
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """What a solver found, with the numbers that certify it.
@@ -591,6 +607,8 @@ class Solution:
     level : of a `BoxQP`, the common gradient on the free variables of each group
     function : of a `BoxQP`, F = Kβ at the points
     seconds, rows_computed, cache_hits, precision : what it took, and in what precision
+    path : (n_iter + 1, n) array of the variables from the start on, where the solver
+        was asked to record them; else None
     """
 
     value: np.ndarray
@@ -606,6 +624,7 @@ class Solution:
     rows_computed: int = 0
     cache_hits: int = 0
     precision: str = "double"
+    path: Any = None
 
     @property
     def gap(self) -> float:

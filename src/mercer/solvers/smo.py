@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.gram import Gram, available_memory
 from mercer.points import take, vectors
-from mercer.solvers.problems import BoxQP, Certificate, Solution
+from mercer.solvers.problems import BoxQP, Certificate, Progress, Solution
 from mercer.vectors import Packed, native_recipe
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
@@ -26,20 +26,6 @@ SAMPLE = 64  # points at which single precision is checked against double
 SHORT = 64  # coordinates up to which differences are summed as they are
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 BUDGET = 10_000_000  # steps, where no other number is asked for
-
-
-class Progress(NamedTuple):
-    """How far a solve has come."""
-
-    round: int
-    iterations: int
-    rows: int
-    support: int  # variables that are not 0
-    violation: float
-    objective: float
-    gap: float  # NaN where the kernel is known to be indefinite
-    seconds: float
-    problem: str = ""  # which one, where a machine has several
 
 
 @dataclass(frozen=True)
