@@ -53,6 +53,7 @@ from mercer.kernels.vector import (
     PowerSeries,
 )
 from mercer.kernels.walk import RandomWalk
+from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.trees import Tree
@@ -381,4 +382,5 @@ machines = [
     machine(NuSVR(C=2.0, nu=0.4)),
     machine(OneClassSVM(nu=0.3)),
     machine(SVDD(nu=0.3)),
+    machine(KernelPerceptron(max_iter=5, random_state=0)),
 ]

@@ -45,9 +45,10 @@ MODULES = {
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
-    "solvers": "problems losses smo hull coordinate linear newton l1 online eigen",
-    "machines": "base progress support kinds svm regularized sparse rvm online "
-    "neighbors kmeans transform",
+    "solvers": "problems losses smo hull coordinate linear newton l1 perceptron online "
+    "eigen",
+    "machines": "base progress support kinds svm perceptron regularized sparse rvm "
+    "online neighbors kmeans transform",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",
@@ -67,6 +68,7 @@ ALLOWED = {
 NATIVE = {
     "vectors": "vectors.cpp",
     "solvers/smo": "smo.cpp",
+    "solvers/perceptron": "perceptron.cpp",
     "sequences": "strings.cpp",
     "kernels/tree": "trees.cpp",
 }

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer import plots
+from mercer import KernelPerceptron, mistake_bound, plots
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
@@ -476,6 +476,38 @@ def test_variables_and_bounds_are_those_of_the_user():
 def test_a_path_in_other_than_two_variables_is_refused():
     with pytest.raises(ValueError, match=r"two variables.*\(3, 4\)"):
         plots.plot_path(HILL, np.zeros((3, 4)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("classes", [2, 3])
+def test_mistakes_are_drawn_below_their_bounds(classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, classes, 40)
+    machine = KernelPerceptron(RBF(0.5), max_iter=3, random_state=0).fit(X, y)
+    bounds = {f"C = {C}": mistake_bound(machine, X, y, C=C) for C in (0.1, 1.0)}
+    ax = plots.mistake_curve(machine, bounds)
+    functions = 1 if classes == 2 else classes
+    curves = [line.get_ydata() for line in ax.lines]
+    assert len(curves) == 3 * functions
+    for c in range(functions):
+        made, *limits = curves[c::functions]
+        assert made[0] == 0 and len(made) == 3 * 40 + 1
+        assert made[-1] == np.atleast_1d(machine.n_mistakes_)[c]
+        for limit, bound in zip(limits, bounds.values(), strict=True):
+            assert (made <= limit + 1e-9).all()
+            assert_allclose(limit[-1], np.atleast_1d(bound.bound)[c])
+    assert len(plots.mistake_curve(machine, bounds["C = 0.1"]).lines) == 2 * functions
+    assert len(plots.mistake_curve(machine).lines) == functions
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_bound_of_another_fit_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    machine = KernelPerceptron(RBF(0.5), max_iter=2, random_state=0).fit(X, y)
+    bound = mistake_bound(machine, X, y)
+    machine.set_params(max_iter=4).fit(X, y)
+    with pytest.raises(ValueError, match="after the last fit"):
+        plots.mistake_curve(machine, bound)
 
 
 def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):

@@ -29,6 +29,7 @@ inline void poll() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+void bind_perceptron(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
 

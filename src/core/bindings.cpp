@@ -477,6 +477,7 @@ NB_MODULE(_core, m) {
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
   mercer::bind_smo<float>(m);
   mercer::bind_smo<double>(m);
+  mercer::bind_perceptron(m);
   mercer::bind_strings(m);
   mercer::bind_trees(m);
   m.def("threads", &mercer::threads);

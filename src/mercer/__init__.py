@@ -44,7 +44,7 @@ _NAMES = {
     "mercer.psd": "check Check repair Repair empirical_features",
     "mercer.theory": (
         "feature_norms feature_distances feature_cosines feature_angles "
-        "mercer_expansion"
+        "mercer_expansion mistake_bound MistakeBound"
     ),
     "mercer.solvers.problems": "LinearSystem BoxQP quadratic Solution Certificate",
     "mercer.solvers.losses": (
@@ -52,8 +52,10 @@ _NAMES = {
         "Huber Quantile"
     ),
     "mercer.solvers.linear": "Cholesky",
+    "mercer.solvers.perceptron": "Rosenblatt Sides Mistakes",
     "mercer.solvers.smo": "SMO",
     "mercer.solvers.coordinate": "CoordinateAscent",
+    "mercer.machines.perceptron": "Perceptron KernelPerceptron",
     "mercer.machines.regularized": "KernelRidge",
     "mercer.generalisation": "rademacher Bounds Bound",
     "mercer.assessment": "bounds",

@@ -76,6 +76,8 @@ from mercer.kernels.vector import Linear as Linear
 from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
 from mercer.kernels.walk import RandomWalk as RandomWalk
+from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
+from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge
 from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD
@@ -99,17 +101,22 @@ from mercer.solvers.losses import Quantile as Quantile
 from mercer.solvers.losses import Squared as Squared
 from mercer.solvers.losses import SquaredHinge as SquaredHinge
 from mercer.solvers.losses import ZeroOne as ZeroOne
+from mercer.solvers.perceptron import Mistakes as Mistakes
+from mercer.solvers.perceptron import Rosenblatt as Rosenblatt
+from mercer.solvers.perceptron import Sides as Sides
 from mercer.solvers.problems import BoxQP as BoxQP
 from mercer.solvers.problems import Certificate as Certificate
 from mercer.solvers.problems import LinearSystem as LinearSystem
 from mercer.solvers.problems import Solution as Solution
 from mercer.solvers.problems import quadratic as quadratic
 from mercer.solvers.smo import SMO as SMO
+from mercer.theory import MistakeBound as MistakeBound
 from mercer.theory import feature_angles as feature_angles
 from mercer.theory import feature_cosines as feature_cosines
 from mercer.theory import feature_distances as feature_distances
 from mercer.theory import feature_norms as feature_norms
 from mercer.theory import mercer_expansion as mercer_expansion
+from mercer.theory import mistake_bound as mistake_bound
 from mercer.trees import Tree as Tree
 from mercer.trees import tag as tag
 

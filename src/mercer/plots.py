@@ -6,7 +6,7 @@ none shows a window or writes a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from mercer.multiclass import scores
 from mercer.points import Points, as_points, is_frame
 from mercer.solvers.losses import Loss, ZeroOne
 from mercer.solvers.problems import BoxQP, Progress
+from mercer.theory import MistakeBound
 
 try:
     import matplotlib.pyplot as plt
@@ -396,6 +397,67 @@ def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
         across = [left, right, right, left, left]
         up = [bottom, bottom, top, top, bottom]
         ax.plot(across, up, color="black", lw=1.5, label="bounds")
+
+
+def mistake_curve(
+    machine,
+    bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mistakes of a perceptron against the points it has seen, below their bound.
+
+    A bound R²‖w‖² + 2 Σξᵢ is drawn as it grows: at every time it holds for the mistakes
+    made so far.
+
+    Parameters
+    ----------
+    machine : a fitted `Perceptron` or `KernelPerceptron`; more than two classes have a
+        curve each
+    bounds : what `mistake_bound` returned for it; several of them by their names
+    """
+    check_is_fitted(machine)
+    ax = ax or plt.figure().gca()
+    curves = machine.mistake_curve_.reshape(len(machine.mistake_curve_), -1).T
+    several = len(curves) > 1
+    names = [f"mistakes on {name}" for name in machine.classes_]
+    for c, curve in enumerate(curves):
+        label = names[c] if several else "mistakes"
+        ax.step(
+            np.arange(len(curve) + 1),
+            np.append(0, curve),
+            where="post",
+            color=COLOURS[c % len(COLOURS)] if several else "black",
+            label=label,
+        )
+    named: dict[str, Any] = {} if bounds is None else {"bound": bounds}
+    if isinstance(bounds, Mapping):
+        named = dict(bounds)
+    for k, (name, bound) in enumerate(named.items()):
+        for c, curve in enumerate(curves):
+            ax.step(
+                np.arange(len(curve) + 1),
+                _growing(bound, c, curve),
+                where="post",
+                color=COLOURS[(c if several else k) % len(COLOURS)],
+                linestyle=["--", ":", "-."][(k if several else 0) % 3],
+                label=name if c == 0 or not several else None,
+            )
+    ax.set(xlabel="points seen", ylabel="mistakes", xlim=(0, len(curves[0])))
+    ax.set_ylim(bottom=0)
+    ax.legend()
+    return ax
+
+
+def _growing(bound: MistakeBound, c: int, curve: np.ndarray) -> np.ndarray:
+    """R²‖w‖² + 2 Σξᵢ over the mistakes made until each point, and before the first."""
+    slacks = bound.slacks[c] if isinstance(bound.slacks, list) else bound.slacks
+    if len(slacks) != curve[-1]:
+        raise ValueError(
+            f"The bound is about {len(slacks)} mistakes, the machine made "
+            f"{curve[-1]}; compute it after the last fit."
+        )
+    sums = np.append(0, np.cumsum(slacks))[np.append(0, curve)]
+    return (bound.radius * np.atleast_1d(bound.norm)[c]) ** 2 + 2 * sums
 
 
 class _Support(NamedTuple):

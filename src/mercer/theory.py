@@ -1,4 +1,4 @@
-"""Numbers from theory: geometry in feature space, and Mercer's expansion.
+"""Numbers from theory: geometry in feature space, Mercer's expansion, mistake bounds.
 
 The integral operator is discretised by Gauss–Legendre quadrature and its
 eigenfunctions are extended off the nodes by Nyström's formula (Atkinson, The Numerical
@@ -8,13 +8,20 @@ Solution of Integral Equations of the Second Kind, 1997, chapter 4).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from mercer.expansion import Expansion
+from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.points import Points
+from mercer.points import Points, as_points, count
+from mercer.solvers.losses import Hinge
+from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides
+from mercer.solvers.problems import svc
+from mercer.solvers.smo import SMO
 
 MOST_NODES = 4000  # eigenvalues of a matrix of this size take some ten seconds
 
@@ -235,3 +242,164 @@ def _signed(vectors: np.ndarray, root: np.ndarray) -> np.ndarray:
     size = np.abs(values)
     first = np.argmax(size > 0.1 * size.max(axis=0), axis=0)
     return vectors * np.sign(np.take_along_axis(values, first[None], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class MistakeBound:
+    """M ≤ R²‖w‖² + 2 Σξᵢ: what a perceptron can miss, for any w without bias.
+
+    The sum runs over the mistakes, a point that was missed twice counting twice;
+    ξᵢ = max(0, 1 - yᵢ w(xᵢ)). It holds for every order of the points and for any
+    number of passes: ⟨f, w⟩ grows by at least 1 - ξᵢ with each mistake, and ‖f‖² by at
+    most R². For several functions each number is an array, one for each.
+
+    Attributes
+    ----------
+    mistakes : M
+    radius : R, the largest √k(x, x)
+    norm : ‖w‖; its inverse is the margin γ, so that R²‖w‖² = R²/γ²
+    slacks : ξᵢ of each mistake, in their order; a list of arrays for several functions
+    comparator : w
+    """
+
+    mistakes: Any
+    radius: float
+    norm: Any
+    slacks: Any
+    comparator: Expansion
+
+    @property
+    def slack(self):
+        """Σξᵢ over the mistakes."""
+        if isinstance(self.slacks, list):
+            return np.array([part.sum() for part in self.slacks])
+        return float(self.slacks.sum())
+
+    @property
+    def bound(self):
+        """R²‖w‖² + 2 Σξᵢ."""
+        return (self.radius * self.norm) ** 2 + 2 * self.slack
+
+    @property
+    def sharp(self):
+        """The largest M with M ≤ R‖w‖√M + Σξᵢ, from which the bound follows."""
+        reach = self.radius * self.norm
+        return ((reach + np.sqrt(reach**2 + 4 * self.slack)) / 2) ** 2
+
+    @property
+    def margin(self):
+        """γ = 1/‖w‖, ∞ for w = 0."""
+        with np.errstate(divide="ignore"):
+            margin = 1 / np.asarray(self.norm, dtype=float)
+        return margin if margin.ndim else float(margin)
+
+    def __repr__(self) -> str:
+        def written(number):
+            return np.array2string(np.asarray(number), precision=6)
+
+        return (
+            f"MistakeBound: {written(self.mistakes)} mistakes ≤ R²‖w‖² + 2Σξ = "
+            f"{written((self.radius * self.norm) ** 2)} + {written(2 * self.slack)} = "
+            f"{written(self.bound)}"
+        )
+
+
+def mistake_bound(
+    machine: Any,
+    X: Points,
+    y,
+    comparator: Any = None,
+    C: float = 1.0,
+    max_iter: int = 100,
+) -> MistakeBound:
+    """M ≤ R²‖w‖² + 2 Σξᵢ for the mistakes of a perceptron; a `MistakeBound`.
+
+    A bias is a component of w like any other: the kernel is then k + 1.
+
+    Parameters
+    ----------
+    machine : a fitted `Perceptron` or `KernelPerceptron`; or a kernel, for the plain
+        perceptron with it over X, as the points come
+    X, y : all the points the machine was given, and their classes
+    comparator : w: an `Expansion` of the machine's kernel without bias, or a machine
+        that is one; a column per class for more than two. None for the bias-free SVM
+    C : of that SVM; any C gives a bound that holds
+    max_iter : passes, where a kernel is given
+    """
+    X, y = as_points(X), np.asarray(y)
+    classes = getattr(machine, "classes_", None)
+    sign = _against_the_rest(y, np.unique(y) if classes is None else classes)
+    if isinstance(machine, Kernel):
+        kernel = machine.resolve(X)
+        found = Rosenblatt(max_iter).solve(Sides(Gram(kernel, X), sign))
+        parts = _by_column(found)
+    else:
+        kernel, parts = machine.kernel_, machine.mistakes_
+        parts = parts if isinstance(parts, list) else [parts]
+    gram = Gram(kernel, X)
+    _check_all_points(parts, count(X), len(y))
+    w = _bias_free_svm(gram, sign, C) if comparator is None else comparator
+    w = _comparator(w, kernel, sign.shape[1])
+    slack = Hinge().value(sign, w(X).reshape(sign.shape))
+    slacks = [slack[part, c] for c, part in enumerate(parts)]
+    single = len(parts) == 1
+    return MistakeBound(
+        mistakes=len(parts[0]) if single else np.array([len(part) for part in parts]),
+        radius=float(np.sqrt(max(0.0, float(np.max(gram.diag()))))),
+        norm=float(np.squeeze(w.norm())) if single else w.norm(),
+        slacks=slacks[0] if single else slacks,
+        comparator=w,
+    )
+
+
+def _against_the_rest(y, classes) -> np.ndarray:
+    """(n, q) array of ±1: the second of two classes, or each against the rest."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"mistake_bound needs two classes or more; y holds {len(classes)}."
+        )
+    positive = classes[1:] if len(classes) == 2 else classes
+    return np.where(y[:, None] == np.asarray(positive), 1.0, -1.0)
+
+
+def _by_column(found: Mistakes) -> list[np.ndarray]:
+    return [found.point[found.column == c] for c in range(found.n_outputs)]
+
+
+def _check_all_points(parts, n: int, n_targets: int) -> None:
+    last = max((int(part.max(initial=-1)) for part in parts), default=-1)
+    if n != n_targets or last >= n:
+        raise ValueError(
+            f"mistake_bound needs all the points the machine was given, in order, and "
+            f"a class for each; got {n} points and {n_targets} classes, and point "
+            f"{last} was missed."
+        )
+
+
+def _bias_free_svm(gram: Gram, sign: np.ndarray, C: float) -> Expansion:
+    """min ½‖w‖² + C Σ ξᵢ for every column of signs."""
+    coef = np.empty(sign.shape)
+    for c, side in enumerate(sign.T):
+        problem = svc(gram, side, np.full(len(side), float(C)), bias=False)
+        coef[:, c] = problem.coef(SMO().solve(problem).value)
+    return Expansion(gram.kernel, gram.X, coef)
+
+
+def _comparator(w, kernel: Kernel, q: int) -> Expansion:
+    """w as an expansion, checked to be one the bound is about."""
+    w = getattr(w, "expansion_", w)
+    if not isinstance(w, Expansion):
+        raise TypeError(
+            f"comparator is an Expansion, or a machine with one; got {w!r}."
+        )
+    if np.any(w.bias != 0):
+        raise ValueError(
+            f"The bound is about w without bias; the comparator has bias {w.bias}. Fit "
+            "it with fit_intercept=False, on the kernel k + 1 for a bias within w."
+        )
+    if not w.kernel == kernel or w.n_outputs != q:
+        raise ValueError(
+            f"The comparator lives in the space of the perceptron: kernel {kernel!r}, "
+            f"{q} output(s); got {w.kernel!r} and {w.n_outputs}."
+        )
+    return w

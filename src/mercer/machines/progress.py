@@ -8,7 +8,7 @@ the rounds of the solver; the metadata of a round are the fields of `Progress`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,31 @@ from mercer.solvers.problems import Progress
 
 PAUSE = 0.1  # seconds between lines; the last one of a problem does not wait
 
-__all__ = ["CallbackSupportMixin", "Watcher"]
+__all__ = ["CallbackSupportMixin", "Watcher", "watched"]
+
+
+def line(progress: Any) -> str:
+    """What people read of the progress of a dual solver."""
+    return (
+        f"iteration {progress.iterations:>8}   gap {progress.gap:<9.3g} "
+        f"{progress.support:>7} support vectors   violation "
+        f"{progress.violation:<9.3g} {progress.seconds:8.2f} s"
+    )
+
+
+@contextmanager
+def watched(
+    machine: Any, names: Sequence[str], X, y, line: Callable[[Any], str] = line
+) -> Iterator[Watcher | None]:
+    """During a fit, the watcher of its problems; None where nobody looks on."""
+    data = {"estimator": machine, "X": X, "y": y, "metadata": None}
+    # Always: a search that holds this machine joins its tasks with those here.
+    task = machine._init_callback_context(max_subtasks=len(names))
+    task.call_on_fit_task_begin(**data)
+    followed = task if hasattr(machine, "_skl_callbacks") else None
+    looks = machine.verbose or machine.callback is not None or followed is not None
+    yield Watcher(machine, followed, names, line) if looks else None
+    task.call_on_fit_task_end(**data, reconstruction_attributes={})
 
 
 class Watcher:
@@ -29,11 +53,17 @@ class Watcher:
     machine : with `verbose`, `callback` and perhaps callbacks of scikit-learn's
     task : of the fit; None where scikit-learn's callbacks do not look on
     names : of its problems, in the order in which they are solved
+    line : what people read of a progress
     """
 
     def __init__(
-        self, machine: Any, task: CallbackContext | None, names: Iterable[str]
+        self,
+        machine: Any,
+        task: CallbackContext | None,
+        names: Iterable[str],
+        line: Callable[[Any], str] = line,
     ):
+        self.line = line
         self.machine, self.task, self.names = machine, task, iter(names)
         self.silent_until = 0.0
         self.stopped = False  # all that is left ends before its first step
@@ -115,11 +145,6 @@ class Solve:
 
     def _print(self, progress: Progress) -> None:
         who = f"{type(self.watcher.machine).__name__} {self.name}".strip()
-        print(
-            f"[{who}] iteration {progress.iterations:>8}   gap {progress.gap:<9.3g} "
-            f"{progress.support:>7} support vectors   violation "
-            f"{progress.violation:<9.3g} {progress.seconds:8.2f} s",
-            flush=True,
-        )
+        print(f"[{who}] {self.watcher.line(progress)}", flush=True)
         self.printed = progress
         self.watcher.silent_until = time.monotonic() + PAUSE

@@ -1,0 +1,502 @@
+"""Perceptrons: Perceptron in the primal, KernelPerceptron on points of any kind.
+
+The rule, its passes and its papers are in `mercer.solvers.perceptron`; the bound on the
+mistakes is `mercer.mistake_bound`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import nullcontext
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import multiclass
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
+from mercer.kernels.kinds import Precomputed
+from mercer.kernels.vector import Linear
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, watched
+from mercer.points import Points, concatenate, count, take
+from mercer.solvers.perceptron import Mistakes, Rosenblatt, Seen, Sides, Weights
+
+VARIANTS = {"plain", "averaged", "voted"}
+
+_COMMON_CONSTRAINTS: dict[str, list] = {
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "callback": [callable, None],
+}
+
+
+NO_STREAM = (
+    "Kernel values that come with their points cannot go on: those against earlier "
+    "points are missing. Use kernel=Precomputed(matrix), whose points are indices."
+)
+
+
+def _takes_more(machine) -> bool:
+    """Whether earlier points can be compared with later ones."""
+    if machine._precomputed:
+        raise AttributeError(NO_STREAM)
+    return True
+
+
+class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
+    """f changes where it is wrong: classes as sides, `fit`, and the mistakes."""
+
+    fit_intercept: bool
+    max_iter: int
+    shuffle: bool
+    random_state: Any
+    warm_start: bool
+    verbose: Any
+    callback: Any
+
+    classes_: np.ndarray
+    n_iter_: int
+    converged_: bool
+    _mistakes: Mistakes
+    _handed: int  # points given to it so far
+
+    _advice: ClassVar[dict[str, str]] = {
+        "max_iter": (
+            "{name} made mistakes in every one of its {solution.n_iter} passes: the "
+            "classes are not separated, and may not be separable. Raise max_iter, "
+            "choose a richer kernel, or let all that was learnt on the way decide "
+            '(variant="averaged").'
+        ),
+        "stopped": (
+            "{name} was stopped in pass {solution.n_iter}, after {solution.rounds} "
+            "points. With warm_start=True the next fit goes on from there."
+        ),
+    }
+
+    @abstractmethod
+    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+        """Solve, and set what was learnt; from the last f if it goes on."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y) -> MistakeDriven:
+        """Learn f from the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        """
+        goes_on = self.warm_start and hasattr(self, "_mistakes")
+        if goes_on and self._precomputed:
+            raise ValueError(NO_STREAM)
+        X, y = self._validated(X, y, reset=not goes_on)
+        check_classification_targets(y)
+        classes = self.classes_ if goes_on else _at_least_two(np.unique(y))
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        solver = Rosenblatt(self.max_iter, shuffle=self.shuffle, seed=seed)
+        found = self._learn(X, _among(y, classes), classes, solver, goes_on)
+        self._warn_unless_optimal(found)
+        return self
+
+    @available_if(_takes_more)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Points, y, classes=None) -> MistakeDriven:
+        """Go on with one pass over more points, as they come; returns self.
+
+        Points that are refused leave it as it was.
+
+        Parameters
+        ----------
+        X : n points
+        y : n classes
+        classes : all there will be; needed in the first call
+        """
+        goes_on = hasattr(self, "_mistakes")
+        X, y = self._validated(X, y, reset=not goes_on)
+        check_classification_targets(y)
+        classes = self._classes_given(classes)
+        solver = Rosenblatt(max_iter=1)
+        self._learn(X, _among(y, classes), classes, solver, goes_on)
+        return self
+
+    def _classes_given(self, classes) -> np.ndarray:
+        """The classes of a `partial_fit`: named in the first call, known afterwards."""
+        known = getattr(self, "classes_", None)
+        if classes is None:
+            if known is None:
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit."
+                )
+            return known
+        named = _at_least_two(unique_labels(classes))
+        if known is not None and not np.array_equal(known, named):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to "
+                f"partial_fit, was: {known!r}"
+            )
+        return named
+
+    def _watched(self, X, y):
+        return watched(self, [""], X, y, _line)
+
+    # What was missed
+
+    def _joined(self, found: Mistakes, goes_on: bool) -> tuple[Mistakes, int]:
+        """All mistakes so far, and the number of the first point of this call."""
+        if not goes_on:
+            return found, 0
+        return self._mistakes.then(found, self._handed), self._handed
+
+    def _remember(self, found: Mistakes, joined: Mistakes, handed, classes) -> None:
+        self._mistakes, self._handed, self.classes_ = joined, handed, classes
+        self.n_iter_ = found.n_iter
+        self.converged_ = found.status == "optimal"
+
+    @property
+    def mistakes_(self):
+        """Points in the order in which they were missed; a list of them per class."""
+        found = self._mistakes
+        if found.n_outputs == 1:
+            return found.point
+        return [found.point[found.column == c] for c in range(found.n_outputs)]
+
+    @property
+    def n_mistakes_(self):
+        """M, how many mistakes there were; (k,) of them for k > 2 classes."""
+        found = self._mistakes
+        many = np.bincount(found.column, minlength=found.n_outputs)
+        return int(many[0]) if found.n_outputs == 1 else many
+
+    @property
+    def mistake_curve_(self) -> np.ndarray:
+        """Mistakes made until each point seen, (T,), or (T, k) for k > 2 classes."""
+        curve = self._mistakes.curve()
+        return curve[:, 0] if curve.shape[1] == 1 else curve
+
+    def _chosen(self, values: np.ndarray) -> np.ndarray:
+        """The classes that the values of f speak for."""
+        if values.ndim == 1:
+            return self.classes_[(values > 0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
+
+def _at_least_two(classes) -> np.ndarray:
+    if len(classes) < 2:
+        raise ValueError(
+            "The number of classes has to be greater than one; got "
+            f"{len(classes)} class"
+        )
+    return classes
+
+
+def _among(y, classes: np.ndarray) -> np.ndarray:
+    """y, refused where it holds other classes."""
+    new = np.setdiff1d(y, classes)
+    if len(new):
+        raise ValueError(
+            f"y holds the classes {new.tolist()}, which are not among those it began "
+            f"with, {classes.tolist()}. Name all of them in the first call, or begin "
+            "anew."
+        )
+    return y
+
+
+def _sides(y, classes: np.ndarray) -> np.ndarray:
+    """(n, q) array of ±1: the second of two classes, or each against the rest."""
+    label = np.searchsorted(classes, y)
+    parts = multiclass.parts(label, len(classes), "ovr")
+    return np.column_stack([part.sign for part in parts])
+
+
+def _line(progress: Seen) -> str:
+    """What people read of a pass."""
+    return (
+        f"pass {progress.round:>4}   {progress.iterations:>9} points seen   "
+        f"{progress.mistakes:>8} mistakes {progress.seconds:8.2f} s"
+    )
+
+
+class KernelPerceptron(MistakeDriven):
+    """f += y k(x, ·) wherever y f(x) ≤ 0, point after point: f = Σᵢ yᵢ αᵢ k(xᵢ, ·).
+
+    αᵢ counts how often point i was missed; a score of 0 is a mistake. On classes that
+    some bias-free w of norm ‖w‖ separates with y w(x) ≥ 1 it makes at most R²‖w‖²
+    mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
+
+    Several classes are told apart one against the rest: k perceptrons see every point
+    at the same time, and a kernel value is computed once for all of them. Duels of two
+    classes would each leave out most points, and have no common time to average over.
+
+    Parameters
+    ----------
+    kernel : a kernel; one of scikit-learn's words, "precomputed" among them; a function
+        of two points; or None for RBF()
+    variant : "plain", the last f; "averaged", the mean of f over time, which judges new
+        points better where classes overlap; "voted", where every f on the way has as
+        many votes as points it lasted for, and f(x) is the vote, between -1 and 1
+    fit_intercept : whether f has a constant: then the kernel is k + 1
+    max_iter : passes over the points; fewer, after one without a mistake
+    shuffle : whether every pass of `fit` takes the points in a new order;
+        `partial_fit` takes them as they come
+    random_state : of these orders
+    warm_start : whether `fit` goes on from what was learnt before
+    verbose : whether to print how far it is: passes, points seen, mistakes, seconds
+    callback : a function of a `Seen` (of `mercer.solvers.perceptron`), called some
+        times a second; the fit stops where it returns True, and keeps what it learnt.
+        Callbacks of scikit-learn's (1.9) are set by `set_callbacks`
+
+    Attributes
+    ----------
+    expansion_ : f, a column per class where there are more than two; of "voted" the
+        last f, while the vote is in `decision_function`
+    kernel_ : the kernel of f, with all it learnt
+    mistakes_ : the points in the order in which they were missed, counted from 0 in the
+        order in which they were given (over all calls); a list of them per class for
+        more than two classes
+    n_mistakes_ : M, their number, (k,) for k > 2 classes
+    mistake_curve_ : mistakes made until each point seen, (T,) or (T, k)
+    support_ : the points missed at least once, those of `expansion_`
+    counts_ : α of these points, (m,) or (m, k)
+    converged_ : whether the last pass was without a mistake
+    n_iter_ : passes of the last call
+    classes_, n_features_in_, feature_names_in_ : as scikit-learn's
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_COMMON_CONSTRAINTS,
+        "kernel": [StrOptions(set(WORDS)), callable, None],
+        "variant": [StrOptions(VARIANTS)],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        variant: str = "plain",
+        fit_intercept: bool = False,
+        max_iter: int = 100,
+        shuffle: bool = True,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.kernel = kernel
+        self.variant = variant
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    support_: np.ndarray
+
+    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+        gram, kernel = self._gram(X, goes_on)
+        start = self._last(gram.X) if goes_on else None
+        problem = Sides(gram, _sides(y, classes))
+        with self._watched(X, y) as watcher:
+            looking = nullcontext() if watcher is None else watcher.problem()
+            with looking as watch:
+                found = solver.solve(problem, start=start, watch=watch)
+            joined, offset = self._joined(found, goes_on)
+            places = np.unique(found.point)
+            points, support = take(gram.X, places), places + offset
+            if goes_on and len(self.support_):
+                points = concatenate(self.expansion_.points, points)
+                support = np.concatenate([self.support_, support])
+            coef = joined.coef(support, self.variant == "averaged")
+            f = Expansion(kernel, points, coef[:, 0] if coef.shape[1] == 1 else coef)
+            self.expansion_, self.support_ = f, support
+            self._remember(found, joined, offset + count(X), classes)
+        return found
+
+    def _gram(self, X, goes_on: bool) -> tuple[Gram, Kernel]:
+        """The Gram of these points, and the kernel that new ones are compared by."""
+        if self._precomputed:
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    "Precomputed matrix must be a square matrix."
+                    f" Input is a {X.shape[0]}x{X.shape[1]} matrix."
+                )
+            # Kernel values of new points come with them: no need for the old ones.
+            known = self._with_constant(Precomputed(X))
+            return Gram(known, np.arange(len(X))), self._with_constant(Precomputed())
+        if goes_on:
+            kernel = self.kernel_
+        else:
+            kernel = self._with_constant(as_kernel(self.kernel, X).resolve(X))
+        return Gram(kernel, X), kernel
+
+    def _with_constant(self, kernel: Kernel) -> Kernel:
+        return kernel + Constant(1.0) if self.fit_intercept else kernel
+
+    def _last(self, X) -> np.ndarray:
+        """The last f at these points."""
+        f = self.expansion_
+        return f.kernel.matmul(X, f.points, self._mistakes.coef(self.support_))
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of f, with all it learnt; k + 1 where there is a constant."""
+        return self.expansion_.kernel
+
+    @property
+    def counts_(self) -> np.ndarray:
+        """α, how often each of the points of `support_` was missed."""
+        counts = self._mistakes.counts(self.support_)
+        return counts[:, 0] if counts.shape[1] == 1 else counts
+
+    # What f says
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at m points: (m,) for two classes, else (m, k), one against the rest."""
+        if self.variant == "voted":
+            check_is_fitted(self)
+            return self._votes(self._validated_points(X, reset=False))
+        return self._values(X)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The class of each of the m points of X."""
+        return self._chosen(self.decision_function(X))
+
+    def _votes(self, X) -> np.ndarray:
+        """Σ over every f on the way of its share of the time, times the sign of f."""
+        found, f = self._mistakes, self.expansion_
+        q = found.n_outputs
+        mine = [np.flatnonzero(found.column == c) for c in range(q)]
+        widest = max(len(self.support_), *map(len, mine), 1)
+        votes = np.zeros((count(X), q))
+        for rows in row_blocks(count(X), widest, BLOCK_MB):
+            K = np.asarray(f.kernel(take(X, rows), f.points), dtype=float)
+            for c, chosen in enumerate(mine):
+                place = np.searchsorted(self.support_, found.point[chosen])
+                values = np.cumsum(K[:, place] * found.side[chosen], axis=1)
+                lasted = np.diff(np.append(found.time[chosen], found.rounds))
+                votes[rows, c] = np.sign(values) @ lasted / found.rounds
+        return votes[:, 0] if q == 1 else votes
+
+
+class Perceptron(MistakeDriven):
+    """w += η y x wherever y ⟨w, x⟩ ≤ 0, point after point; f(x) = ⟨w, x⟩.
+
+    The perceptron of the textbook, on vectors: a score of 0 is a mistake, the bias is a
+    component of w whose feature is 1, and nothing else ends the passes than one without
+    a mistake. Where w begins with 0 the learning rate η scales w and changes no
+    decision. Several classes are told apart one against the rest.
+
+    Parameters
+    ----------
+    eta0 : η > 0, the learning rate
+    variant : "plain", the last w; "averaged", its mean over time
+    fit_intercept : whether f has a bias, the weight of the constant feature 1
+
+    The others are those of `KernelPerceptron`.
+
+    Attributes
+    ----------
+    coef_, intercept_ : w and the bias, a row and a number per class, or one of each
+        for two classes
+    expansion_ : f, with w as its point and the linear kernel
+    kernel_ : the kernel of f with its bias, ⟨x, y⟩ + 1, or ⟨x, y⟩ without
+
+    The others are those of `KernelPerceptron`.
+    """
+
+    kernel = "linear"  # not a parameter
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_COMMON_CONSTRAINTS,
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "variant": [StrOptions(VARIANTS - {"voted"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        eta0: float = 1.0,
+        variant: str = "plain",
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        shuffle: bool = True,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.eta0 = eta0
+        self.variant = variant
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    _weights: Weights
+
+    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+        sign = _sides(y, classes)
+        if goes_on:
+            weights = replace(self._weights, eta=float(self.eta0))
+        else:
+            shape = (sign.shape[1], X.shape[1] + 1)
+            constant = 1.0 if self.fit_intercept else 0.0
+            w, u = np.zeros((2, *shape))
+            weights = Weights(w, u, 0, float(self.eta0), constant)
+        with self._watched(X, y) as watcher:
+            looking = nullcontext() if watcher is None else watcher.problem()
+            with looking as watch:
+                weights, found = solver.solve_primal(X, sign, weights, watch=watch)
+            joined, offset = self._joined(found, goes_on)
+            w = weights.averaged() if self.variant == "averaged" else weights.w
+            one = len(w) == 1
+            self.expansion_ = Expansion(
+                Linear(),
+                w[:, :-1].copy(),
+                np.ones(1) if one else np.eye(len(w)),
+                w[0, -1] if one else w[:, -1],
+            )
+            self._weights = weights
+            self._remember(found, joined, offset + count(X), classes)
+        return found
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """w, a row per function."""
+        return self.expansion_.points
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The biases, one per function."""
+        return np.array(np.atleast_1d(self.expansion_.bias))
+
+    @property
+    def kernel_(self) -> Kernel:
+        """⟨x, y⟩, + 1 where there is a bias."""
+        return Linear() + Constant(1.0) if self._weights.constant else Linear()
+
+    def decision_function(self, X) -> np.ndarray:
+        """f at m points: (m,) for two classes, else (m, k), one against the rest."""
+        return self._values(X)
+
+    def predict(self, X) -> np.ndarray:
+        """The class of each of the m points of X."""
+        return self._chosen(self._values(X))

@@ -1,0 +1,388 @@
+"""The perceptron's rule, in the primal and with a kernel: every mistake is an update.
+
+Rosenblatt, Psychological Review 65 (1958); with a kernel, averaged and voted: Freund
+and Schapire, Machine Learning 37 (1999). A pass over the points is a pass over their
+first half, the mistakes made there added to the scores of the second half in one block,
+and a pass over the second half: the updates of one point after another, at the price of
+blocks. Nothing n × n is stored, unless it is small and read many times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import _core
+from mercer.gram import Gram
+from mercer.kernels.base import Constant, Kernel, Sum
+from mercer.points import count, take, vectors
+from mercer.vectors import Packed, native_recipe
+
+SMALL_MATRIX = 64e6  # bytes; one up to this size is kept for several passes
+LEAF = 64  # points whose kernel values among themselves are computed at once
+
+
+class Seen(NamedTuple):
+    """How far the passes have come."""
+
+    round: int  # the pass under way, from 1
+    iterations: int  # points seen
+    rows: int  # of the kernel matrix that were needed: one for each mistake
+    mistakes: int
+    seconds: float
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Find f with sign · f(x) > 0 at every point: the problem of q perceptrons.
+
+    Parameters
+    ----------
+    gram : of n points
+    sign : (n,) array of ±1, or (n, q) for q functions
+    """
+
+    gram: Gram
+    sign: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Mistakes:
+    """What was missed, in order; f = Σ side · k(x_point, ·) over the mistakes.
+
+    Attributes
+    ----------
+    point, column, side, time : (M,) arrays: which point, by which of the q functions,
+        on which side it is, and how many points had been seen before it
+    rounds : T, the points seen, in all passes
+    n_outputs : q
+    n_iter : passes begun
+    status : "optimal" after a pass without a mistake, "max_iter" after the last pass,
+        "stopped" where `watch` asked for it
+    """
+
+    point: np.ndarray
+    column: np.ndarray
+    side: np.ndarray
+    time: np.ndarray
+    rounds: int
+    n_outputs: int
+    n_iter: int = 0
+    status: str = "max_iter"
+    seconds: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.point)
+
+    @classmethod
+    def none(cls, n_outputs: int) -> Mistakes:
+        """Those of functions that have not seen a point."""
+        empty = np.empty(0, dtype=np.int64)
+        return cls(empty, empty, np.empty(0, dtype=np.int8), empty, 0, n_outputs)
+
+    def then(self, later: Mistakes, offset: int) -> Mistakes:
+        """These, and after them those on points numbered from `offset`."""
+        return replace(
+            later,
+            point=np.concatenate([self.point, later.point + offset]),
+            column=np.concatenate([self.column, later.column]),
+            side=np.concatenate([self.side, later.side]),
+            time=np.concatenate([self.time, later.time + self.rounds]),
+            rounds=self.rounds + later.rounds,
+        )
+
+    def coef(self, support: np.ndarray, averaged: bool = False) -> np.ndarray:
+        """The (m, q) coefficients of f on the points `support`, ascending.
+
+        Averaged over time, a mistake counts by the share of it that came after.
+        """
+        weight = self.side.astype(float)
+        if averaged:
+            weight *= (self.rounds - self.time) / max(1, self.rounds)
+        return self._summed(support, weight)
+
+    def counts(self, support: np.ndarray) -> np.ndarray:
+        """α, how often each of q functions missed each of the points, (m, q)."""
+        return self._summed(support, np.ones(len(self))).astype(np.int64)
+
+    def _summed(self, support, weight) -> np.ndarray:
+        sums = np.zeros((len(support), self.n_outputs))
+        np.add.at(sums, (np.searchsorted(support, self.point), self.column), weight)
+        return sums
+
+    def curve(self) -> np.ndarray:
+        """The (T, q) numbers of mistakes made until each point seen."""
+        made = np.zeros((self.rounds, self.n_outputs), dtype=np.int64)
+        made[self.time, self.column] = 1
+        return np.cumsum(made, axis=0, out=made)
+
+
+@dataclass(frozen=True)
+class Rosenblatt:
+    """Solve `Sides`: f += sign · k(x, ·) where sign · f(x) ≤ 0, pass after pass.
+
+    It ends after a pass without a mistake, or after max_iter passes.
+
+    Parameters
+    ----------
+    shuffle : whether every pass takes the points in an order of its own
+    seed : of these orders
+    """
+
+    max_iter: int = 100
+    shuffle: bool = False
+    seed: Any = None
+
+    def __post_init__(self):
+        if not self.max_iter >= 1:
+            raise ValueError(
+                f"Rosenblatt needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
+            )
+
+    def solve(
+        self,
+        problem: Sides,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Seen], bool] | None = None,
+    ) -> Mistakes:
+        """The mistakes on the way; f begins with the values `start` at the points."""
+        sign = _columns(problem.sign)
+        n, q = sign.shape
+        scores = np.zeros((q, n))
+        if start is not None:
+            scores[:] = _columns(np.asarray(start, dtype=float)).T
+        one_pass = _kernel_pass(problem.gram, self.max_iter > 1)
+
+        def step(order, side, settle, missed, rounds, look):
+            return one_pass(order, side, scores, settle, missed, look)
+
+        return self._passes(step, sign, watch)
+
+    def solve_primal(
+        self,
+        X,
+        sign: np.ndarray,
+        weights: Weights,
+        *,
+        watch: Callable[[Seen], bool] | None = None,
+    ) -> tuple[Weights, Mistakes]:
+        """The same for f(x) = ⟨w, x⟩ on vectors, w += eta · sign · x; from `weights`.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        """
+        X, sign = vectors(X), _columns(sign)
+        weights = replace(weights, w=weights.w.copy(), u=weights.u.copy())
+        one_pass = _primal_pass(X, weights)
+        found = self._passes(one_pass, sign, watch)
+        return replace(weights, rounds=weights.rounds + found.rounds), found
+
+    def _passes(self, one_pass: Callable, sign: np.ndarray, watch) -> Mistakes:
+        n, q = sign.shape
+        sign = np.require(sign, np.int8, ["C"])
+        random = np.random.default_rng(self.seed)
+        onlooker = _Onlooker(watch)
+        status, parts = "max_iter", []
+        for k in range(self.max_iter):
+            order = random.permutation(n) if self.shuffle else np.arange(n)
+            side, missed = sign[order], np.zeros((n, q), dtype=np.uint8)
+            look = None if watch is None else onlooker
+            settle, rounds = bool(k + 1 < self.max_iter), onlooker.rounds
+            seen = one_pass(order, side, settle, missed, rounds, look)
+            t, c = np.nonzero(missed)
+            parts.append((order[t], c, side[t, c], t + rounds))
+            if seen == n and not len(t):
+                status = "optimal"
+                onlooker.rounds += seen
+                break
+            if onlooker.after_pass(seen, len(t)):
+                status = "stopped"
+                break
+        point, column, near, when = map(np.concatenate, zip(*parts, strict=True))
+        return Mistakes(
+            point=point,
+            column=column,
+            side=near,
+            time=when,
+            rounds=onlooker.rounds,
+            n_outputs=q,
+            n_iter=len(parts),
+            status=status,
+            seconds=onlooker.seconds,
+        )
+
+
+class _Onlooker:
+    """Tells `watch` how far the passes are, and whether it wants them to end."""
+
+    def __init__(self, watch: Callable[[Seen], bool] | None):
+        self.watch, self.begin = watch, time.perf_counter()
+        self.passes = self.rounds = self.mistakes = 0
+        self.stops = False
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.begin
+
+    def __call__(self, seen: int, mistakes: int) -> bool:
+        """Within a pass, after so many of its points."""
+        return self._tell(self.passes + 1, seen, mistakes)
+
+    def after_pass(self, seen: int, mistakes: int) -> bool:
+        self.passes += 1
+        self.rounds += seen
+        self.mistakes += mistakes
+        return self.stops or self._tell(self.passes, 0, 0)
+
+    def _tell(self, k: int, seen: int, mistakes: int) -> bool:
+        if self.watch is not None:
+            made = self.mistakes + mistakes
+            progress = Seen(k, self.rounds + seen, made, made, self.seconds)
+            self.stops |= bool(self.watch(progress))
+        return self.stops
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """w of q functions ⟨w, x⟩ + constant · bias, and what their averages need.
+
+    Attributes
+    ----------
+    w : (q, d + 1) array, the bias last
+    u : Σ t · (what time t added to w), as w
+    rounds : T, the points seen
+    eta : the learning rate
+    constant : 1 for a bias, 0 for none
+    """
+
+    w: np.ndarray
+    u: np.ndarray
+    rounds: int = 0
+    eta: float = 1.0
+    constant: float = 1.0
+
+    def averaged(self) -> np.ndarray:
+        """(1/T) Σₜ wₜ, wₜ being w after t points."""
+        return self.w - self.u / max(1, self.rounds)
+
+
+def _columns(values: np.ndarray) -> np.ndarray:
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _primal_pass(X, weights: Weights) -> Callable:
+    """One pass that updates these weights in place."""
+    if sp.issparse(X):
+        wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
+        index = np.int64 if wide else np.int32
+        start, column = (np.require(a, index, ["C"]) for a in (X.indptr, X.indices))
+        rows: tuple = (start, column, np.require(X.data, X.dtype, ["C"]))
+        call: Callable = _core.perceptron_csr
+    else:
+        rows = (np.require(X, X.dtype, ["C", "A"]),)
+        call = _core.perceptron_vectors
+    w = weights
+
+    def one_pass(order, side, settle, missed, rounds, look):
+        now = w.rounds + rounds
+        return call(*rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, look)
+
+    return one_pass
+
+
+def _kernel_pass(gram: Gram, many: bool) -> Callable:
+    """One pass over the points of a Gram, or the first of many, the fastest way."""
+    n = gram.shape[0]
+    if many and 8 * n * n <= SMALL_MATRIX:
+        return _matrix_pass(gram.dense())
+    kernel, shift = _without_constant(gram.kernel)
+    recipe = kernel.native(gram.X)
+    if recipe is None:
+        return _Blocks(gram)
+    packed = Packed(vectors(gram.X), only_core=True)._points
+
+    def one_pass(order, side, scores, settle, missed, look):
+        some = order if (np.diff(order) < 0).any() else order[:0]
+        ordered = np.ascontiguousarray(scores[:, order])
+        task = (some, shift, side, ordered, settle, missed, look)
+        seen = _core.perceptron(native_recipe(recipe), packed, *task)
+        scores[:, order] = ordered
+        return seen
+
+    return one_pass
+
+
+def _without_constant(kernel: Kernel) -> tuple[Kernel, float]:
+    """k and c of a kernel k + c; c is 0 where it is not written so."""
+    if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
+        inner, shift = _without_constant(kernel.left)
+        return inner, shift + float(kernel.right.c)
+    return kernel, 0.0
+
+
+def _matrix_pass(K: np.ndarray) -> Callable:
+    K = np.require(K, K.dtype if K.dtype == np.float32 else np.float64, ["C", "A"])
+
+    def one_pass(order, side, scores, settle, missed, look):
+        return _core.perceptron_dense(K, order, 0.0, side, scores, missed, look)
+
+    return one_pass
+
+
+class _Blocks:
+    """Passes over points whose kernel is not compiled, by blocks of its values."""
+
+    def __init__(self, gram: Gram):
+        self.kernel, self.X = gram.kernel, gram.X
+
+    def __call__(self, order, side, scores, settle, missed, look) -> int:
+        self.order, self.side, self.missed = order, side, missed
+        self.settle, self.look = settle, look
+        self.scores = np.ascontiguousarray(scores[:, order])
+        self.seen, self.stopped = 0, False
+        self._go(0, count(self.X))
+        scores[:, order] = self.scores
+        return self.seen
+
+    def _go(self, first: int, last: int) -> None:
+        if self.stopped:
+            return
+        if last - first <= LEAF:
+            return self._leaf(first, last)
+        middle = (first + last) // 2
+        self._go(first, middle)
+        self._spread(first, middle, middle, last)
+        self._go(middle, last)
+        if self.settle:
+            self._spread(middle, last, first, middle)
+
+    def _leaf(self, first: int, last: int) -> None:
+        scores, side = self.scores[:, first:last].copy(), self.side[first:last]
+        if not np.isfinite(scores).all():
+            raise ValueError("The kernel has values that are not finite numbers.")
+        if (scores.T * side <= 0).any():
+            K = self.kernel(take(self.X, self.order[first:last]))
+            own = np.arange(last - first)
+            _matrix_pass(K)(own, side, scores, True, self.missed[first:last], None)
+            self.scores[:, first:last] = scores
+        self.seen = last
+        if self.look is not None:
+            self.stopped = self.look(last, int(self.missed[:last].sum()))
+
+    def _spread(self, first: int, last: int, start: int, stop: int) -> None:
+        """The mistakes of [first, last) into the scores of [start, stop)."""
+        which = first + np.flatnonzero(self.missed[first:last].any(axis=1))
+        if self.stopped or not len(which):
+            return
+        factor = self.missed[which] * self.side[which].astype(float)
+        points = take(self.X, self.order[start:stop])
+        wrong = take(self.X, self.order[which])
+        self.scores[:, start:stop] += self.kernel.matmul(points, wrong, factor).T
