@@ -28,7 +28,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import RBF, KernelPerceptron, Linear, Polynomial, mistake_bound
-from mercer.plots import mistake_curve
+from mercer.plots import plot_mistakes
 
 # %%
 # Exclusive or
@@ -61,7 +61,7 @@ for corner, value in zip(corners, machine.decision_function(corners), strict=Tru
     axes[0].annotate(f"{value:+.0f}", corner, (9, 7), textcoords="offset points")
 axes[0].set(title="f = 8 y at all four corners", xlabel="x₁", ylabel="x₂")
 axes[0].set_aspect("equal")
-mistake_curve(machine, {"R²/γ² = 4.5": bound}, ax=axes[1])
+plot_mistakes(machine, {"R²/γ² = 4.5": bound}, ax=axes[1])
 axes[1].set(title="exclusive or: four mistakes", ylim=(0, 5.4))
 
 # %%
@@ -104,7 +104,7 @@ bounds = {
     for C in (0.001, 0.03, 1.0)
 }
 assert all(machine.n_mistakes_ <= bound.bound for bound in bounds.values())
-mistake_curve(machine, bounds, ax=axes[1])
+plot_mistakes(machine, bounds, ax=axes[1])
 axes[1].set(title="overlapping: ten passes, and no end")
 
 # %%

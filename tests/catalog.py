@@ -55,6 +55,7 @@ from mercer.kernels.vector import (
 from mercer.kernels.walk import RandomWalk
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
+from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.trees import Tree
 
@@ -383,4 +384,6 @@ machines = [
     machine(OneClassSVM(nu=0.3)),
     machine(SVDD(nu=0.3)),
     machine(KernelPerceptron(max_iter=5, random_state=0)),
+    machine(KernelSGDClassifier("logistic", shuffle=False)),
+    machine(KernelSGDRegressor("huber", shuffle=False)),
 ]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import binom
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -29,9 +30,11 @@ from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
 from mercer.solvers.coordinate import CoordinateAscent
+from mercer.theory import mistake_bound
 
 
 def data(n=60, d=2, seed=0, noise=0.3):
@@ -461,14 +464,15 @@ def test_nothing_learnt_is_always_wrong_and_never_bounded():
     assert found["Rademacher"].value == 0
 
 
-def test_a_machine_that_knows_its_mistake_bound_has_a_row_of_it():
-    class Counting(KernelRidge):
-        def mistake_bound(self, X, y):
-            return 12.0
-
+def test_a_perceptron_has_a_row_of_its_mistake_bound():
     X, y = data()
-    found = bounds(Counting(kernel=RBF(0.5)).fit(X, y), X, y)
-    assert_allclose(found["mistakes"].value, 0.2)
+    with pytest.warns(ConvergenceWarning):
+        machine = KernelPerceptron(RBF(0.5), max_iter=1, shuffle=False).fit(X, y)
+    found = bounds(machine, X, y)
+    assert_allclose(
+        found["mistakes"].value, mistake_bound(machine, X, y).bound / 60, rtol=1e-12
+    )
+    assert found["mistakes"].value >= len(machine.mistakes_) / 60
 
 
 def test_what_cannot_be_judged_is_refused():

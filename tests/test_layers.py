@@ -28,8 +28,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": ["problems", "losses"],
-    "machines": ["base", "progress", "support", "kinds"],
+    "solvers": ["problems", "losses", "sgd"],
+    "machines": ["base", "progress", "support", "kinds", "stochastic"],
     "cli": [],
     "io": [],
     "lab": [],
@@ -45,10 +45,10 @@ MODULES = {
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
-    "solvers": "problems losses smo hull coordinate linear newton l1 perceptron online "
-    "eigen",
-    "machines": "base progress support kinds svm perceptron regularized sparse rvm "
-    "online neighbors kmeans transform",
+    "solvers": "problems losses smo hull coordinate linear newton l1 perceptron sgd "
+    "budget eigen",
+    "machines": "base progress support kinds svm perceptron stochastic sgd regularized "
+    "sparse rvm neighbors kmeans transform",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",
@@ -69,6 +69,7 @@ NATIVE = {
     "vectors": "vectors.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
+    "solvers/sgd": "sgd.cpp",
     "sequences": "strings.cpp",
     "kernels/tree": "trees.cpp",
 }

@@ -23,6 +23,7 @@ from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.regularized import KernelRidge
+from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.losses import (
@@ -485,7 +486,7 @@ def test_mistakes_are_drawn_below_their_bounds(classes):
     X, y = rng.normal(size=(40, 2)), rng.integers(0, classes, 40)
     machine = KernelPerceptron(RBF(0.5), max_iter=3, random_state=0).fit(X, y)
     bounds = {f"C = {C}": mistake_bound(machine, X, y, C=C) for C in (0.1, 1.0)}
-    ax = plots.mistake_curve(machine, bounds)
+    ax = plots.plot_mistakes(machine, bounds)
     functions = 1 if classes == 2 else classes
     curves = [line.get_ydata() for line in ax.lines]
     assert len(curves) == 3 * functions
@@ -496,8 +497,8 @@ def test_mistakes_are_drawn_below_their_bounds(classes):
         for limit, bound in zip(limits, bounds.values(), strict=True):
             assert (made <= limit + 1e-9).all()
             assert_allclose(limit[-1], np.atleast_1d(bound.bound)[c])
-    assert len(plots.mistake_curve(machine, bounds["C = 0.1"]).lines) == 2 * functions
-    assert len(plots.mistake_curve(machine).lines) == functions
+    assert len(plots.plot_mistakes(machine, bounds["C = 0.1"]).lines) == 2 * functions
+    assert len(plots.plot_mistakes(machine).lines) == functions
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -507,7 +508,32 @@ def test_a_bound_of_another_fit_is_refused():
     bound = mistake_bound(machine, X, y)
     machine.set_params(max_iter=4).fit(X, y)
     with pytest.raises(ValueError, match="after the last fit"):
-        plots.mistake_curve(machine, bound)
+        plots.plot_mistakes(machine, bound)
+
+
+# Bounds
+
+
+def test_bound_is_drawn_beside_what_the_loss_lacks():
+    machines = [
+        KernelSGDClassifier(
+            kernel=RBF(0.5), reg=0, norm=2.0, learning_rate="theory", max_iter=passes
+        ).fit(CLOUD, SIDES)
+        for passes in (1, 1, 3)
+    ]
+    ax = plots.plot_sgd_bound(machines, CLOUD, SIDES, best=0.1)
+    draws, mean, bound = (line.get_xydata() for line in ax.lines)
+    n = len(CLOUD)
+    assert_allclose(draws[:, 0], [n, n, 3 * n])
+    losses = [
+        np.maximum(0, 1 - SIDES * machine.decision_function(CLOUD)).mean()
+        for machine in machines
+    ]
+    assert_allclose(draws[:, 1], np.array(losses) - 0.1)
+    assert_allclose(mean[:, 1], [np.mean(losses[:2]) - 0.1, losses[2] - 0.1])
+    assert_allclose(bound[:, 1], 2.0 * np.sqrt(2) / np.sqrt([n, 3 * n]))
+    with pytest.raises(ValueError, match="got none"):
+        plots.plot_sgd_bound([], CLOUD, SIDES, best=0.0)
 
 
 def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):

@@ -30,6 +30,7 @@ inline void poll() {
 }
 
 void bind_perceptron(nb::module_& m);
+void bind_sgd(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
 

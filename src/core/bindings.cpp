@@ -478,6 +478,7 @@ NB_MODULE(_core, m) {
   mercer::bind_smo<float>(m);
   mercer::bind_smo<double>(m);
   mercer::bind_perceptron(m);
+  mercer::bind_sgd(m);
   mercer::bind_strings(m);
   mercer::bind_trees(m);
   m.def("threads", &mercer::threads);

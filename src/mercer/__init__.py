@@ -59,6 +59,7 @@ _NAMES = {
     "mercer.machines.regularized": "KernelRidge",
     "mercer.generalisation": "rademacher Bounds Bound",
     "mercer.assessment": "bounds",
+    "mercer.machines.sgd": "KernelSGDClassifier KernelSGDRegressor",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

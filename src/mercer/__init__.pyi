@@ -79,6 +79,8 @@ from mercer.kernels.walk import RandomWalk as RandomWalk
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge
+from mercer.machines.sgd import KernelSGDClassifier as KernelSGDClassifier
+from mercer.machines.sgd import KernelSGDRegressor as KernelSGDRegressor
 from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD
 from mercer.machines.svm import SVR as SVR

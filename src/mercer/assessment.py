@@ -27,6 +27,7 @@ from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Machine
 from mercer.points import Points, count
 from mercer.solvers.losses import Squared, ZeroOne
+from mercer.theory import mistake_bound
 
 RAMP = "(1/m) Σ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ)/2m)"
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
@@ -70,7 +71,7 @@ def bounds(
                        the other free support vectors (Vapnik and Chapelle). Equal to
                        leave-one-out if no other point changes its kind, being free, at
                        its bound, or unused, when one is left out. SVC only
-    "mistakes"         M/m of machines that know their `mistake_bound`
+    "mistakes"         M/m of a perceptron, by its `mistake_bound`
 
     Rows that do not apply are `absent`, with the reason. A kernel whose parameters were
     learnt or chosen on the same points is not fixed beforehand; the row says so where
@@ -107,7 +108,7 @@ def bounds(
         add("support vectors", case.support)
         add("xi-alpha", case.xi_alpha)
         add("span", case.span)
-    if hasattr(machine, "mistake_bound"):
+    if hasattr(machine, "mistakes_"):
         add("mistakes", case.mistakes)
     name = type(machine).__name__
     return Bounds(tuple(rows), tuple(absent), name, case.m, delta)
@@ -400,7 +401,7 @@ class _Case:
         return [Bound("span", float(missed.mean()), "estimate", formula, assumed)]
 
     def mistakes(self) -> list[Bound]:
-        most = float(self.machine.mistake_bound(self.X, self.given))
+        most = float(np.max(mistake_bound(self.machine, self.X, self.given).bound))
         formula = "(R²‖w‖² + 2 Σ ξ over mistakes)/m"
         assumed = (
             "one pass over independent points: on average over its steps, f errs on "

@@ -399,7 +399,7 @@ def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
         ax.plot(across, up, color="black", lw=1.5, label="bounds")
 
 
-def mistake_curve(
+def plot_mistakes(
     machine,
     bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
     ax: Axes | None = None,
@@ -444,6 +444,38 @@ def mistake_curve(
             )
     ax.set(xlabel="points seen", ylabel="mistakes", xlim=(0, len(curves[0])))
     ax.set_ylim(bottom=0)
+    ax.legend()
+    return ax
+
+
+def plot_sgd_bound(
+    machines: Sequence[Any], X: Points, y, best: float, ax: Axes | None = None
+) -> Axes:
+    """Mean loss above the best within ‖g‖ ≤ B after T steps, beside L·B·R/√T.
+
+    Both scales are logarithmic. Machines of equal T are drawn as points, and their mean
+    as a line: the bound speaks of the mean over draws.
+
+    Parameters
+    ----------
+    machines : `KernelSGDClassifier` or `KernelSGDRegressor`, fitted at the rate of the
+        theory (`learning_rate="theory"`), each on its own draw of T points
+    X, y : points that stand for the distribution the draws came from
+    best : the least mean loss on them that any g of this norm reaches
+    """
+    if not len(machines):
+        raise ValueError("plot_sgd_bound needs fitted machines; got none.")
+    steps = np.array([machine.t_ for machine in machines])
+    bound = np.array([machine.bound_ for machine in machines])
+    excess = np.array([machine.mean_loss(X, y) for machine in machines]) - best
+    places = np.unique(steps)
+    means = [excess[steps == place].mean() for place in places]
+    ax = ax or plt.figure().gca()
+    ax.set(xscale="log", yscale="log", xlabel="T", ylabel="mean loss − the best")
+    ax.plot(steps, excess, "o", color="C0", alpha=0.35, markersize=4, label="a draw")
+    ax.plot(places, means, color="C0", label="mean over the draws")
+    highest = [bound[steps == place].max() for place in places]
+    ax.plot(places, highest, color="C3", linestyle="--", label="L·B·R/√T")
     ax.legend()
     return ax
 

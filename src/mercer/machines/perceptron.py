@@ -27,9 +27,9 @@ from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.progress import CallbackSupportMixin, watched
+from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.points import Points, concatenate, count, take
-from mercer.solvers.perceptron import Mistakes, Rosenblatt, Seen, Sides, Weights
+from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
 
 VARIANTS = {"plain", "averaged", "voted"}
 
@@ -151,7 +151,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return named
 
     def _watched(self, X, y):
-        return watched(self, [""], X, y, _line)
+        return watching(self, [""], X, y, None)
 
     # What was missed
 
@@ -220,14 +220,6 @@ def _sides(y, classes: np.ndarray) -> np.ndarray:
     label = np.searchsorted(classes, y)
     parts = multiclass.parts(label, len(classes), "ovr")
     return np.column_stack([part.sign for part in parts])
-
-
-def _line(progress: Seen) -> str:
-    """What people read of a pass."""
-    return (
-        f"pass {progress.round:>4}   {progress.iterations:>9} points seen   "
-        f"{progress.mistakes:>8} mistakes {progress.seconds:8.2f} s"
-    )
 
 
 class KernelPerceptron(MistakeDriven):

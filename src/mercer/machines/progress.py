@@ -8,40 +8,32 @@ the rounds of the solver; the metadata of a round are the fields of `Progress`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sklearn.callback import CallbackContext, CallbackSupportMixin
 
-from mercer.solvers.problems import Progress
+Progress = Any  # a named tuple: counts, seconds, the problem's name, and its `line`
 
 PAUSE = 0.1  # seconds between lines; the last one of a problem does not wait
 
-__all__ = ["CallbackSupportMixin", "Watcher", "watched"]
-
-
-def line(progress: Any) -> str:
-    """What people read of the progress of a dual solver."""
-    return (
-        f"iteration {progress.iterations:>8}   gap {progress.gap:<9.3g} "
-        f"{progress.support:>7} support vectors   violation "
-        f"{progress.violation:<9.3g} {progress.seconds:8.2f} s"
-    )
+__all__ = ["CallbackSupportMixin", "Watcher", "watching"]
 
 
 @contextmanager
-def watched(
-    machine: Any, names: Sequence[str], X, y, line: Callable[[Any], str] = line
+def watching(
+    machine: Any, names: Sequence[str], X, y, sample_weight
 ) -> Iterator[Watcher | None]:
-    """During a fit, the watcher of its problems; None where nobody looks on."""
-    data = {"estimator": machine, "X": X, "y": y, "metadata": None}
+    """A fit as scikit-learn's callbacks see it; what watches it, if anybody does."""
+    weights = None if sample_weight is None else {"sample_weight": sample_weight}
+    data = {"estimator": machine, "X": X, "y": y, "metadata": weights}
     # Always: a search that holds this machine joins its tasks with those here.
     task = machine._init_callback_context(max_subtasks=len(names))
     task.call_on_fit_task_begin(**data)
     followed = task if hasattr(machine, "_skl_callbacks") else None
-    looks = machine.verbose or machine.callback is not None or followed is not None
-    yield Watcher(machine, followed, names, line) if looks else None
+    watched = machine.verbose or machine.callback is not None or followed is not None
+    yield Watcher(machine, followed, names) if watched else None
     task.call_on_fit_task_end(**data, reconstruction_attributes={})
 
 
@@ -53,17 +45,11 @@ class Watcher:
     machine : with `verbose`, `callback` and perhaps callbacks of scikit-learn's
     task : of the fit; None where scikit-learn's callbacks do not look on
     names : of its problems, in the order in which they are solved
-    line : what people read of a progress
     """
 
     def __init__(
-        self,
-        machine: Any,
-        task: CallbackContext | None,
-        names: Iterable[str],
-        line: Callable[[Any], str] = line,
+        self, machine: Any, task: CallbackContext | None, names: Iterable[str]
     ):
-        self.line = line
         self.machine, self.task, self.names = machine, task, iter(names)
         self.silent_until = 0.0
         self.stopped = False  # all that is left ends before its first step
@@ -90,7 +76,8 @@ class Solve:
         self.watcher, self.task, self.name = watcher, task, name
         self.round: CallbackContext | None = None
         self.raw: Progress | None = None  # as the solver gave it
-        self.last = self.before = Progress(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+        self.last: Progress = None
+        self.before: Progress | None = None  # the last of the call before this one
         self.printed: Progress | None = None
 
     def __call__(self, progress: Progress) -> bool:
@@ -124,6 +111,8 @@ class Solve:
         if self.raw is not None and progress.iterations < self.raw.iterations:
             self.before = self.last
         self.raw, before = progress, self.before
+        if before is None:
+            return progress._replace(problem=self.name)
         return progress._replace(
             iterations=progress.iterations + before.iterations,
             rows=progress.rows + before.rows,
@@ -145,6 +134,9 @@ class Solve:
 
     def _print(self, progress: Progress) -> None:
         who = f"{type(self.watcher.machine).__name__} {self.name}".strip()
-        print(f"[{who}] {self.watcher.line(progress)}", flush=True)
+        print(
+            f"[{who}] {progress.line()}",
+            flush=True,
+        )
         self.printed = progress
         self.watcher.silent_until = time.monotonic() + PAUSE

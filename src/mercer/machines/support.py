@@ -30,7 +30,7 @@ from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.progress import CallbackSupportMixin, Watcher
+from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, each, is_frame, take
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
@@ -200,19 +200,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     @contextmanager
     def _watched(self, names: Sequence[str], X, y, sample_weight) -> Iterator[None]:
         """While the problems of these names are solved, tell those who look on."""
-        weights = None if sample_weight is None else {"sample_weight": sample_weight}
-        data = {"estimator": self, "X": X, "y": y, "metadata": weights}
-        # Always: a search that holds this machine joins its tasks with those here.
-        task = self._init_callback_context(max_subtasks=len(names))
-        task.call_on_fit_task_begin(**data)
-        followed = task if hasattr(self, "_skl_callbacks") else None
-        if self.verbose or self.callback is not None or followed is not None:
-            self._watcher = Watcher(self, followed, names)
-        try:
-            yield
-        finally:
-            self.__dict__.pop("_watcher", None)
-        task.call_on_fit_task_end(**data, reconstruction_attributes={})
+        with watching(self, names, X, y, sample_weight) as watcher:
+            self._watcher = watcher
+            try:
+                yield
+            finally:
+                self.__dict__.pop("_watcher", None)
 
     def _solve(
         self,

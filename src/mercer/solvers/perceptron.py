@@ -37,6 +37,13 @@ class Seen(NamedTuple):
     seconds: float
     problem: str = ""
 
+    def line(self) -> str:
+        """What people read of it."""
+        return (
+            f"pass {self.round:>4}   {self.iterations:>9} points seen   "
+            f"{self.mistakes:>8} mistakes {self.seconds:8.2f} s"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Sides:

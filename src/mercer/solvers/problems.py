@@ -589,6 +589,14 @@ class Progress(NamedTuple):
     seconds: float
     problem: str = ""  # which one, where a machine has several
 
+    def line(self) -> str:
+        """What people read of it."""
+        return (
+            f"iteration {self.iterations:>8}   gap {self.gap:<9.3g} "
+            f"{self.support:>7} support vectors   violation "
+            f"{self.violation:<9.3g} {self.seconds:8.2f} s"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:

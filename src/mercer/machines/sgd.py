@@ -1,0 +1,403 @@
+"""KernelSGDClassifier, KernelSGDRegressor: any convex loss, point by point."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import (
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    _fit_context,
+)
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import (
+    _check_partial_fit_first_call,
+    check_classification_targets,
+)
+
+from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
+from mercer.multiclass import parts
+from mercer.points import Points
+from mercer.solvers.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    PerceptronLoss,
+    Quantile,
+    Squared,
+    SquaredHinge,
+)
+
+SIDES: dict[str, type[Loss]] = {
+    "hinge": Hinge,
+    "perceptron": PerceptronLoss,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+    "log_loss": Logistic,
+}
+NUMBERS: dict[str, type[Loss]] = {
+    "squared": Squared,
+    "squared_error": Squared,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "huber": Huber,
+    "quantile": Quantile,
+}
+
+
+def _takes_streams(machine) -> bool:
+    if machine._precomputed:
+        raise AttributeError(
+            'partial_fit needs points; kernel="precomputed" has only their values. '
+            "Pass kernel=Precomputed(K) and the indices of points as X."
+        )
+    return True
+
+
+def _has_probabilities(machine) -> bool:
+    if not isinstance(machine._loss(), Logistic):
+        raise AttributeError(
+            f"predict_proba comes with the logistic loss; got loss={machine.loss!r}."
+        )
+    return True
+
+
+class KernelSGDClassifier(ClassifierMixin, KernelSGD):
+    """f(x) = ⟨w, φ(x)⟩, w ← (1 - 2 reg η) w - η ℓ′(y, f(x)) φ(x): classes by its sign.
+
+    Minimises reg ‖w‖² + mean ℓ, or the mean over ‖w‖ ≤ norm, by one step for each
+    visit of a point. Several classes are learnt one against the rest, all in one pass
+    that shares its kernel values.
+
+    Parameters
+    ----------
+    loss : "hinge", "perceptron", "squared_hinge", "logistic" ("log_loss"), or any
+        convex loss as an object; of numbers, such as Squared(), on the sides ±1
+    kernel : a kernel; a word ("linear", "rbf", ..., "precomputed"); a function of two
+        points; None for RBF()
+    reg : number ≥ 0; as in `RegularizedMachine`, so that C of an SVM is 1/(2 reg n).
+        Pegasos' λ is 2 reg
+    norm : B > 0: after each step w ← w · min(1, B/‖w‖); None for no projection
+    learning_rate : η of step t. "constant": eta0; "root": eta0/√t; "pegasos":
+        1/(2 reg t); "theory": B/(L R √T), with T = horizon or all steps of `fit`;
+        "auto": 1/(2 reg t + c R²), and "root" for reg = 0. R² = max k(x, x), L the
+        steepest slope, c the largest curvature of the loss (1 where it has corners)
+    eta0 : None for B/(L R) where there is a norm, else 1/(c R²)
+    average : whether f is the mean of w before each step, as the theory has it, or
+        the last w, which a stream that changes asks for; None for the mean unless
+        there is a budget
+    budget : terms at most, whose budget² kernel values are kept; None for no limit
+    removal : what a full budget gives up: its "oldest" term; its "smallest", by
+        |coef| √k(x, x); or "merge": that one or the newest, and another of the same
+        signs, become one (RBF on vectors only), which loses least by far. An average
+        forgets with it
+    fit_intercept : whether the kernel is k + 1: a bias, regularised like the rest
+    max_iter : passes over the points
+    tol : `fit` ends after n_iter_no_change passes that lowered the mean loss by no
+        more; None for max_iter passes
+    shuffle : whether `fit` visits the points in an order drawn anew for each pass;
+        for vectors it does not depend on the order in which they are given
+    verbose : whether to print a line now and then
+    callback : called with a `Progress` every few hundred steps; True stops the fit
+
+    Attributes
+    ----------
+    expansion_ : f itself, on kernel k + 1 with fit_intercept
+    last_ : w after the last step, where `expansion_` is an average
+    coef_ : of `expansion_`
+    norm_ : ‖w‖ of `last_`, kept step by step
+    classes_ : the classes, in order
+    loss_curve_ : mean loss of each pass or batch, at each point before its step
+    t_, n_iter_ : steps, and passes or batches so far
+    status_ : "passes" (all that were asked for), "converged", "max_iter", "stopped"
+    bound_ : L·B·R/√T of runs at the rate of the theory; see also `regret_bound`
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "loss": [StrOptions(set(SIDES)), Loss],
+        **CONSTRAINTS,
+    }
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        loss: Any = "hinge",
+        *,
+        kernel: Any = None,
+        reg: float = 1e-4,
+        norm: float | None = None,
+        learning_rate: str = "auto",
+        eta0: float | None = None,
+        horizon: int | None = None,
+        average: bool | None = None,
+        budget: int | None = None,
+        removal: str = "oldest",
+        fit_intercept: bool = True,
+        max_iter: int = 10,
+        tol: float | None = None,
+        n_iter_no_change: int = 2,
+        shuffle: bool = True,
+        random_state: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.loss = loss
+        self.kernel = kernel
+        self.reg = reg
+        self.norm = norm
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.horizon = horizon
+        self.average = average
+        self.budget = budget
+        self.removal = removal
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _loss(self) -> Loss:
+        return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDClassifier:
+        """Learn f from the points X and their classes y, anew; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        sample_weight : n numbers ≥ 0; a point of weight 2 is visited twice in a pass,
+            one of weight 0.5 once with half the step
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        _, index = weights(sample_weight, X)
+        classes = np.unique(y if index is None else y[index])
+        if len(classes) < 2:
+            raise ValueError(
+                "The number of classes has to be greater than one; got "
+                f"{len(classes)} class"
+            )
+        self._learn(X, y, _sides(y, classes), sample_weight, classes_=classes)
+        return self
+
+    @available_if(_takes_streams)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Points, y, classes=None, sample_weight=None
+    ) -> KernelSGDClassifier:
+        """Go on learning from a batch, its points in the order given; returns self.
+
+        The kernel's learnt parameters are those of the first batch. A batch that is
+        refused, for a NaN or otherwise, leaves everything as it was.
+
+        Parameters
+        ----------
+        X : points, one or more
+        classes : all the classes there will be; needed in the first call
+        sample_weight : as in `fit`
+        """
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        X, y = self._validated(X, y, reset=first)
+        check_classification_targets(y)
+        known = np.unique(classes) if first else self.classes_
+        if not first and classes is not None:
+            _check_partial_fit_first_call(self, classes)
+        if len(known) < 2:
+            raise ValueError(
+                "The number of classes has to be greater than one; got "
+                f"{len(known)} class"
+            )
+        strange = np.setdiff1d(y, known)
+        if len(strange):
+            raise ValueError(
+                f"{strange[:3].tolist()} in y are not among the classes "
+                f"{known.tolist()}. Name all of them in the first call."
+            )
+        self._learn_more(X, _sides(y, known), sample_weight, classes_=known)
+        return self
+
+    def _targets(self, y) -> np.ndarray:
+        strange = np.setdiff1d(y, self.classes_)
+        if len(strange):
+            raise ValueError(
+                f"{strange[:3].tolist()} in y are not among the classes "
+                f"{self.classes_.tolist()}."
+            )
+        return _sides(y, self.classes_)
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at m points: (m,) for two classes, (m, k), a column per class, for more."""
+        return self._values(X)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The class of each of the m points of X."""
+        values = self._values(X)
+        if values.ndim == 1:
+            return self.classes_[(values >= 0).astype(int)]
+        return self.classes_[np.argmax(values, axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """1 / (1 + e^(-f)) for the second of two classes; shares of these for more."""
+        values = self._values(X)
+        if values.ndim == 1:
+            return np.column_stack([expit(-values), expit(values)])
+        p = np.maximum(expit(values), np.finfo(float).tiny)
+        return p / p.sum(axis=1, keepdims=True)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+
+def _sides(y, classes) -> np.ndarray:
+    """±1 for each point, a column for two classes and one per class for more."""
+    label = np.searchsorted(classes, y)
+    return np.column_stack([part.sign for part in parts(label, len(classes), "ovr")])
+
+
+class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
+    """f(x) = ⟨w, φ(x)⟩, w ← (1 - 2 reg η) w - η ℓ′(y, f(x)) φ(x), for numbers y.
+
+    Minimises reg ‖w‖² + mean ℓ, or the mean over ‖w‖ ≤ norm, by one step for each
+    visit of a point. Several targets are learnt side by side. Losses with corners make
+    steps of about 1 at first: bring targets to that scale.
+
+    Parameters
+    ----------
+    loss : "squared" ("squared_error"), "epsilon_insensitive", "huber", "quantile", or
+        an object such as Quantile(0.9)
+    kernel, reg, norm, learning_rate, eta0, horizon, average, budget, removal,
+    fit_intercept, max_iter, tol, n_iter_no_change, shuffle, random_state, verbose,
+    callback : as in `KernelSGDClassifier`
+
+    Attributes
+    ----------
+    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, status_, bound_ : as in
+        `KernelSGDClassifier`
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "loss": [StrOptions(set(NUMBERS)), Loss],
+        **CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        *,
+        kernel: Any = None,
+        reg: float = 1e-4,
+        norm: float | None = None,
+        learning_rate: str = "auto",
+        eta0: float | None = None,
+        horizon: int | None = None,
+        average: bool | None = None,
+        budget: int | None = None,
+        removal: str = "oldest",
+        fit_intercept: bool = True,
+        max_iter: int = 10,
+        tol: float | None = None,
+        n_iter_no_change: int = 2,
+        shuffle: bool = True,
+        random_state: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.loss = loss
+        self.kernel = kernel
+        self.reg = reg
+        self.norm = norm
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.horizon = horizon
+        self.average = average
+        self.budget = budget
+        self.removal = removal
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _loss(self) -> Loss:
+        loss = NUMBERS[self.loss]() if isinstance(self.loss, str) else self.loss
+        if loss.of_sides:
+            raise ValueError(
+                f"KernelSGDRegressor needs a loss of numbers; got {loss!r}, of sides "
+                "±1. Use KernelSGDClassifier."
+            )
+        return loss
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+        """Learn f from the points X and the targets y, anew; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : n numbers ≥ 0; a point of weight 2 is visited twice in a pass,
+            one of weight 0.5 once with half the step
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        self._learn(X, y, _columns(y), sample_weight)
+        return self
+
+    @available_if(_takes_streams)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+        """Go on learning from a batch, its points in the order given; returns self.
+
+        The kernel's learnt parameters are those of the first batch. A batch that is
+        refused, for a NaN or otherwise, leaves everything as it was.
+
+        Parameters
+        ----------
+        X : points, one or more
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : as in `fit`
+        """
+        first = not hasattr(self, "expansion_")
+        X, y = self._validated(X, y, reset=first, multi_output=True, y_numeric=True)
+        target = _columns(y)
+        if not first and target.shape[1] != self.expansion_.n_outputs:
+            raise ValueError(
+                f"The first batch had {self.expansion_.n_outputs} targets; got "
+                f"{target.shape[1]}."
+            )
+        self._learn_more(X, target, sample_weight)
+        return self
+
+    def _targets(self, y) -> np.ndarray:
+        return _columns(y)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, q) for q targets."""
+        return self._values(X)
+
+
+def _columns(y: np.ndarray) -> np.ndarray:
+    """Targets as float64 columns; a single column is said to be one."""
+    single = y.ndim == 1 or y.shape[1] == 1
+    y = column_or_1d(y, warn=True) if single else y
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
