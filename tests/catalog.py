@@ -53,6 +53,12 @@ from mercer.kernels.vector import (
     PowerSeries,
 )
 from mercer.kernels.walk import RandomWalk
+from mercer.machines.logistic import KernelLogisticRegression
+from mercer.machines.penalized import (
+    KernelHuberRegression,
+    KernelQuantileRegression,
+    RegularizedMachine,
+)
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
@@ -386,4 +392,8 @@ machines = [
     machine(KernelPerceptron(max_iter=5, random_state=0)),
     machine(KernelSGDClassifier("logistic", shuffle=False)),
     machine(KernelSGDRegressor("huber", shuffle=False)),
+    machine(KernelLogisticRegression(C=2.0)),
+    machine(RegularizedMachine(reg=0.05)),
+    machine(KernelQuantileRegression(0.3, reg=0.05)),
+    machine(KernelHuberRegression(0.5, reg=0.05)),
 ]

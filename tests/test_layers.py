@@ -28,8 +28,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": ["problems", "losses", "sgd"],
-    "machines": ["base", "progress", "support", "kinds", "stochastic"],
+    "solvers": ["problems", "losses", "penalized", "krylov", "sgd"],
+    "machines": ["base", "progress", "support", "kinds", "stochastic", "representer"],
     "cli": [],
     "io": [],
     "lab": [],
@@ -45,10 +45,10 @@ MODULES = {
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
-    "solvers": "problems losses smo hull coordinate linear newton l1 perceptron sgd "
-    "budget eigen",
-    "machines": "base progress support kinds svm perceptron stochastic sgd regularized "
-    "sparse rvm neighbors kmeans transform",
+    "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
+    "ball l1 perceptron sgd budget eigen",
+    "machines": "base progress support kinds representer svm regularized penalized "
+    "logistic perceptron stochastic sgd sparse rvm neighbors kmeans transform",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",

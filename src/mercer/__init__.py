@@ -47,11 +47,13 @@ _NAMES = {
         "mercer_expansion mistake_bound MistakeBound"
     ),
     "mercer.solvers.problems": "LinearSystem BoxQP quadratic Solution Certificate",
+    "mercer.solvers.penalized": "Penalized",
     "mercer.solvers.losses": (
         "ZeroOne PerceptronLoss Hinge SquaredHinge Logistic Squared EpsilonInsensitive "
         "Huber Quantile"
     ),
-    "mercer.solvers.linear": "Cholesky",
+    "mercer.solvers.linear": "Cholesky ConjugateGradient",
+    "mercer.solvers.newton": "Newton",
     "mercer.solvers.perceptron": "Rosenblatt Sides Mistakes",
     "mercer.solvers.smo": "SMO",
     "mercer.solvers.coordinate": "CoordinateAscent",
@@ -60,6 +62,11 @@ _NAMES = {
     "mercer.generalisation": "rademacher Bounds Bound",
     "mercer.assessment": "bounds",
     "mercer.machines.sgd": "KernelSGDClassifier KernelSGDRegressor",
+    "mercer.machines.logistic": "KernelLogisticRegression",
+    "mercer.machines.penalized": (
+        "RegularizedMachine KernelQuantileRegression KernelHuberRegression"
+    ),
+    "mercer.machines.representer": "regularization_path",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -123,3 +123,15 @@ from mercer.trees import Tree as Tree
 from mercer.trees import tag as tag
 
 __version__: str
+from mercer.machines.logistic import (
+    KernelLogisticRegression as KernelLogisticRegression,
+)
+from mercer.machines.penalized import KernelHuberRegression as KernelHuberRegression
+from mercer.machines.penalized import (
+    KernelQuantileRegression as KernelQuantileRegression,
+)
+from mercer.machines.penalized import RegularizedMachine as RegularizedMachine
+from mercer.machines.representer import regularization_path as regularization_path
+from mercer.solvers.linear import ConjugateGradient as ConjugateGradient
+from mercer.solvers.newton import Newton as Newton
+from mercer.solvers.penalized import Penalized as Penalized

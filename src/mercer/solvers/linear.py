@@ -1,4 +1,4 @@
-"""(K + diag(λ/w)) c = y by a dense factorisation.
+"""(K + diag(λ/w)) c = y by a dense factorisation, or by conjugate gradients.
 
 With G = W^½ K W^½ and c = W^½ z the system reads (G + λI) z = W^½ y: symmetric for all
 weights, and a point of weight 0 drops out. G lives in one n × n array: the lower
@@ -7,7 +7,9 @@ triangle and a copy of the diagonal keep it, the upper triangle takes the factor
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from scipy.linalg.lapack import dlange, dpocon, dpotrf, dpotrs, dtrtri
 
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import BLOCK_MB, row_blocks
-from mercer.points import take
-from mercer.solvers.problems import LinearSystem, Solution
+from mercer.points import precision, take
+from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.problems import LinearSystem, Progress, Solution
 
 EPS = np.finfo(float).eps
+DIGITS = 1e-4  # what a round in single precision takes off the residual
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,152 @@ class Cholesky:
         )
 
 
-_BY_GRAVITY = ("singular", "indefinite", "inaccurate")
+_BY_GRAVITY = ("singular", "indefinite", "stopped", "max_iter", "inaccurate")
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Solve a `LinearSystem` until the relative residual is at most tol.
+
+    Inside, products with K are single precision where that fits in memory; every few
+    digits the residual is computed in double and the search goes on from it. The
+    residual bounds the error of f at the points: ‖f - f*‖ ≤ ‖residual‖, whatever the
+    condition of the system, since K (K + λI)⁻¹ ≤ I. Needs reg > 0.
+
+    Parameters
+    ----------
+    tol : for the worst target, in the norm weighted by `weight`
+    max_iter : products with K, of one reg
+    rank : of the preconditioner, K ≈ L Lᵀ on some columns; None for one by size
+    seed : of the choice of those columns
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+    rank: int | None = None
+    seed: int = 0
+
+    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+        """The solution; `watch` is told a `Progress` and returns True to stop."""
+        begin = time.perf_counter()
+        system = _Lazy(problem)
+        n = system.gram.shape[0]
+        regs, target = system.regs, system.target
+        if not np.all(regs > 0):
+            raise ValueError(
+                f"ConjugateGradient needs reg > 0; got reg={problem.reg!r}. Cholesky "
+                "takes 0."
+            )
+        rank = self.rank or min(n, max(100, int(2 * n**0.65)))
+        L = factor(system.gram, rank, self.seed)
+        z, statuses, products = np.zeros_like(target), set(), 0
+        if start is not None:
+            z += system.scaled(start)
+        residual, image = np.empty_like(target), np.empty_like(target)
+        for reg in np.unique(regs):
+            columns = np.flatnonzero(regs == reg)
+            run = _Descent(self, system, reg, LowRank(L, system.root, reg), begin)
+            found = run(z[:, columns], target[:, columns], watch)
+            z[:, columns], residual[:, columns], image[:, columns], status = found
+            products += run.products
+            statuses.add(status)
+        energy = np.sum(z * image, axis=0)
+        return Solution(
+            value=system.unscaled(z),
+            bias=0.0,
+            primal=float(regs @ energy + np.sum((target - image) ** 2)) / 2,
+            dual=float(regs @ (np.sum(z * (2 * target - regs * z), axis=0) - energy))
+            / 2,
+            violation=float(
+                np.max(_ratio(_norms(residual), _norms(target)), initial=0)
+            ),
+            n_iter=products,
+            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
+            seconds=time.perf_counter() - begin,
+            rows_computed=products * n,
+        )
+
+
+class _Descent:
+    """Conjugate gradients for one reg: rounds of a few digits each."""
+
+    def __init__(self, options: ConjugateGradient, system: _Lazy, reg, inverse, begin):
+        self.options, self.system, self.reg = options, system, reg
+        self.inverse, self.begin, self.products = inverse, begin, 0
+        self.stopped = False
+
+    def __call__(self, z, target, watch):
+        """z, the residual, Gz and the status."""
+        tol, size = self.options.tol, np.maximum(_norms(target), 1e-300)
+        image = self.system.exact(z)
+        residual = target - image - self.reg * z
+        status, before = "optimal", np.inf
+        while (worst := float(np.max(_norms(residual) / size))) > tol:
+            left = self.options.max_iter - self.products
+            if self.stopped or left <= 0 or worst > before / 2:
+                status = "inaccurate" if left > 0 else "max_iter"
+                status = "stopped" if self.stopped else status
+                break
+            before, goal = worst, np.maximum(tol / 2, DIGITS * worst) * size
+
+            found = conjugate_gradient(
+                lambda V: self.system.fast(V) + self.reg * V,
+                residual,
+                self.inverse,
+                partial(_below, goal),
+                left,
+                watch=None if watch is None else partial(self._told, watch, size),
+            )
+            self.products += found.n_iter
+            if not found.convex:
+                status = "indefinite"
+                break
+            z = z + found.x
+            image = self.system.exact(z)
+            residual = target - image - self.reg * z
+        return z, residual, image, status
+
+    def _told(self, watch, size, n_iter: int, r) -> bool:
+        done = self.products + n_iter
+        worst = float(np.max(_norms(r) / size))
+        seconds = time.perf_counter() - self.begin
+        n = len(r)
+        progress = Progress(done, done, done * n, n, worst, np.nan, np.nan, seconds)
+        self.stopped = bool(watch(progress))
+        return self.stopped
+
+
+def _below(goal: np.ndarray, r: np.ndarray) -> bool:
+    return bool(np.all(_norms(r) <= goal))
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Cholesky for few points, conjugate gradients for many, Cholesky if those fail.
+
+    Parameters
+    ----------
+    few : points up to which the matrix is factored at once
+    """
+
+    few: int = 3000
+    tol: float = 1e-8
+
+    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+        n = problem.gram.shape[0]
+        regs = np.asarray(problem.reg, dtype=float)
+        valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
+        if n <= self.few or not valid:
+            return Cholesky().solve(problem)
+        # So many products cost about as much as the factors.
+        budget = max(30, n // 60)
+        single = precision(problem.gram.X) == np.float32
+        solver = ConjugateGradient(1e-6 if single else self.tol, budget)
+        found = solver.solve(problem, start=start, watch=watch)
+        fits = 8.0 * n * n <= available_memory()
+        if found.status in ("optimal", "stopped") or not fits:
+            return found
+        return Cholesky().solve(problem)
 
 
 def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
@@ -83,8 +232,8 @@ def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
     )
 
 
-class _Scaled:
-    """(G + λI) z = W^½ y on the points of positive weight, for one λ after another."""
+class _Weighted:
+    """W^½ y and the Gram on the points of positive weight; z to c and back."""
 
     def __init__(self, problem: LinearSystem):
         self.shape = np.shape(problem.target)
@@ -92,18 +241,59 @@ class _Scaled:
         self.regs = np.broadcast_to(
             np.asarray(problem.reg, dtype=float), target.shape[1:]
         )
-        gram = problem.gram
+        self.gram = problem.gram
         self.root = np.ones((self.shape[0], 1))
         self.present: Any = slice(None)
-        if problem.weight is not None:
+        self.weighted = problem.weight is not None
+        if self.weighted:
             weight = np.asarray(problem.weight, dtype=float)
             if not weight.all():
                 self.present = np.flatnonzero(weight)
-                gram = gram.take(self.present)
+                self.gram = self.gram.take(self.present)
             self.root = np.sqrt(weight[self.present])[:, None]
         self.target = np.asfortranarray(self.root * target[self.present])
-        self.matrix = _own_dense(gram)
-        if problem.weight is not None:
+
+    def scaled(self, c: np.ndarray) -> np.ndarray:
+        """z = W^-½ c."""
+        c = np.asarray(c, dtype=float).reshape(self.shape[0], -1)
+        return c[self.present] / self.root
+
+    def unscaled(self, z: np.ndarray) -> np.ndarray:
+        """c = W^½ z, and 0 for the points of weight 0, in the shape of the target."""
+        c = np.zeros((self.shape[0], z.shape[1]))
+        c[self.present] = self.root * z
+        return c.reshape(self.shape)
+
+
+class _Lazy(_Weighted):
+    """G V without G in memory, or in single precision."""
+
+    def __init__(self, problem: LinearSystem):
+        super().__init__(problem)
+        self.products = Products(self.gram)
+        # In single precision K z would be known to fewer digits than are asked for.
+        points = self.gram.X
+        if precision(points) == np.float32:
+            points = points.astype(np.float64)
+        self.wide = Gram(self.gram.kernel, points)
+        self.wide._matrix = self.gram._matrix
+
+    def fast(self, V: np.ndarray) -> np.ndarray:
+        return self.root * self.products(self.root * V)
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        if not V.any():
+            return np.zeros_like(V)
+        return self.root * (self.wide @ (self.root * V))
+
+
+class _Scaled(_Weighted):
+    """(G + λI) z = W^½ y with G in memory, for one λ after another."""
+
+    def __init__(self, problem: LinearSystem):
+        super().__init__(problem)
+        self.matrix = _own_dense(self.gram)
+        if self.weighted:
             self.matrix *= self.root
             self.matrix *= self.root.T
         self.diagonal = self.matrix.diagonal().copy()
@@ -131,12 +321,6 @@ class _Scaled:
         """G z, from the lower triangle and the diagonal."""
         off = self.diagonal - self.matrix.diagonal()
         return dsymm(1.0, self.matrix, z, lower=1) + off[:, None] * z
-
-    def unscaled(self, z: np.ndarray) -> np.ndarray:
-        """c = W^½ z, and 0 for the points of weight 0, in the shape of the target."""
-        c = np.zeros((self.shape[0], z.shape[1]))
-        c[self.present] = self.root * z
-        return c.reshape(self.shape)
 
     def _factor(self, reg: float) -> bool:
         """G + reg I = RᵀR, R in the upper triangle; False if that is not possible."""

@@ -1,0 +1,148 @@
+"""KernelLogisticRegression: probabilities from a function in the RKHS."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from mercer.machines.representer import (
+    REPRESENTER_CONSTRAINTS,
+    RepresenterMachine,
+    Task,
+    classes_and_sides,
+)
+from mercer.points import Points
+from mercer.solvers.losses import Logistic
+from mercer.solvers.newton import Softmax
+from mercer.solvers.penalized import Penalized
+
+
+class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
+    """min ½ ‖f‖² + C Σᵢ wᵢ ln(1 + e^(-yᵢ f(xᵢ))): P(y = 1 | x) = 1 / (1 + e^(-f(x))).
+
+    With k > 2 classes f has a column for each, the penalty is ½ Σⱼ ‖fⱼ‖², and
+    P(y = j | x) = e^fⱼ(x) / Σᵢ e^fᵢ(x): the multinomial model. On an explicit feature
+    map it is scikit-learn's LogisticRegression with an L2 penalty. Minimised by
+    `Newton`, for many points with preconditioned conjugate gradients.
+
+    Parameters
+    ----------
+    C : number > 0; a smaller one regularises more
+    kernel : a kernel, "precomputed", or a function of two points; None for RBF()
+    fit_intercept : whether f has a constant b, which is not penalised
+    tol : the duality gap to reach, as a share of the loss of f = 0
+    max_iter : Newton steps; -1 for the solver's own limit
+    class_weight : {class: weight}, "balanced", or None for 1 each
+    warm_start : whether a fit starts from the last one, if it was of the same points
+    random_state : seed of the columns that precondition; the solution agrees to tol
+    solver : a `Newton`; None for one with `tol` and `max_iter`
+    verbose : whether to print how far the fit is
+    callback : called with a `Progress` after every step; returns True to stop
+
+    Attributes
+    ----------
+    expansion_ : f itself
+    classes_ : positive f speaks for the second of two
+    certificate_ : primal, dual and gap, of the objective divided by C Σw;
+        `certify(X, y)` computes it anew
+    reg_ : 1 / (2 C Σw), of the form reg ‖f‖² + mean loss
+    support_, dual_coef_, intercept_, n_iter_ : as for `RegularizedMachine`
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REPRESENTER_CONSTRAINTS,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+    }
+    _path: ClassVar[tuple[str, bool]] = ("C", False)
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        solver: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.solver = solver
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> KernelLogisticRegression:
+        """Learn f from the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        self._learn(self._task(X, y, sample_weight))
+        return self
+
+    def _targets(self, y, index, weight):
+        self.classes_, label, factors = classes_and_sides(
+            self, y, index, weight, self.class_weight
+        )
+        return label, factors
+
+    def _problems(self, task: Task) -> list[Penalized]:
+        target, loss = task.target, Softmax(len(self.classes_))  # type: Any, Any
+        if len(self.classes_) == 2:
+            target, loss = np.where(task.target == 1, 1.0, -1.0), Logistic()
+        reg = 1 / (2 * float(self.C) * task.weight.sum())
+        return [
+            Penalized(
+                task.gram,
+                target,
+                loss,
+                reg,
+                weight=task.weight,
+                bias=self.fit_intercept,
+            )
+        ]
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,) for two classes, (m, k) for k."""
+        return self._values(X)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The likeliest class of each of the m points of X."""
+        values = self._values(X)
+        winners = values >= 0 if values.ndim == 1 else np.argmax(values, axis=1)
+        return self.classes_[np.asarray(winners, dtype=int)]
+
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """The probability of each class at the m points of X, (m, k)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        values = self._values(X)
+        if values.ndim == 1:
+            return np.column_stack([log_expit(-values), log_expit(values)])
+        return log_softmax(values, axis=1)

@@ -1,0 +1,333 @@
+"""Machines of a loss and a norm: any convex loss, quantiles, Huber's robust loss."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
+
+from mercer import multiclass
+from mercer.machines.representer import (
+    REPRESENTER_CONSTRAINTS,
+    RepresenterMachine,
+    Task,
+    classes_and_sides,
+)
+from mercer.points import Points
+from mercer.solvers.losses import Huber, Loss, Quantile, Squared
+from mercer.solvers.penalized import Penalized
+
+REG = 1e-3
+
+
+def _of_sides(machine) -> bool:
+    return machine._loss().of_sides
+
+
+class RegularizedMachine(RepresenterMachine):
+    """min reg ‖f‖² + (1/m) Σᵢ ℓ(yᵢ, f(xᵢ)), or the loss alone with ‖f‖ ≤ norm.
+
+    The representer theorem as a machine, for every convex loss of `mercer`: a
+    classifier for the losses of sides (`Hinge`, `SquaredHinge`, `Logistic`,
+    `PerceptronLoss`), several classes one against the rest; else a regressor
+    (`Squared`, `EpsilonInsensitive`, `Huber`, `Quantile`). Curved losses are minimised
+    by `Newton`, those of straight pieces in their dual by `SMO`; both end with a
+    duality gap. The perceptron loss is 0 at f = 0, which is its answer.
+
+    Parameters
+    ----------
+    loss : a loss; None for Squared()
+    reg : number > 0; None for 1e-3, or for the one that goes with `norm`
+    norm : the radius of the ball ‖f‖ ≤ norm, that is cᵀKc ≤ norm²; None for no ball
+    kernel : a kernel, "precomputed", or a function of two points; None for RBF()
+    fit_intercept : whether f has a constant b, which is not penalised and has no part
+        in ‖f‖; the theorem is about f without
+    tol : the duality gap to reach, as a share of the loss of f = 0
+    max_iter : steps of the solver; -1 for its own limit
+    warm_start : whether a fit starts from the last one, if it was of the same points
+    solver : what solves the problem: a `Newton`, or for straight pieces an `SMO`; None
+        for one with `tol` and `max_iter`
+    verbose : whether to print how far the fit is
+    callback : called with a `Progress` after every round; returns True to stop
+
+    Attributes
+    ----------
+    expansion_ : f itself; a column for each class where there are more than two
+    certificate_ : primal, dual and gap; `certify(X, y)` computes it anew
+    reg_ : reg; with `norm` the one for which ‖f‖ is at most that
+    classes_ : of a classifier
+    support_, dual_coef_, intercept_ : the points with a coefficient, those, and b
+    n_iter_ : steps of the solver, the most of any class
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REPRESENTER_CONSTRAINTS,
+        "loss": [Loss, None],
+        "reg": [Interval(Real, 0, None, closed="neither"), None],
+        "norm": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        loss: Any = None,
+        reg: float | None = None,
+        *,
+        norm: float | None = None,
+        kernel: Any = None,
+        fit_intercept: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        warm_start: bool = False,
+        solver: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.loss = loss
+        self.reg = reg
+        self.norm = norm
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.solver = solver
+        self.verbose = verbose
+        self.callback = callback
+
+    def _loss(self) -> Any:
+        return Squared() if self.loss is None else self.loss
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        # A grid over `loss` may try what is none; `fit` says so.
+        if getattr(self._loss(), "of_sides", False):
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags()
+        else:
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags()
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> RegularizedMachine:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n numbers, or n classes for a loss of sides
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        if self.reg is not None and self.norm is not None:
+            raise ValueError(
+                f"RegularizedMachine needs reg or norm, one of them; got "
+                f"reg={self.reg!r} and norm={self.norm!r}."
+            )
+        self._learn(self._task(X, y, sample_weight))
+        return self
+
+    def _targets(self, y, index, weight):
+        if not self._loss().of_sides:
+            return column_or_1d(y, warn=True)[index].astype(float), 1.0
+        self.classes_, label, _ = classes_and_sides(self, y, index, weight)
+        return label, 1.0
+
+    def _problems(self, task: Task) -> list[Penalized]:
+        reg = REG if self.reg is None and self.norm is None else self.reg
+        targets = [task.target]
+        if self._loss().of_sides:
+            parts = multiclass.parts(task.target, len(self.classes_), "ovr")
+            targets = [part.sign for part in parts]
+        return [
+            Penalized(
+                task.gram,
+                target,
+                self._loss(),
+                reg,
+                self.norm,
+                task.weight,
+                self.fit_intercept,
+            )
+            for target in targets
+        ]
+
+    def _names(self, n_problems: int) -> list[str]:
+        if n_problems == 1:
+            return [""]
+        return multiclass.names(self.classes_, "ovr")
+
+    @available_if(_of_sides)
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, k) for k > 2 classes."""
+        return self._values(X)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X; for a loss of sides the class it speaks for."""
+        values = self._values(X)
+        if not self._loss().of_sides:
+            return values
+        winners = values >= 0 if values.ndim == 1 else np.argmax(values, axis=1)
+        return self.classes_[np.asarray(winners, dtype=int)]
+
+    def score(self, X: Points, y, sample_weight=None) -> float:
+        """The share of right classes, or R² of the predictions of numbers."""
+        judge = accuracy_score if self._loss().of_sides else r2_score
+        return float(judge(y, self.predict(X), sample_weight=sample_weight))
+
+
+class _Regression(RegressorMixin, RepresenterMachine):
+    """A regressor with one loss: fill in `_loss`."""
+
+    reg: float
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _targets(self, y, index, weight):
+        return column_or_1d(y, warn=True)[index].astype(float), 1.0
+
+    def _problems(self, task: Task) -> list[Penalized]:
+        return [
+            Penalized(
+                task.gram,
+                task.target,
+                self._loss(),
+                self.reg,
+                None,
+                task.weight,
+                self.fit_intercept,
+            )
+        ]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> _Regression:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n numbers
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        self._learn(self._task(X, y, sample_weight))
+        return self
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X, (m,)."""
+        return self._values(X)
+
+
+class KernelQuantileRegression(_Regression):
+    """min reg ‖f‖² + (1/m) Σᵢ max(q rᵢ, (q-1) rᵢ), rᵢ = yᵢ - f(xᵢ): the q-quantile.
+
+    f has a share q of the targets below it. The dual is a quadratic in a box, solved by
+    `SMO` and certified by its duality gap.
+
+    Parameters
+    ----------
+    quantile : q, between 0 and 1; 0.5 is the median
+    reg : number > 0
+    fit_intercept : whether f has a constant b, which is not penalised
+    kernel, tol, max_iter, warm_start, solver, verbose, callback : as for
+        `RegularizedMachine`
+
+    Attributes
+    ----------
+    expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REPRESENTER_CONSTRAINTS,
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "reg": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        quantile: float = 0.5,
+        reg: float = REG,
+        *,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        warm_start: bool = False,
+        solver: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.quantile = quantile
+        self.reg = reg
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.solver = solver
+        self.verbose = verbose
+        self.callback = callback
+
+    def _loss(self) -> Loss:
+        return Quantile(float(self.quantile))
+
+
+class KernelHuberRegression(_Regression):
+    """min reg ‖f‖² + (1/m) Σᵢ h(yᵢ - f(xᵢ)), h(r) = r²/2 up to delta, then straight.
+
+    A target that is far off pulls no harder than one at a distance of delta.
+
+    Parameters
+    ----------
+    delta : number > 0, in the units of y
+    reg : number > 0
+    fit_intercept : whether f has a constant b, which is not penalised
+    kernel, tol, max_iter, warm_start, solver, verbose, callback : as for
+        `RegularizedMachine`
+
+    Attributes
+    ----------
+    expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REPRESENTER_CONSTRAINTS,
+        "delta": [Interval(Real, 0, None, closed="neither")],
+        "reg": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        delta: float = 1.0,
+        reg: float = REG,
+        *,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        warm_start: bool = False,
+        solver: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.delta = delta
+        self.reg = reg
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.solver = solver
+        self.verbose = verbose
+        self.callback = callback
+
+    def _loss(self) -> Loss:
+        return Huber(float(self.delta))

@@ -1,0 +1,361 @@
+"""What the machines of the representer theorem share: a loss, a norm, an expansion.
+
+A machine states a `Penalized` problem for each of its functions; from the points to
+those problems, and from their solutions to f, the way is here.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+)
+
+from mercer.expansion import Expansion
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import Kernel
+from mercer.kernels.kinds import Precomputed
+from mercer.machines.base import Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.points import Points, count, take
+from mercer.solvers.ball import within_ball
+from mercer.solvers.newton import Newton
+from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
+from mercer.solvers.problems import Certificate, Solution, together
+from mercer.solvers.smo import SMO
+
+# Problems this small are solved to rounding, at next to no cost: then it does not show
+# in what order the points came, or whether one counted twice or came twice.
+SMALL = 256
+ROUNDING = 1e-11
+STEPS = 50_000
+SHARE = 0.25  # of the free memory for a matrix that several problems read
+
+REPRESENTER_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions({"precomputed"}), Kernel, callable, None],
+    "fit_intercept": ["boolean"],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "warm_start": ["boolean"],
+    "solver": [HasMethods("solve"), None],
+    "verbose": ["verbose"],
+    "callback": [callable, None],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A fit that is ready: points that count, how often, and their targets."""
+
+    gram: Gram
+    index: np.ndarray  # places among the points given
+    weight: np.ndarray
+    target: np.ndarray
+    given: tuple  # X, y and sample_weight, for those who look on
+
+
+class RepresenterMachine(CallbackSupportMixin, Machine):
+    """f = Σᵢ cᵢ k(xᵢ, ·) + b of least penalty and loss, by a `Penalized` problem."""
+
+    _advice: ClassVar[dict[str, str]] = {
+        status: (
+            "{name} stopped after {solution.n_iter} iterations with status "
+            "{solution.status!r} and a gap of {solution.gap:.2g}, more than tol times "
+            "the loss of f = 0. Scale the points, regularise more, or raise max_iter "
+            "or tol."
+        )
+        for status in ("max_iter", "stopped", "stalled", "imprecise", "time_limit")
+    } | {
+        "indefinite": (
+            "{name} met a negative eigenvalue: on these points the kernel is not "
+            "positive semidefinite, and the solution is stationary at best. Choose "
+            "another kernel, or `repair` the Gram matrix."
+        )
+    }
+    # The parameter of `regularization_path`, and whether more of it regularises more.
+    _path: ClassVar[tuple[str, bool]] = ("reg", True)
+
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    warm_start: bool
+    solver: Any
+    verbose: Any
+    callback: Any
+
+    certificate_: Certificate
+    n_iter_: int
+    reg_: Any
+
+    @abstractmethod
+    def _targets(self, y: np.ndarray, index: np.ndarray, weight: np.ndarray):
+        """The targets of the points that count, and by what their weights grow."""
+
+    @abstractmethod
+    def _problems(self, task: Task) -> list[Penalized]:
+        """What is to be solved."""
+
+    def _names(self, n_problems: int) -> list[str]:
+        """The problems as a reader knows them."""
+        return [""] * n_problems
+
+    # From data to problems
+
+    def _task(self, X, y, sample_weight) -> Task:
+        """X, y and the weights, checked once, with a kernel that learnt from them."""
+        X, y = self._validated(X, y, y_numeric=is_regressor(self))
+        n = count(X)
+        if self._precomputed and X.shape[1] != n:
+            raise ValueError(
+                f"{type(self).__name__} with kernel='precomputed' needs the square "
+                f"matrix of kernel values; got {n} × {X.shape[1]}."
+            )
+        index, weight = np.arange(n), np.ones(n)
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            index = np.flatnonzero(weight)
+            weight = weight[index]
+        target, factors = self._targets(y, index, weight)
+        if self._precomputed:
+            gram = Gram(Precomputed(X), index)
+        else:
+            points = X if len(index) == n else take(X, index)
+            share = None if sample_weight is None else weight
+            kernel = as_kernel(self.kernel, points).resolve(points, share)
+            gram = Gram(kernel, points)
+        given = (X, y, sample_weight)
+        return Task(gram, index, weight * factors, target, given)
+
+    def _learn(self, task: Task, start: np.ndarray | None = None) -> None:
+        """Solve the problems and keep what was found."""
+        problems = self._problems(task)
+        if len(problems) > 1:
+            task = shared(task)
+            problems = [replace(problem, gram=task.gram) for problem in problems]
+        if start is None and self.warm_start:
+            start = self._before(task)
+        columns: Sequence[np.ndarray | None] = [None] * len(problems)
+        if start is not None:
+            start = start.reshape(len(start), -1)
+            columns = np.array_split(start, len(problems), axis=1)
+        names = self._names(len(problems))
+        found, regs = [], []
+        with watching(self, names, *task.given) as watcher:
+            for problem, name, column in zip(problems, names, columns, strict=True):
+                solution, reg = self._solve(problem, column, watcher, name)
+                found.append(solution)
+                regs.append(reg)
+            self._keep(task, problems, found, regs)
+        self._warn_unless_optimal(self.certificate_)
+
+    # From problems to solutions
+
+    def _solve(
+        self, problem: Penalized, start, watcher: Watcher | None, name: str
+    ) -> tuple[Solution, float]:
+        """The solution, and the reg that gave it."""
+        if start is not None and not hasattr(problem.loss, "k"):
+            start = start.reshape(-1)
+        looking: Any = nullcontext() if watcher is None else watcher.problem(name)
+        with looking as watch:
+            solve = self._newton if problem.loss.curved else self._box
+            if problem.norm is None:
+                return solve(problem, start, watch, self.tol), float(problem.reg or 0)
+            found = within_ball(
+                problem,
+                # The gap of the ball is made of that of the problem and of the norm.
+                lambda part, near: solve(part, near, watch, self.tol / 4),
+                self.tol,
+                start,
+            )
+            return found.solution, found.reg
+
+    def _newton(self, problem: Penalized, start, watch, tol: float) -> Solution:
+        most = 100 if self.max_iter < 0 else self.max_iter
+        seed = getattr(self, "random_state", None)
+        seed = seed if isinstance(seed, Integral) else 0
+        solver = self.solver or Newton(tol, most, seed=int(seed))
+        return solver.solve(problem, start=start, watch=watch)
+
+    def _box(self, problem: Penalized, start, watch, tol: float) -> Solution:
+        """The dual of straight pieces by SMO, until the gap is small enough."""
+        box = problem.boxed()
+        near = None if start is None else box.start(start)
+        low, high = problem.loss.slopes(problem.target)
+        goal = tol * problem.worth
+        # gap ≤ violation · (largest - least slope), up to rounding.
+        close = max(goal, 1e-300) / float(np.max(high - low))
+        if self.solver is not None:
+            found = self.solver.solve(box, start=near, watch=watch)
+            return unboxed(problem, found)
+        if len(box) <= SMALL:
+            size = max(1.0, np.abs(box.linear).max())
+            budget = STEPS if self.max_iter < 0 else self.max_iter
+            fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
+            found = unboxed(problem, fine.solve(box, start=near, watch=watch))
+            if found.status in ("max_iter", "stalled") and found.gap <= goal:
+                found = replace(found, status="optimal")
+            if found.status == "optimal" or self.max_iter >= 0:
+                return found
+            near = found.value
+        solver = SMO(close, None, self.max_iter)
+        found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        for _ in range(3):
+            if found.status != "optimal" or found.gap <= goal:
+                break
+            solver = replace(solver, tol=solver.tol / 10, precision="double")
+            near = found.value
+            found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        return found
+
+    # From solutions to f
+
+    def _keep(self, task: Task, problems, found: Sequence[Solution], regs) -> None:
+        """Set what was learnt."""
+        coef = np.column_stack([solution.value for solution in found])
+        bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
+        if coef.shape[1] == 1:
+            coef, bias = coef[:, 0], bias[0]
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else task.gram.kernel
+        whole = Expansion(kernel, task.gram.X, coef, bias)
+        self.expansion_ = whole.pruned()
+        used = np.flatnonzero(coef.reshape(len(coef), -1).any(axis=1))
+        self.support_ = task.index[used]
+        self.certificate_ = together(
+            [certificate(*pair) for pair in zip(problems, found, strict=True)]
+        )
+        self.n_iter_ = max(1, max(int(solution.n_iter) for solution in found))
+        self.reg_ = regs[0] if len(regs) == 1 else np.array(regs)
+        self.__dict__.pop("_last", None)
+        if self.warm_start:
+            self._last = whole
+
+    def _before(self, task: Task) -> np.ndarray | None:
+        """coef of the last fit, if it was of these points."""
+        last = getattr(self, "_last", None)
+        if last is None or not _same(last.points, task.gram.X):
+            return None
+        columns = sum(getattr(p.loss, "k", 1) for p in self._problems(task))
+        return last.coef if last.n_outputs == columns else None
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """c at the points `support_`: (s,), or a column for each function."""
+        return self.expansion_.coef
+
+    @property
+    def intercept_(self):
+        """b, a number, or one for each function."""
+        return self.expansion_.bias
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        # On a copy: checking data sets attributes.
+        task = copy.copy(self)._task(X, y, sample_weight)
+        f, problems = self.expansion_, self._problems(task)
+        coef = np.zeros((count(X), f.n_outputs))
+        coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
+        columns = np.array_split(coef[task.index], len(problems), axis=1)
+        biases = np.array_split(np.atleast_1d(f.bias), len(problems))
+        regs = np.broadcast_to(self.reg_, len(problems))
+        return together(
+            [
+                certified(problem, column, bias, float(reg))
+                for problem, column, bias, reg in zip(
+                    problems, columns, biases, regs, strict=True
+                )
+            ]
+        )
+
+
+def shared(task: Task) -> Task:
+    """The same with K in memory, where several problems would each compute it anew."""
+    gram = task.gram
+    if isinstance(gram.kernel, Precomputed) or gram._matrix is not None:
+        return task
+    fits = 8.0 * gram.shape[0] ** 2 <= SHARE * available_memory()
+    return replace(task, gram=gram.held()) if fits else task
+
+
+def classes_and_sides(machine, y, index, weight, class_weight=None):
+    """The classes, the number of each point's class, and what each class counts."""
+    check_classification_targets(y)
+    present = y[index]
+    classes, label = np.unique(present, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(machine).__name__} needs points of two classes at least, with a "
+            f"weight > 0; got {len(classes)} class."
+        )
+    factors = np.ones(len(classes))
+    if class_weight is not None:
+        factors = compute_class_weight(
+            class_weight, classes=classes, y=present, sample_weight=weight
+        )
+    return classes, label.ravel(), factors[label.ravel()]
+
+
+def regularization_path(
+    machine: RepresenterMachine, X: Points, y, values, sample_weight=None
+) -> list[RepresenterMachine]:
+    """The machine fitted with each value of its reg (or C), each from its neighbour.
+
+    The points are checked and the kernel learns from them once; fits go from the
+    strongest regularisation to the weakest, whatever the order of the values.
+
+    Parameters
+    ----------
+    machine : a `RegularizedMachine` without norm, a `KernelLogisticRegression`, ...
+    values : of `reg`, or of `C` where the machine has that
+    """
+    name, more = machine._path
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or not np.all(values > 0):
+        raise ValueError(
+            f"regularization_path needs values of {name}, numbers > 0; got {values!r}."
+        )
+    first = clone(machine)
+    first._validate_params()
+    task = shared(first._task(X, y, sample_weight))
+    fitted: list[Any] = [None] * len(values)
+    start = None
+    for i in np.argsort(-values if more else values, kind="stable"):
+        fitted[i] = copy.copy(first).set_params(**{name: float(values[i])})
+        fitted[i]._learn(task, start)
+        start = np.zeros((len(task.index), fitted[i].expansion_.n_outputs))
+        places = np.searchsorted(task.index, fitted[i].support_)
+        start[places] = fitted[i].expansion_.coef.reshape(len(places), -1)
+    return fitted
+
+
+def _same(X, Y) -> bool:
+    """Whether two sets of points are the same, as far as can be told at no cost."""
+    if X is Y:
+        return True
+    if type(X) is not type(Y) or count(X) != count(Y):
+        return False
+    if isinstance(X, np.ndarray):
+        return np.array_equal(X, Y)
+    return isinstance(X, list) and all(a is b for a, b in zip(X, Y, strict=True))

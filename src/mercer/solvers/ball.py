@@ -1,0 +1,114 @@
+"""The loss alone in a ball, min mean of ℓ subject to ‖f‖ ≤ B, by a search for its reg.
+
+‖f‖ falls as reg grows: the reg with ‖f‖ = B is bracketed and closed in on along a line
+in the logarithms of both. Any reg on the way gives slopes u and with them a lower bound
+of the optimum in the ball; f drawn into the ball gives an upper one. Where the two are
+near enough the search ends, so it also ends where the best f lies inside the ball.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.solvers.penalized import Penalized
+from mercer.solvers.problems import Solution
+
+MOST = 60  # values of reg at most
+FALL = 8.0  # by what reg is divided while no f has left the ball
+
+
+@dataclass(frozen=True)
+class Within:
+    """What the search found: the solution in the ball, and the reg that gave it."""
+
+    solution: Solution
+    reg: float
+
+
+def within_ball(
+    problem: Penalized,
+    solve: Callable[[Penalized, np.ndarray | None], Solution],
+    tol: float,
+    start: np.ndarray | None = None,
+) -> Within:
+    """Minimise a `Penalized` with `norm`, until gap ≤ tol · (loss of f = 0).
+
+    Parameters
+    ----------
+    solve : from a problem with reg and the coefficients to start from, to its solution
+    """
+    assert problem.norm is not None
+    if problem.gram.kernel.psd is False:
+        raise ValueError(
+            f"‖f‖ ≤ {problem.norm:g} needs a kernel; {problem.gram.kernel!r} is "
+            "indefinite, so f has no norm. Give reg in place of norm, or `repair` the "
+            "Gram matrix."
+        )
+    goal, n_iter, seconds = tol * problem.worth, 0, 0.0
+    # reg‖f‖² is at most the loss of f = 0: from here on f lies inside the ball.
+    reg = (problem.worth or 1.0) / problem.norm**2
+    inside: tuple[float, float] | None = None
+    outside: tuple[float, float] | None = None
+    best: Within | None = None
+    for _ in range(MOST):
+        found = solve(problem.at(reg), start)
+        start, n_iter = found.value, n_iter + found.n_iter
+        seconds += found.seconds
+        size, drawn = _drawn(problem, reg, found)
+        if best is None or drawn.gap < best.solution.gap:
+            best = Within(drawn, reg)
+        if drawn.gap <= goal or found.status not in ("optimal", "stalled"):
+            break
+        place = (np.log(reg), np.log(max(size, 1e-300) / problem.norm))
+        inside, outside = (place, outside) if place[1] <= 0 else (inside, place)
+        reg = _next(inside, outside)
+        if inside and outside and abs(inside[0] - outside[0]) < 1e-14:
+            break
+    assert best is not None
+    status = best.solution.status
+    if best.solution.gap <= goal:
+        status = "optimal"
+    elif status == "optimal":
+        status = "stalled"
+    solution = replace(best.solution, n_iter=n_iter, seconds=seconds, status=status)
+    return Within(solution, best.reg)
+
+
+def _next(inside, outside) -> float:
+    """reg for the next try, from (ln reg, ln ‖f‖/B) on either side of the ball."""
+    if outside is None:
+        return float(np.exp(inside[0]) / FALL)
+    if inside is None:
+        return float(np.exp(outside[0]) * FALL)
+    (a, fa), (b, fb) = inside, outside
+    share = fa / (fa - fb) if fa != fb else 0.5
+    # Never at an end: one of them would stay for ever.
+    return float(np.exp(a + np.clip(share, 0.05, 0.95) * (b - a)))
+
+
+def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solution]:
+    """‖f‖, and f drawn into the ball with the objectives of the problem there."""
+    coef, bias = np.asarray(found.value), found.bias
+    values = np.asarray(found.function) - bias
+    square = float(np.sum(coef * values))
+    size = np.sqrt(max(square, 0.0))
+    share = min(1.0, problem.norm / size) if size > 0 else 1.0
+    function = share * values + bias
+    # -λc/w are slopes at the optimum; rounding is not to take them beyond their ends.
+    slopes = -problem.at(reg).strength * coef / problem.weights
+    u = np.clip(slopes, *problem.loss.slopes(problem.target))
+    # The bound at u, for ‖Σ wuφ‖ of the clipped u: near enough where nothing changed.
+    image = problem.at(reg).strength ** 2 * square
+    if not np.allclose(u, slopes, rtol=1e-12, atol=0):
+        change = problem.weights * u
+        image = float(change @ (problem.gram @ change))
+    return size, replace(
+        found,
+        value=share * coef,
+        function=function,
+        primal=problem.primal(0.0, function),
+        dual=problem.dual(u, image),
+    )

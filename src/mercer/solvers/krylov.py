@@ -1,0 +1,169 @@
+"""Conjugate gradients on Gram matrices: fast products and a low-rank preconditioner.
+
+`Products` multiplies K in single precision where it fits in memory, for steps that are
+corrected afterwards. `factor` is K ≈ L Lᵀ from a few columns of K, chosen at random in
+proportion to what is not yet explained: Chen, Epperly, Tropp and Webber, Communications
+on Pure and Applied Mathematics 78 (2025), in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import BLOCK_MB, row_blocks
+
+BLOCK = 64  # columns of K chosen at a time
+SHARE = 0.4  # of the free memory for K in single precision
+EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
+
+
+class Products:
+    """K V to about seven digits: from K in single precision where it fits, else anew.
+
+    Parameters
+    ----------
+    gram : of one set of points
+    share : of the memory there is, for the matrix
+    """
+
+    def __init__(self, gram: Gram, share: float = SHARE):
+        self.gram, n = gram, gram.shape[0]
+        self.matrix = None
+        if 4.0 * n * n <= share * available_memory():
+            self.matrix = _single(gram, share)
+
+    def __call__(self, V: np.ndarray) -> np.ndarray:
+        if self.matrix is None:
+            return self.gram @ V
+        # Columns are brought to about 1: single precision has a small range.
+        size = np.abs(V).max(axis=0, initial=0.0)
+        size[~((size > 0) & np.isfinite(size))] = 1.0
+        if V.shape[1] == 1:
+            single = self.matrix @ (V[:, 0] / size[0]).astype(np.float32)
+            return single[:, None] * size
+        return (self.matrix @ (V / size).astype(np.float32)) * size
+
+
+def _single(gram: Gram, share: float) -> np.ndarray:
+    n = gram.shape[0]
+    if (
+        gram.kernel.native(gram.X) is None
+        and 12.0 * n * n <= share * available_memory()
+    ):
+        # One call computes each pair of points once.
+        return gram.dense().astype(np.float32, copy=False)
+    matrix = np.empty((n, n), np.float32)
+    for rows in row_blocks(n, n, BLOCK_MB):
+        matrix[rows] = gram.rows(rows)
+    return matrix
+
+
+def factor(gram: Gram, rank: int, seed: int = 0) -> np.ndarray:
+    """L, (n, r) with r ≤ rank, K ≈ L Lᵀ: exact on the span of the columns chosen.
+
+    It ends early where nothing is left to explain; an indefinite K is followed as long
+    as what is left has a positive diagonal.
+    """
+    n = gram.shape[0]
+    rng = np.random.default_rng(seed)
+    L = np.empty((n, min(rank, n)), order="F")
+    left = np.maximum(np.asarray(gram.diag(), dtype=float), 0.0)
+    enough, done = EXPLAINED * left.sum(), 0
+    while done < L.shape[1] and left.sum() > enough:
+        size = min(BLOCK, L.shape[1] - done, int(np.count_nonzero(left)))
+        chosen = rng.choice(n, size, replace=False, p=left / left.sum())
+        rows = np.asarray(gram.rows(chosen), dtype=float)
+        rows -= L[chosen, :done] @ L[:, :done].T
+        R, order, found, _ = dpstrf(rows[:, chosen], tol=-1.0)
+        kept = order[:found] - 1
+        if not found:
+            break
+        new = solve_triangular(R[:found, :found], rows[kept], trans="T")
+        L[:, done : done + found] = new.T
+        left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
+        left[chosen] = 0.0
+        done += found
+    return L[:, :done]
+
+
+class LowRank:
+    """(λI + S L Lᵀ S)⁻¹ V for a diagonal S, by a Cholesky factor of the rank of L.
+
+    Parameters
+    ----------
+    L : (n, r) array
+    scale : the diagonal of S, (n, 1)
+    reg : λ > 0
+    """
+
+    def __init__(self, L: np.ndarray, scale: np.ndarray, reg: float):
+        self.reg = reg
+        self.left = scale.astype(L.dtype) * L
+        inner = (self.left.T @ self.left).astype(float)
+        # Rounding can leave a singular L a hair below 0.
+        hair = 8 * np.finfo(L.dtype).eps * np.trace(inner)
+        inner[np.diag_indices_from(inner)] += max(reg, hair)
+        self.inner = cho_factor(inner, overwrite_a=True, check_finite=False)
+
+    def __call__(self, V: np.ndarray) -> np.ndarray:
+        inside = self.left.T @ V.astype(self.left.dtype)
+        inside = cho_solve(self.inner, inside.astype(float), check_finite=False)
+        return (V - self.left @ inside.astype(self.left.dtype)) / self.reg
+
+
+class Krylov(NamedTuple):
+    """What conjugate gradients found: x, the residual left, and how many products."""
+
+    x: np.ndarray
+    residual: np.ndarray
+    n_iter: int
+    convex: bool  # no direction of negative curvature was met
+
+
+def conjugate_gradient(
+    apply: Callable[[np.ndarray], np.ndarray],
+    rhs: np.ndarray,
+    precondition: Callable[[np.ndarray], np.ndarray],
+    done: Callable[[np.ndarray], bool],
+    max_iter: int,
+    *,
+    together: bool = False,
+    watch: Callable[[int, np.ndarray], bool] | None = None,
+) -> Krylov:
+    """x with A x = rhs for a positive definite A, until done(residual).
+
+    Parameters
+    ----------
+    apply, precondition : A V, and an approximation of A⁻¹ V
+    rhs : (n, q) array
+    together : whether the columns are one vector of n q numbers, or q systems
+    watch : told the number of products and the residual; returns True to stop
+    """
+    axis = None if together else 0
+    x, r = np.zeros_like(rhs), rhs.copy()
+    p = z = precondition(r)
+    rz = np.sum(r * z, axis=axis)
+    n_iter = 0
+    while n_iter < max_iter and not done(r):
+        Ap = apply(p)
+        n_iter += 1
+        curvature = np.sum(p * Ap, axis=axis)
+        if np.any(curvature < 0):
+            return Krylov(x, r, n_iter, False)
+        # A column that is solved has no direction left: it stays.
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+        x += step * p
+        r -= step * Ap
+        if watch is not None and watch(n_iter, r):
+            break
+        z = precondition(r)
+        fresh = np.sum(r * z, axis=axis)
+        p = z + np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0) * p
+        rz = fresh
+    return Krylov(x, r, n_iter, True)

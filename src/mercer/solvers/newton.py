@@ -1,0 +1,493 @@
+"""Newton's method on a `Penalized` problem with a curved loss, of one or more columns.
+
+With g = Kc, f = g + b, slopes u and curvatures H of the losses at f, and λ = 2 reg m
+the optimum has F = λc + wu = 0, and a step solves (λI + HK) Δ = -F. With H = S Sᵀ
+
+    Δ = -F/λ + S z,    (λI + SᵀKS) z = SᵀKF/λ
+
+is symmetric, and divides by no curvature: 0 is allowed. For few points the system is
+factored, for many it is solved by preconditioned conjugate gradients. A bias takes its
+best value after every step, which projects S; the products K(wu) that the steps need
+also give the dual objective, so that every step knows its duality gap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.optimize import brentq
+from scipy.special import log_softmax, softmax, xlogy
+
+from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.penalized import Penalized
+from mercer.solvers.problems import Progress, Solution
+
+ROUGH = 20  # steps at most on the low-rank approximation
+POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """ℓ(y, f) = ln Σⱼ e^fⱼ - f_y for classes y = 0..k-1: f has a column for each.
+
+    -ln of the probability e^f_y / Σⱼ e^fⱼ of y. Its slopes are u = p - e_y.
+    """
+
+    k: int
+
+    of_sides: ClassVar[bool] = True
+    curved: ClassVar[bool] = True
+
+    def value(self, target, f):
+        """ℓ(y, f), (n,); an f of one column stands for k equal ones."""
+        if np.ndim(f) == 1:
+            return np.full(len(target), np.log(self.k))
+        return -np.take_along_axis(log_softmax(f, axis=1), target[:, None], 1)[:, 0]
+
+    def slope(self, target, f):
+        """p - e_y, (n, k)."""
+        u = softmax(f, axis=1)
+        u[np.arange(len(target)), target] -= 1
+        return u
+
+    def conjugate(self, target, u):
+        """Σⱼ pⱼ ln pⱼ with p = u + e_y, where p is a probability."""
+        p = np.array(u)
+        p[np.arange(len(target)), target] += 1
+        # The slope of a sure point is a hair off: 1 - 1 leaves a rounding error.
+        return xlogy(np.maximum(p, 0), np.maximum(p, 0)).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Minimise a `Penalized` with a curved loss, until gap ≤ tol · (loss of f = 0).
+
+    Parameters
+    ----------
+    max_iter : steps at most
+    direct : points (times columns) up to which a step is solved by Cholesky's factors
+    rank : of the preconditioner of conjugate gradients; None for 3√n
+    max_products : of one step by conjugate gradients
+    seed : of the columns that make the preconditioner
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 100
+    direct: int = 1500
+    rank: int | None = None
+    max_products: int = 200
+    seed: int = 0
+
+    def __post_init__(self):
+        if not self.tol > 0:
+            raise ValueError(f"Newton needs tol > 0; got tol={self.tol!r}.")
+
+    def solve(
+        self,
+        problem: Penalized,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Any], bool] | None = None,
+    ) -> Solution:
+        """The minimiser, from the coefficients `start`; `watch` returns True to stop.
+
+        The status is "optimal", "max_iter", "stopped", "stalled" (rounding is in the
+        way) or "indefinite" (K is; then c is a stationary point at best).
+        """
+        if problem.reg is None:
+            raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
+        begin = time.perf_counter()
+        few = problem.gram.shape[0] * _columns(problem) <= self.direct
+        method = _Factored(problem) if few else _Iterated(problem, self)
+        run = _Run(self, problem, method, begin, watch)
+        return run(start)
+
+
+def _columns(problem: Penalized) -> int:
+    return getattr(problem.loss, "k", 1)
+
+
+@dataclass
+class _Point:
+    """Where a run is: c, g = Kc and b; f = g + b."""
+
+    c: np.ndarray
+    g: np.ndarray
+    b: np.ndarray
+
+    @property
+    def f(self) -> np.ndarray:
+        return self.g + self.b
+
+
+class _Run:
+    """One solve, all arrays of k columns."""
+
+    def __init__(self, options: Newton, problem: Penalized, method, begin, watch):
+        self.options, self.problem, self.method = options, problem, method
+        self.begin, self.watch = begin, watch
+        self.k = _columns(problem)
+        self.single = not isinstance(problem.loss, Softmax)
+        self.w = problem.weights[:, None]
+        self.refuted = problem.gram.kernel.psd is False
+        self.products = 0
+
+    def __call__(self, start) -> Solution:
+        at = self._from(start)
+        goal, polished, best = self.options.tol * self.problem.worth, 0, np.inf
+        for round in range(self.options.max_iter + 1):
+            self._look(at)
+            status = self._status(at, goal, round)
+            if status in ("optimal", "stalled") and self.method.sharper():
+                at.g = self.method.times(at.c)
+                self._look(self._biased(at))
+                status = self._status(at, goal, round)
+            if status == "optimal" and self.method.cheap and polished < POLISH:
+                # Digits are doubled by every step, until rounding ends it.
+                polished, status = polished + 1, ""
+                if self.violation > best / 2 or self.violation <= 1e-15:
+                    status = "optimal"
+            best = min(best, self.violation)
+            if status:
+                return self._solution(at, status, round)
+            if not self._advance(at):
+                if not self.method.sharper():
+                    return self._solution(at, self._stuck(goal), round)
+                at.g = self.method.times(at.c)
+        raise AssertionError("the last round has a status")
+
+    def _from(self, start) -> _Point:
+        """Where to begin: at the coefficients given, near a rough solution, or at 0."""
+        n = self.problem.gram.shape[0]
+        c = np.zeros((n, self.k)) if start is None else np.array(start, dtype=float)
+        c = c.reshape(n, self.k)
+        if c.any():
+            return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
+        at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
+        return at if self.method.cheap or self.refuted else self._rough(at)
+
+    def _rough(self, at: _Point) -> _Point:
+        """The solution for L Lᵀ in place of K, which costs little, and a step from it.
+
+        The step starts from its values f, which are near, not from its coefficients,
+        which give another function with K: λc + wu + H (Kc - f) = 0.
+        """
+        self.method.coarse = True
+        for _ in range(ROUGH):
+            self._look(at)
+            if self.gap <= 0.02 * self.problem.worth or not self._advance(at):
+                break
+        self.method.coarse = False
+        root = self._root(at.f)
+        F = self.w * self._slope(at.f) - root.up(root.down(at.f))
+        step = self.method.step(root, F, self.method.times(F), 0.05)
+        return self._biased(_Point(step[0], step[1], at.b))
+
+    def _look(self, at: _Point) -> None:
+        """Slopes, objectives and gradient where the run is."""
+        problem, lam = self.problem, self.problem.strength
+        f = at.f
+        self.u = self._slope(f)
+        wu = self.w * self.u
+        image = self.method.times(wu)
+        self.primal = problem.primal(float(np.sum(at.c * at.g)), self._shaped(f))
+        self.dual = problem.dual(self._shaped(self.u), float(np.sum(wu * image)))
+        self.F, self.KF = lam * at.c + wu, lam * at.g + image
+        self.violation = float(np.max(np.abs(self.F / self.w), initial=0.0))
+        self.gap = self.primal - self.dual
+
+    def _status(self, at: _Point, goal: float, round: int) -> str:
+        if self.watch is not None:
+            progress = Progress(
+                round,
+                round,
+                self.method.products,
+                int(np.count_nonzero(at.c.any(axis=1))),
+                self.violation,
+                self.primal,
+                np.nan if self.refuted else self.gap,
+                time.perf_counter() - self.begin,
+            )
+            if self.watch(progress):
+                return "optimal" if self.gap <= goal else "stopped"
+        size = self.problem.weights.max() / self.problem.weights.min()
+        near = self.violation <= 1e-9 * size * np.abs(self.u).max(initial=1.0)
+        if self.refuted or self.method.refuted:
+            return "indefinite" if near or round == self.options.max_iter else ""
+        if self.gap <= goal:
+            return "optimal"
+        return "max_iter" if round == self.options.max_iter else ""
+
+    def _stuck(self, goal: float) -> str:
+        if self.refuted or self.method.refuted:
+            return "indefinite"
+        return "optimal" if self.gap <= goal else "stalled"
+
+    def _advance(self, at: _Point) -> bool:
+        """One step; False where none leads down."""
+        root = self._root(at.f)
+        # Ever more precise, as Newton's own error falls, but not beyond the goal.
+        gap, worth = max(self.gap, 1e-300), max(self.problem.worth, 1e-300)
+        needed = 0.1 * min(1.0, np.sqrt(self.options.tol * worth / gap))
+        forcing = max(min(0.1, np.sqrt(gap / worth)), needed, 1e-6)
+        delta, image = self.method.step(root, self.F, self.KF, forcing)
+        t = self._length(at, delta, image, image - root.constant(image))
+        if t == 0:
+            return False
+        at.c, at.g = at.c + t * delta, at.g + t * image
+        self._biased(at)
+        return True
+
+    def _length(self, at: _Point, delta, image, change) -> float:
+        """t for which c + tΔ is about best: on a line all is known but the losses."""
+        lam, f = self.problem.strength, at.f
+        linear, square = lam * np.sum(at.c * image), lam * np.sum(delta * image)
+
+        def slope(t):
+            u = self._slope(f + t * change)
+            return float(linear + t * square + np.sum(self.w * u * change))
+
+        first = slope(0.0)
+        if self.method.refuted:
+            return 1.0
+        if not first < 0:
+            return 0.0
+        if abs(slope(1.0)) <= 0.3 * abs(first):
+            return 1.0
+        high = 1.0
+        while slope(high) < 0 and high < 1e6:
+            high *= 2
+        if slope(high) < 0:
+            return high
+        return float(brentq(slope, 0.0, high, xtol=1e-6 * high, rtol=1e-3))
+
+    # The loss, in columns
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[:, 0] if self.single else values
+
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        u = self.problem.loss.slope(self.problem.target, self._shaped(f))
+        return np.asarray(u, dtype=float).reshape(f.shape)
+
+    def _root(self, f: np.ndarray) -> _Root:
+        root_w = np.sqrt(self.w)
+        if self.single:
+            curvature = self.problem.loss.curvature(self.problem.target, f[:, 0])
+            return _Root(root_w * np.sqrt(curvature)[:, None], None, self.problem.bias)
+        side = np.sqrt(softmax(f, axis=1))
+        return _Root(root_w * side, side, self.problem.bias)
+
+    def _biased(self, at: _Point) -> _Point:
+        """The same with the best b: Σ wᵢ uᵢ = 0."""
+        if self.problem.bias:
+            at.b = self._best_constant(at) if self.single else self._best_columns(at)
+        return at
+
+    def _best_constant(self, at: _Point) -> np.ndarray:
+        def total(b):
+            return float(np.sum(self.w * self._slope(at.g + b)))
+
+        low = high = float(at.b[0])
+        here = total(low)
+        if here == 0:
+            return at.b
+        step = -np.sign(here) * max(1e-3, 1e-3 * abs(low))
+        while total(high) * here > 0 and abs(high) < 1e12:
+            low, high, step = high, high + step, 4 * step
+        if total(high) * here > 0:
+            return at.b  # no best value: the loss falls for ever
+        return np.array([brentq(total, low, high, xtol=1e-15, rtol=1e-15)])
+
+    def _best_columns(self, at: _Point) -> np.ndarray:
+        b, problem = at.b, self.problem
+        loss = problem.mean(problem.loss.value(problem.target, at.g + b))
+        for _ in range(100):
+            p = softmax(at.g + b, axis=1)
+            slope = np.sum(self.w * self._slope(at.g + b), axis=0)
+            if np.abs(slope).max() <= 1e-13 * problem.mass:
+                break
+            hessian = np.diag(np.sum(self.w * p, axis=0)) - p.T @ (self.w * p)
+            step, t = -lstsq(hessian, slope, cond=1e-12)[0], 1.0
+            while t > 1e-3:
+                trial = problem.mean(
+                    problem.loss.value(problem.target, at.g + b + t * step)
+                )
+                if trial < loss:
+                    break
+                t /= 2
+            else:
+                # Beyond rounding there is nothing to gain but digits of b itself.
+                return b + step if np.abs(step).max() < 1e-6 else b
+            b, loss = b + t * step, trial
+        return b - b.mean()
+
+    def _solution(self, at: _Point, status: str, n_iter: int) -> Solution:
+        flat = self.single
+        indefinite = self.refuted or self.method.refuted
+        return Solution(
+            value=self._shaped(at.c),
+            bias=float(at.b[0]) if flat else at.b,
+            primal=np.nan if indefinite else self.primal,
+            dual=self.dual,
+            violation=self.violation,
+            n_iter=n_iter,
+            status=status,
+            function=self._shaped(at.f),
+            seconds=time.perf_counter() - self.begin,
+            rows_computed=self.method.products * len(at.c),
+        )
+
+
+class _Root:
+    """S with S Sᵀ = H, the curvatures of the losses; with a bias those of its best b.
+
+    S z = q∘Pz. P takes the component along √p out of the columns of a point (softmax),
+    then with a bias those along Sᵀ1, one for each column.
+    """
+
+    def __init__(self, q: np.ndarray, side: np.ndarray | None, bias: bool):
+        self.q, self.side, self.basis = q, side, None
+        if bias:
+            k = q.shape[1]
+            columns = [
+                self.down(np.tile(row, (len(q), 1))).ravel() for row in np.eye(k)
+            ]
+            V = np.column_stack(columns)
+            values, vectors = np.linalg.eigh(V.T @ V)
+            kept = values > 1e-12 * max(values.max(), 1e-300)
+            self._inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+            self._bare = V
+            self.basis = V @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+    def projected(self, z: np.ndarray) -> np.ndarray:
+        if self.side is not None:
+            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        if self.basis is not None:
+            flat = z.ravel()
+            z = (flat - self.basis @ (self.basis.T @ flat)).reshape(z.shape)
+        return z
+
+    def up(self, z: np.ndarray) -> np.ndarray:
+        """S z."""
+        return self.q * self.projected(z)
+
+    def down(self, v: np.ndarray) -> np.ndarray:
+        """Sᵀ v."""
+        return self.projected(self.q * v)
+
+    def constant(self, change: np.ndarray) -> np.ndarray:
+        """How much of a change of g its best b takes back."""
+        if self.basis is None:
+            return np.zeros(change.shape[1])
+        z = self.q * change
+        if self.side is not None:
+            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        return self._inverse @ (self._bare.T @ z.ravel())
+
+
+class _Factored:
+    """Steps by a factor of λI + SᵀKS, for few points."""
+
+    cheap = True
+
+    def sharper(self) -> bool:
+        return False
+
+    def __init__(self, problem: Penalized):
+        self.reg, self.products, self.refuted = problem.strength, 0, False
+        self.K = np.asarray(problem.gram.dense(), dtype=float)
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self.K @ V
+
+    def step(self, root: _Root, F, KF, forcing: float):
+        """Δ and KΔ."""
+        A = self._matrix(root)
+        A[np.diag_indices_from(A)] += self.reg
+        rhs = root.down(KF / self.reg)
+        try:
+            z = cho_solve(cho_factor(A, check_finite=False), rhs.ravel())
+        except LinAlgError:
+            self.refuted = True
+            z = np.linalg.lstsq(A, rhs.ravel())[0]
+        delta = root.up(z.reshape(rhs.shape)) - F / self.reg
+        return delta, self.times(delta)
+
+    def _matrix(self, root: _Root) -> np.ndarray:
+        """SᵀKS, (nk, nk)."""
+        n, k = root.q.shape
+        if k == 1:
+            A = root.q * self.K * root.q.T
+        else:
+            assert root.side is not None
+            # Sᵢ, a k × k matrix for each point.
+            S = root.q[:, :, None] * (
+                np.eye(k) - root.side[:, :, None] * root.side[:, None, :]
+            )
+            A = np.einsum("ica,ij,jcb->iajb", S, self.K, S, optimize=True)
+            A = A.reshape(n * k, n * k)
+        if root.basis is not None:
+            A -= root.basis @ (root.basis.T @ A)
+            A -= (A @ root.basis) @ root.basis.T
+        return A
+
+
+class _Iterated:
+    """Steps by conjugate gradients, preconditioned by K ≈ L Lᵀ, for many points."""
+
+    cheap = False
+
+    def __init__(self, problem: Penalized, options: Newton):
+        self.problem, self.reg, self.options = problem, problem.strength, options
+        self.gram, self.products, self.refuted = problem.gram, 0, False
+        self.fast = Products(self.gram)
+        rank = options.rank or int(3 * self.gram.shape[0] ** 0.5)
+        self.L = factor(self.gram, rank, options.seed).astype(np.float32, order="F")
+        self.sharp = self.fast.matrix is None
+        self.coarse = False  # whether L Lᵀ stands in for K
+
+    def sharper(self) -> bool:
+        """From now on products are double precision; False if they were."""
+        before, self.sharp = self.sharp, True
+        return not before
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        if self.coarse:
+            return (self.L @ (self.L.T @ V.astype(np.float32))).astype(float)
+        self.products += 1
+        return self.gram @ V if self.sharp else self.fast(V)
+
+    def step(self, root: _Root, F, KF, forcing: float):
+        """Δ and KΔ, with λΔ + HKΔ + F ≤ forcing · F in length."""
+        rhs, goal = root.down(KF / self.reg), forcing * np.linalg.norm(F)
+        inverses = [LowRank(self.L, root.q[:, [j]], self.reg) for j in range(len(F[0]))]
+
+        def apply(z):
+            v = root.up(z)
+            if self.coarse:
+                return self.reg * z + root.down(self.times(v))
+            self.products += 1
+            return self.reg * z + root.down(self.fast(v))
+
+        def precondition(r):
+            parts = [inverse(r[:, [j]]) for j, inverse in enumerate(inverses)]
+            return root.projected(np.hstack(parts))
+
+        found = conjugate_gradient(
+            apply,
+            rhs,
+            precondition,
+            lambda r: np.linalg.norm(root.up(r)) <= goal,
+            self.options.max_products,
+            together=True,
+        )
+        self.refuted |= not found.convex
+        delta = root.up(found.x) - F / self.reg
+        return delta, self.times(delta)
