@@ -18,6 +18,8 @@ import scipy.sparse
 
 from . import _core
 
+SHORT = 64  # coordinates up to which differences are summed as they are
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -169,6 +171,24 @@ def product(recipe: Recipe, X, Y, V) -> np.ndarray:
     if exponent is not None:
         out = np.ldexp(out, exponent)
     return out if V.ndim == 2 else out[:, 0]
+
+
+def centered(X, part: str, dtype):
+    """X, moved to the middle: unseen by the kernel, but not by single precision.
+
+    A common offset takes digits away from the differences. Points of many zeros keep
+    them, unless it is large.
+    """
+    shifts = dtype is np.float32 and part in ("square", "absolute")
+    if not shifts or scipy.sparse.issparse(X) or not len(X):
+        return X
+    some = X[:: max(1, len(X) // 256)]  # any point near the middle will do
+    mean = some.mean(axis=0, dtype=float)
+    zeros = 3 * np.count_nonzero(some) < some.size
+    spread = 8 if zeros or X.shape[1] <= SHORT else 0.1
+    if np.abs(mean).max(initial=0.0) <= spread * some.std(dtype=float):
+        return X
+    return X - mean.astype(X.dtype, copy=False)
 
 
 def diag(recipe: Recipe, X) -> np.ndarray:

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import _core
 from mercer.gram import Gram, available_memory
 from mercer.points import take, vectors
 from mercer.solvers.problems import BoxQP, Certificate, Progress, Solution
-from mercer.vectors import Packed, native_recipe
+from mercer.vectors import Packed, centered, native_recipe
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
 SAMPLE = 64  # points at which single precision is checked against double
-SHORT = 64  # coordinates up to which differences are summed as they are
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 BUDGET = 10_000_000  # steps, where no other number is asked for
 
@@ -112,7 +110,7 @@ class SMO:
 
     def _duels(self, gram: Gram, members, upper, pairs, dtype) -> list[Duel]:
         recipe = gram.kernel.native(gram.X)
-        X = _centered(vectors(gram.X), recipe.part, dtype)
+        X = centered(vectors(gram.X), recipe.part, dtype)
         present, pairs = np.unique(pairs, return_inverse=True)
         members, pairs = [members[c] for c in present], pairs.reshape(-1, 2)
         sizes = np.array([len(places) for places in members])
@@ -349,7 +347,7 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
     """The call into the core with the rows of this Gram: (task, value, function)."""
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
-        X = _centered(vectors(gram.X), recipe.part, dtype)
+        X = centered(vectors(gram.X), recipe.part, dtype)
         points = Packed(X.astype(dtype, copy=False), only_core=True)._points
         return lambda *rest: _core.smo(native_recipe(recipe), points, *rest)
     n = gram.shape[0]
@@ -362,24 +360,6 @@ def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
 
     diagonal = np.ascontiguousarray(gram.diag(), dtype=dtype)
     return lambda *rest: _core.smo_callback(diagonal, fill, *rest)
-
-
-def _centered(X, part: str, dtype):
-    """X, moved to the middle: unseen by the kernel, but not by single precision.
-
-    A common offset takes digits away from the differences. Points of many zeros keep
-    them, unless it is large.
-    """
-    shifts = dtype is np.float32 and part in ("square", "absolute")
-    if not shifts or sp.issparse(X) or not len(X):
-        return X
-    some = X[:: max(1, len(X) // (4 * SAMPLE))]  # any point near the middle will do
-    mean = some.mean(axis=0, dtype=float)
-    zeros = 3 * np.count_nonzero(some) < some.size
-    spread = 8 if zeros or X.shape[1] <= SHORT else 0.1
-    if np.abs(mean).max(initial=0.0) <= spread * some.std(dtype=float):
-        return X
-    return X - mean.astype(X.dtype, copy=False)
 
 
 def _sample(n: int) -> np.ndarray:
