@@ -118,7 +118,9 @@ class Bounded(Walk):
         else:
             sizes = np.sum(self.coef[candidates] ** 2, axis=1)
             sizes = sizes * self.matrix[candidates, candidates]
-            slot = candidates[np.argmin(sizes)]
+            # Many are alike, but for rounding; the oldest of them goes.
+            least = np.flatnonzero(sizes <= (1 + 1e-9) * sizes.min())
+            slot = candidates[least[np.argmin(self.age[candidates[least]])]]
         if self.options.removal == "merge":
             newest = int(np.argmax(self.age[: self.m]))
             cost, a, b = min(self._partner(int(slot)), self._partner(newest))
