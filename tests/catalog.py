@@ -53,6 +53,7 @@ from mercer.kernels.vector import (
     PowerSeries,
 )
 from mercer.kernels.walk import RandomWalk
+from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.penalized import (
     KernelHuberRegression,
@@ -383,6 +384,7 @@ def machine(made):
 
 machines = [
     machine(KernelRidge(alpha=0.5)),
+    machine(KernelKMeans(n_clusters=3, random_state=0)),
     machine(SVC(C=2.0)),
     machine(NuSVC(nu=0.3)),
     machine(SVR(C=2.0, epsilon=0.05)),

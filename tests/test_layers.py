@@ -46,7 +46,7 @@ MODULES = {
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen",
+    "ball l1 perceptron sgd budget eigen lloyd",
     "machines": "base progress support kinds representer svm regularized penalized "
     "logistic perceptron stochastic sgd sparse rvm neighbors kmeans transform",
     "io": "libsvm save",

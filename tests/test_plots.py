@@ -22,6 +22,7 @@ from mercer import KernelPerceptron, mistake_bound, plots
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
+from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
@@ -548,3 +549,39 @@ def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"mercer\[plot\]"):
         importlib.import_module("mercer.plots")
+
+
+# Clusters
+
+
+@pytest.mark.parametrize("frame", [None, pd.DataFrame, pl.DataFrame])
+def test_clusters_have_the_colour_of_their_points_and_classes_a_marker(frame):
+    points = np.random.default_rng(1).normal(size=(30, 2))
+    points[:15, 0] += 8
+    points = points if frame is None else frame({"a": points[:, 0], "b": points[:, 1]})
+    machine = KernelKMeans(2, kernel=Linear(), random_state=0).fit(points)
+    ax = plots.plot_clusters(machine, points, np.arange(30) % 2)
+    drawn = [c for c in ax.collections if len(c.get_offsets()) > 1]
+    assert sum(len(c.get_offsets()) for c in drawn) == 30
+    assert len(drawn) == 4  # two clusters by two classes
+    for part in drawn:
+        place = part.get_offsets().data
+        place = place if frame is None else frame({"a": place[:, 0], "b": place[:, 1]})
+        [label] = np.unique(machine.predict(place))
+        colour = matplotlib.colors.to_rgba(plots.COLOURS[label])
+        assert_allclose(part.get_facecolor()[0], colour)
+
+
+def test_walls_between_clusters_are_where_the_nearest_centroid_changes():
+    points = np.array([[-1.0, 0.0], [-1.0, 1.0], [3.0, 0.0], [3.0, 1.0]])
+    machine = KernelKMeans(2, kernel=Linear(), random_state=0).fit(points)
+    ax = plots.plot_clusters(machine, points)
+    lines = [c for c in ax.collections if c.get_linewidth()[0] == 1.5]
+    walls = np.concatenate([p.vertices for c in lines for p in c.get_paths()])
+    assert_allclose(walls[:, 0], 1.0, atol=0.03)
+
+
+def test_clusters_are_drawn_in_the_plane():
+    machine = KernelKMeans(2, random_state=0).fit(np.eye(3))
+    with pytest.raises(ValueError, match=r"plane, \(n, 2\); got \(3, 3\)"):
+        plots.plot_clusters(machine, np.eye(3))

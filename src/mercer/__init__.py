@@ -67,6 +67,7 @@ _NAMES = {
         "RegularizedMachine KernelQuantileRegression KernelHuberRegression"
     ),
     "mercer.machines.representer": "regularization_path",
+    "mercer.machines.kmeans": "KernelKMeans",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

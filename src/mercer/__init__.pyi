@@ -76,6 +76,7 @@ from mercer.kernels.vector import Linear as Linear
 from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
 from mercer.kernels.walk import RandomWalk as RandomWalk
+from mercer.machines.kmeans import KernelKMeans as KernelKMeans
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge

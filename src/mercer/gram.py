@@ -58,6 +58,11 @@ class Gram(LinearOperator):
         held._matrix = self.dense()
         return held
 
+    @property
+    def is_held(self) -> bool:
+        """Whether all of K is in memory, so that its rows cost nothing."""
+        return self._matrix is not None
+
     def _matmat(self, V):
         if self._matrix is not None:
             return self._matrix @ V

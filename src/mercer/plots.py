@@ -150,6 +150,45 @@ def plot_regions(
     return ax
 
 
+def plot_clusters(
+    machine: Any, X: Points, y: Any = None, ax: Axes | None = None
+) -> Axes:
+    """The regions of the clusters in the plane, and the points with their cluster.
+
+    Parameters
+    ----------
+    machine : fitted, with `predict` for points of the plane: a KernelKMeans, ...
+    X : (n, 2) array or data frame of points to draw
+    y : their classes, drawn as markers; None for one marker
+    """
+    check_is_fitted(machine)
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ValueError(
+            f"plot_clusters draws points of the plane, (n, 2); got {values.shape}."
+        )
+    kind = np.zeros(len(values)) if y is None else _one_each(y, len(values))
+    ax = ax or plt.figure().gca()
+    low, high = _frame(values)
+    place = np.meshgrid(*np.linspace(low, high, GRID).T)
+    grid = _like(X, np.column_stack([axis.ravel() for axis in place]))
+    region = machine.predict(grid).reshape(place[0].shape)
+    label = machine.predict(X)
+    found = np.union1d(region, label).astype(int)
+    for c in found:
+        own = gaussian_filter((region == c).astype(float), 1.0)
+        colour = COLOURS[c % len(COLOURS)]
+        ax.contourf(*place, own, [0.5, 2.0], colors=[colour], alpha=0.18)
+        if own.min() < 0.5 < own.max():
+            ax.contour(*place, own, [0.5], colors="black", linewidths=1.5)
+    for k, name in enumerate(np.unique(kind)):
+        for c in np.unique(label):
+            x1, x2 = values[(kind == name) & (label == c)].T
+            marker, colour = MARKERS[k % len(MARKERS)], COLOURS[c % len(COLOURS)]
+            ax.scatter(x1, x2, s=SMALLEST, color=colour, marker=marker, linewidths=0)
+    return ax
+
+
 def plot_tube(
     machine: Any, X: Points, y: Any, ax: Axes | None = None, *, legend: bool = True
 ) -> Axes:

@@ -1,0 +1,406 @@
+"""KernelKMeans: clusters in feature space, whose centroids are expansions."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from numbers import Integral, Real
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer.expansion import Expansion
+from mercer.gram import Gram, available_memory
+from mercer.kernels.kinds import Precomputed
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.points import Points, count, take
+from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
+
+STARTS = 10  # of init="random", where n_init is "auto"
+
+
+def _knows_lengths(machine) -> bool:
+    if machine._precomputed:
+        raise AttributeError(
+            "Rows of kernel values do not tell k(x, x), which distances need. Use "
+            "kernel=Precomputed(K) with the indices of points in K, or predict, which "
+            "needs no distances."
+        )
+    return True
+
+
+class KernelKMeans(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    Machine,
+):
+    """min Σᵢ wᵢ ‖φ(xᵢ) - μ_c(i)‖², μ_c = Σ wᵢφ(xᵢ) / Σ wᵢ over the points of cluster c.
+
+    k-means in the feature space of a kernel, on points of any kind. A centroid is an
+    expansion: with f_c(x) = ⟨μ_c, φ(x)⟩ - ½‖μ_c‖² the squared distance from it is
+    k(x, x) - 2 f_c(x), and x belongs to the cluster where f_c is largest.
+
+    With `normalized_cut=True` they minimise the normalised cut Σ_c cut(c) / vol(c) of
+    the graph with edges k(xᵢ, xⱼ) ≥ 0, where vol(c) sums the degrees dᵢ = Σⱼ k(xᵢ, xⱼ)
+    of the points of c, and cut(c) the edges that leave it. It is the same objective
+    with weights dᵢ and φ(xᵢ)/dᵢ for φ(xᵢ): the kernel D⁻¹KD⁻¹ + σD⁻¹ of Dhillon, Guan
+    and Kulis (2004), σ being `shift`. Starts that are drawn go through k-means first.
+
+    Parameters
+    ----------
+    n_clusters : k
+    kernel : a kernel; None for RBF(); a word of scikit-learn ("linear", "rbf", ...,
+        "precomputed"); or a function of two points that returns a number
+    init : "k-means++" (in feature space), "random" (points as centroids), k points, or
+        n labels from 0 to k - 1; for "precomputed" points are given by their places
+    n_init : starts, of which the best end is kept; "auto" is 10 for "random", else 1
+    max_iter : steps of one start
+    tol : a start ends when a step gains at most tol times the objective; with 0 it ends
+        when no point is nearer to another centroid than to its own
+    algorithm : "lloyd" moves every point to its nearest centroid, step by step, as
+        k-means does; "hartigan" goes on with points that gain by moving alone, which
+        finds lower ends, most of all where k(x, x) is large beside k(x, y)
+    normalized_cut : whether to minimise the normalised cut instead
+    shift : σ ≥ 0, added to k(xᵢ, xᵢ) in units of 1/wᵢ: changes no optimum, makes an
+        indefinite kernel positive (by -σ ≤ its smallest eigenvalue) and moves rarer
+    random_state : for "k-means++" and "random"
+    cache_size : MB for K, which is kept where it fits and computed anew in blocks where
+        it does not; None for a quarter of the memory that is free
+    verbose : whether to print how far the fit is
+    callback : called with a `Round` after every step; returns True to stop the fit
+
+    Attributes
+    ----------
+    expansion_ : f, a column for each cluster; `expansion_.norm()` are the ‖μ_c‖
+    labels_ : the cluster of every point of `fit`
+    inertia_ : the objective, without what `shift` adds
+    inertia_history_ : the objective at the start and after every step; never rises
+    normalized_cut_ : Σ_c cut(c) / vol(c), where that is minimised
+    n_iter_ : steps of the start that was kept
+    status_ : how it ended: "optimal", "few" (clusters), "max_iter", "stopped",
+        "indefinite"
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Where fewer points than k differ there are fewer clusters, and a warning says so.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions(set(WORDS)), callable, None],
+        "init": [StrOptions({"k-means++", "random"}), "array-like", "sparse matrix"],
+        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "algorithm": [StrOptions({"lloyd", "hartigan"})],
+        "normalized_cut": ["boolean"],
+        "shift": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "cache_size": [Interval(Real, 0, None, closed="left"), None],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    _advice: ClassVar[dict[str, str]] = {
+        "max_iter": (
+            "{name} stopped after {solution.n_iter} steps while points still moved. "
+            "Raise max_iter, or set tol > 0 to end when a step gains little."
+        ),
+        "stopped": (
+            "{name} was stopped after {solution.n_iter} steps while points still moved."
+        ),
+        "indefinite": (
+            "{name} ended after {solution.n_iter} steps, as the next one would have "
+            "raised the objective: on these points the kernel is indefinite. Use "
+            "algorithm='hartigan', or a shift of minus its smallest eigenvalue."
+        ),
+        "few": (
+            "{name} found {solution.volume.size} clusters instead of n_clusters="
+            "{machine.n_clusters}: no more points differ in feature space. Lower "
+            "n_clusters."
+        ),
+    }
+
+    labels_: np.ndarray
+    inertia_: float
+    inertia_history_: np.ndarray
+    normalized_cut_: float
+    n_iter_: int
+    status_: str
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: Any = None,
+        init: Any = "k-means++",
+        n_init: Any = "auto",
+        max_iter: int = 300,
+        tol: float = 0.0,
+        algorithm: str = "lloyd",
+        normalized_cut: bool = False,
+        shift: float = 0.0,
+        random_state: Any = None,
+        cache_size: float | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.algorithm = algorithm
+        self.normalized_cut = normalized_cut
+        self.shift = shift
+        self.random_state = random_state
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y=None, sample_weight=None) -> KernelKMeans:
+        """Learn the clusters of the points X; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : ignored
+        sample_weight : n numbers ≥ 0, or one for all; weight 2 is the row twice, weight
+            0 no row
+        """
+        X = self._validated_points(X)
+        index, weight = self._counted(X, sample_weight)
+        gram = self._gram(X, index, None if sample_weight is None else weight)
+        problem, key = self._problem(gram, weight)
+        start = self._given_start(problem, index, count(X))
+        names = [f"start {i + 1}" for i in range(self._starts)]
+        names = names if len(names) > 1 else [""]
+        with watching(self, names, X, None, sample_weight) as watcher:
+            best = self._best(problem, key, start, watcher)
+            self._keep(X, problem, index, best)
+        self._warn_unless_optimal(cast(Any, best))
+        return self
+
+    # From data to a problem
+
+    def _counted(self, X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the points of weight > 0, and their weights."""
+        n = count(X)
+        if self._precomputed and X.shape[1] != n:
+            raise ValueError(
+                f"{type(self).__name__} needs a square matrix of kernel values; got "
+                f"shape {X.shape}."
+            )
+        if n < self.n_clusters:
+            raise ValueError(
+                f"{type(self).__name__} needs a point for each cluster; got "
+                f"n_samples={n} < n_clusters={self.n_clusters}. Lower n_clusters."
+            )
+        if sample_weight is None:
+            return np.arange(n), np.ones(n)
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        index = np.flatnonzero(weight)
+        return index, weight[index]
+
+    def _gram(self, X, index: np.ndarray, weight) -> Gram:
+        """Of the points that count, its matrix in memory where there is room."""
+        n = len(index)
+        if self._precomputed:
+            K = X if n == len(X) else X[np.ix_(index, index)]
+            # Whole numbers in a single column would be taken for places.
+            K = K if K.dtype.kind == "f" else K.astype(float)
+            return Gram(Precomputed(), K).held()
+        points = X if n == count(X) else take(X, index)
+        gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
+        room = available_memory() / 4
+        if self.cache_size is not None:
+            room = self.cache_size * 2**20
+        size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
+        return gram.held() if size <= room else gram
+
+    def _problem(self, gram: Gram, weight) -> tuple[Partition, np.ndarray]:
+        """What to minimise, and numbers that tell the points apart."""
+        k, shift = self.n_clusters, float(self.shift)
+        if not self.normalized_cut:
+            # Where K is not in memory, sums over it would cost as much as a step.
+            key = product(gram, weight[None])[0] if gram.is_held else gram.diag()
+            return Partition(gram, k, weight, shift=shift), key
+        degree = product(gram, weight[None])[0]
+        if not (degree > 0).all():
+            i = int(np.argmin(degree))
+            raise ValueError(
+                f"{type(self).__name__}(normalized_cut=True) needs points of degree "
+                f"Σⱼ k(xᵢ, xⱼ) > 0; point {i} has {degree[i]:.6g}. Use a kernel "
+                "without negative values, such as RBF."
+            )
+        return Partition(gram, k, weight * degree, 1 / degree, shift), degree
+
+    # Starts
+
+    @property
+    def _starts(self) -> int:
+        if not isinstance(self.init, str):
+            return 1
+        if isinstance(self.n_init, str):
+            return STARTS if self.init == "random" else 1
+        return int(self.n_init)
+
+    def _best(
+        self, problem: Partition, key, start, watcher: Watcher | None
+    ) -> Clustering:
+        """The best end of all starts, or of the one that is given."""
+        random = check_random_state(self.random_state)
+        solver = Lloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
+        plain = problem.unscaled() if self.normalized_cut else problem
+        best: Clustering | None = None
+        for _ in range(self._starts):
+            label = start
+            if start is None:
+                spread = self.init == "k-means++"
+                label = drawn_start(plain, random, spread=spread, key=key)
+            looking: Any = nullcontext() if watcher is None else watcher.problem()
+            with looking as watch:
+                if start is None and self.normalized_cut:
+                    # φ(x)/d is longest where points are rare: no place to start from.
+                    label = solver.solve(plain, start=label, watch=watch).label
+                found = solver.solve(problem, start=label, watch=watch)
+            # Ends that differ by rounding are one: the first.
+            if best is None or found.inertia < best.inertia - 1e-12 * abs(best.inertia):
+                best = found
+            if found.status == "stopped":
+                break
+        assert best is not None
+        return best
+
+    def _given_start(self, problem: Partition, index: np.ndarray, n: int) -> Any:
+        """The first cluster of each of the points that count; None to draw it."""
+        if isinstance(self.init, str):
+            return None
+        k, name = self.n_clusters, type(self).__name__
+        if _are_labels(self.init, n):
+            label = np.asarray(self.init)
+            if label.min() < 0 or label.max() >= k:
+                raise ValueError(
+                    f"{name} needs labels from 0 to n_clusters - 1 = {k - 1} as init; "
+                    f"got labels from {label.min()} to {label.max()}."
+                )
+            return label[index]
+        if count(self.init) != k:
+            raise ValueError(
+                f"{name} needs init of n_clusters={k} points, or of {n} whole numbers, "
+                f"the label of each point; got {count(self.init)} values."
+            )
+        if not self._precomputed:
+            points = self._validated_points(self.init, reset=False)
+            return np.argmin(problem.distances_to(points), axis=0)
+        places = np.asarray(self.init)
+        if places.ndim != 1 or not np.isin(places, index).all():
+            raise ValueError(
+                f"{name} with kernel values needs as init the places of points of "
+                f"weight > 0 among the {n} of X; got {self.init!r}."
+            )
+        places = np.searchsorted(index, places)
+        return np.argmin(problem.distances(places), axis=0)
+
+    # From a partition to f
+
+    def _keep(self, X, problem: Partition, index: np.ndarray, best: Clustering) -> None:
+        """Set what was learnt."""
+        n, k = len(problem), len(best.volume)
+        coef = np.zeros((n, k))
+        coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
+        points = index if self._precomputed else problem.gram.X
+        kernel = problem.gram.kernel
+        self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)
+        self._volume = best.volume if self.normalized_cut else None
+        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.inertia_history_ = np.array(best.history)
+        self.status_ = best.status
+        self.__dict__.pop("normalized_cut_", None)
+        if self.normalized_cut:
+            self.normalized_cut_ = float(np.sum(1 - best.norm * best.volume))
+        self.labels_ = np.empty(count(X), dtype=np.int32)
+        self.labels_[index] = best.label
+        absent = np.setdiff1d(np.arange(count(X)), index)
+        if len(absent):
+            self.labels_[absent] = self._clusters(take(X, absent))
+
+    # New points
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The cluster of each of the m points of X: where the centroid is nearest.
+
+        For "precomputed", X is the (m, n) matrix of kernel values between the new
+        points and the training points.
+        """
+        check_is_fitted(self)
+        return self._clusters(self._validated_points(X, reset=False))
+
+    def transform(self, X: Points) -> np.ndarray:
+        """The (m, k) array of distances ‖φ(x) - μ_c‖ of m points from the centroids."""
+        return np.sqrt(self._squares(X)[0])
+
+    @available_if(_knows_lengths)
+    def score(self, X: Points, y=None, sample_weight=None) -> float:
+        """-Σᵢ wᵢ min_c ‖φ(xᵢ) - μ_c‖², the objective on the points of X, negative."""
+        squares, scale = self._squares(X)
+        weight = _check_sample_weight(sample_weight, squares, dtype=np.float64)
+        return -float((weight / scale) @ squares.min(axis=1))
+
+    def _squares(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances of new points from the centroids, and their scales."""
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        values, scale = self._scaled(X)
+        lengths = scale**2 * self.expansion_.kernel.diag(X)
+        # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
+        return np.maximum(lengths[:, None] - 2 * values, 0), scale
+
+    def _clusters(self, X) -> np.ndarray:
+        return np.argmax(self._scaled(X)[0], axis=1).astype(np.int32)
+
+    def _scaled(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """f at checked points with sφ(x) for φ(x), and s: 1, or of a cut 1/degree."""
+        f = self.expansion_
+        values = f(X)
+        if self._volume is None:
+            return values, np.ones(len(values))
+        # The centroids have all points between them, so they know the degree.
+        inner = values - f.bias
+        degree = inner @ self._volume
+        # A point that k joins to no other, as exp(-1000) = 0 does, has no degree.
+        scale = 1 / np.maximum(degree, np.finfo(float).tiny)
+        return inner * scale[:, None] + f.bias, scale
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.expansion_.n_outputs
+
+
+# Only here: scikit-learn puts its `set_output` around them when the class is made, and
+# would hide that they may not be there.
+for _name in ("transform", "fit_transform"):
+    _method = getattr(KernelKMeans, _name)
+    setattr(KernelKMeans, _name, available_if(_knows_lengths)(_method))
+
+
+def _are_labels(init, n: int) -> bool:
+    """Whether init is a whole number for each of the n points."""
+    if hasattr(init, "dtype"):
+        return init.dtype.kind in "iu" and init.shape == (n,)
+    return len(init) == n and all(isinstance(value, Integral) for value in init)
