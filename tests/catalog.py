@@ -55,6 +55,8 @@ from mercer.kernels.vector import (
 from mercer.kernels.walk import RandomWalk
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
+from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
+from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.penalized import (
     KernelHuberRegression,
     KernelQuantileRegression,
@@ -398,4 +400,10 @@ machines = [
     machine(RegularizedMachine(reg=0.05)),
     machine(KernelQuantileRegression(0.3, reg=0.05)),
     machine(KernelHuberRegression(0.5, reg=0.05)),
+    machine(KernelKNNClassifier(3)),
+    machine(KernelKNNRegressor(3)),
+    machine(ParzenClassifier("mean")),
 ]
+
+# Machines whose kernel must be a density: their laws are in their own tests
+window_machines = [machine(ParzenDensity())]

@@ -15,7 +15,8 @@ LAYERS = [
     ["plots", "io/"],
     ["assessment"],
     ["machines/"],
-    ["psd", "theory", "generalisation", "multiclass", "calibration", "distributed"],
+    ["psd", "theory", "generalisation", "nearest", "windows"],
+    ["multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
     ["gram"],
     ["kernels/"],
@@ -40,7 +41,7 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "plots assessment psd theory generalisation multiclass calibration distributed "
-    "expansion gram trees graphs sequences points vectors",
+    "nearest windows expansion gram trees graphs sequences points vectors",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
@@ -48,7 +49,7 @@ MODULES = {
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd",
     "machines": "base progress support kinds representer svm regularized penalized "
-    "logistic perceptron stochastic sgd sparse rvm neighbors kmeans transform",
+    "logistic perceptron stochastic sgd sparse rvm neighbors kmeans transform parzen",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",

@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 import polars as pl
+from matplotlib.colors import to_rgb
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +24,8 @@ from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.kmeans import KernelKMeans
+from mercer.machines.neighbors import KernelKNNClassifier
+from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
@@ -585,3 +588,57 @@ def test_clusters_are_drawn_in_the_plane():
     machine = KernelKMeans(2, random_state=0).fit(np.eye(3))
     with pytest.raises(ValueError, match=r"plane, \(n, 2\); got \(3, 3\)"):
         plots.plot_clusters(machine, np.eye(3))
+
+
+# Machines without support vectors
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_neighbours_have_regions_and_lines_but_no_margins(n_classes):
+    cloud = np.random.default_rng(1).normal(size=(40, 2))
+    label = np.arange(40) % n_classes
+    machine = KernelKNNClassifier(3).fit(cloud, label)
+    ax = plots.plot_regions(machine, cloud, label)
+    dashed = [c for c in ax.collections if c.get_linestyle()[0][1] is not None]
+    assert ax.collections and not dashed
+    shown = ax.collections[0].to_rgba(np.arange(n_classes))[:, :3]
+    assert_allclose(shown, [to_rgb(f"C{k}") for k in range(n_classes)], atol=0.01)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == [str(k) for k in range(n_classes)]
+
+
+def test_densities_of_classes_have_a_boundary_without_margins():
+    cloud = np.random.default_rng(1).normal(size=(40, 2))
+    machine = ParzenClassifier().fit(cloud, cloud[:, 0] > 0)
+    ax = plots.plot_regions(machine, cloud, cloud[:, 0] > 0)
+    levels = [c.levels for c in ax.collections if hasattr(c, "levels")]
+    assert any(np.array_equal(level, [0.0]) for level in levels)
+    assert not any(np.array_equal(level, [-1.0, 0.0, 1.0]) for level in levels)
+
+
+def test_contours_of_a_density_surround_the_shares_of_the_points():
+    cloud = np.random.default_rng(1).normal(size=(200, 2))
+    machine = ParzenDensity(0.4).fit(cloud)
+    ax = plots.plot_density(machine, cloud, shares=(0.3, 0.9))
+    lines = [c.levels for c in ax.collections if hasattr(c, "levels")][-1]
+    logs = machine.score_samples(cloud)
+    assert_allclose([np.mean(logs >= level) for level in lines], [0.9, 0.3], atol=0.01)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["point", "90% of the points", "30% of the points"]
+
+
+def test_a_density_names_the_columns_of_a_frame():
+    frame = pd.DataFrame(X, columns=["width", "height"])
+    ax = plots.plot_density(ParzenDensity(1.0).fit(frame), frame, legend=False)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
+    assert ax.get_legend() is None
+
+
+def test_a_density_is_drawn_in_the_plane_with_shares_that_grow():
+    machine = ParzenDensity(1.0).fit(X)
+    with pytest.raises(ValueError, match="increasing shares"):
+        plots.plot_density(machine, X, shares=(0.9, 0.5))
+    with pytest.raises(ValueError, match="points of the plane"):
+        plots.plot_density(ParzenDensity(1.0).fit(X[:, :1]), X[:, :1])
+    with pytest.raises(NotFittedError):
+        plots.plot_density(ParzenDensity(), X)

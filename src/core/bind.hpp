@@ -33,5 +33,6 @@ void bind_perceptron(nb::module_& m);
 void bind_sgd(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
+void bind_nearest(nb::module_& m);
 
 }  // namespace mercer

@@ -68,6 +68,8 @@ _NAMES = {
     ),
     "mercer.machines.representer": "regularization_path",
     "mercer.machines.kmeans": "KernelKMeans",
+    "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
+    "mercer.machines.parzen": "ParzenDensity ParzenClassifier",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

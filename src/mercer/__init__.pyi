@@ -77,6 +77,10 @@ from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
 from mercer.kernels.walk import RandomWalk as RandomWalk
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
+from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
+from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor
+from mercer.machines.parzen import ParzenClassifier as ParzenClassifier
+from mercer.machines.parzen import ParzenDensity as ParzenDensity
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge

@@ -28,6 +28,7 @@ from mercer.theory import MistakeBound
 try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
+    from matplotlib.colors import ListedColormap
 except ImportError as error:
     raise ImportError(
         'mercer.plots draws with matplotlib. Install it: pip install "mercer[plot]".'
@@ -111,6 +112,7 @@ def plot_regions(
     grows with its |α|; the free ones, which lie on the margin, are filled, those at
     their bound, which lie inside the margin or beyond it, have a ring.
 
+    Machines that are not made of support vectors have regions and lines between them.
     With several classes the margins of a pair are drawn where these two come first; a
     support vector of several pairs has its largest |α|, and a ring if any of the pairs
     has it at the bound. One class has a boundary and no margins.
@@ -139,7 +141,7 @@ def plot_regions(
     ax = ax or plt.figure().gca()
     corners = _like(X, _frame(values))
     classes = getattr(machine, "classes_", [None])
-    if len(classes) > 2:
+    if len(classes) > 2 or not hasattr(machine, "decision_function"):
         _draw_several(machine, corners, len(classes), ax)
     else:
         _draw_two(machine, corners, ax)
@@ -243,6 +245,59 @@ def plot_tube(
     if is_frame(X):
         ax.set_xlabel(X.columns[0])
     if legend:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def plot_density(
+    machine: Any,
+    X: Points,
+    ax: Axes | None = None,
+    *,
+    shares: Sequence[float] = (0.25, 0.5, 0.75, 0.95),
+    legend: bool = True,
+) -> Axes:
+    """Contours of a density in the plane; each surrounds a share of the points of X.
+
+    Of all regions with that share of the points these are the ones where p is highest:
+    the contour of the share s is at the (1 - s) quantile of p over X.
+
+    Parameters
+    ----------
+    machine : a fitted density, with `score_samples` for ln p
+    X : (n, 2) array or data frame of points to draw
+    shares : from the inside out, increasing, between 0 and 1
+    legend : whether to say in the picture what is what
+    """
+    check_is_fitted(machine)
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ValueError(
+            f"plot_density draws points of the plane, (n, 2); got shape {values.shape}."
+        )
+    if not (len(shares) and (np.diff([0.0, *shares, 1.0]) > 0).all()):
+        raise ValueError(
+            f"plot_density needs increasing shares between 0 and 1; got {shares}."
+        )
+    outwards = np.array(shares, dtype=float)[::-1]
+    ax = ax or plt.figure().gca()
+    sides = [np.linspace(low, high, GRID) for low, high in _frame(values).T]
+    place = np.meshgrid(*sides)
+    grid = _like(X, np.column_stack([axis.ravel() for axis in place]))
+    logs = machine.score_samples(grid).reshape(place[0].shape)
+    levels = np.quantile(machine.score_samples(X), 1 - outwards)
+    # Contours need rising levels; points all alike have one.
+    levels, chosen = np.unique(levels, return_index=True)
+    x1, x2 = values.T
+    ax.scatter(x1, x2, s=SMALLEST / 2, color="grey", alpha=0.6, lw=0, label="point")
+    shades = plt.get_cmap("Blues")(np.linspace(0.25, 0.85, len(levels)))
+    ax.contourf(*place, logs, [*levels, np.inf], colors=shades, alpha=0.45, zorder=0)
+    ax.contour(*place, logs, levels, colors=shades * [0.7, 0.7, 0.7, 1], linewidths=1.4)
+    if is_frame(X):
+        ax.set(xlabel=X.columns[0], ylabel=X.columns[1])
+    if legend:
+        for share, shade in zip(outwards[chosen], shades, strict=True):
+            ax.fill([], [], color=shade, alpha=0.8, label=f"{share:.0%} of the points")
         ax.legend(fontsize="small")
     return ax
 
@@ -616,7 +671,7 @@ def _draw_two(machine, corners, ax: Axes) -> None:
         ax=ax,
     )
     style: dict[str, Any] = {"levels": [0.0], "linestyles": "solid", "linewidths": 1.8}
-    if not inside:
+    if not inside and hasattr(_last(machine), "support_"):
         style = {
             "levels": [-1.0, 0.0, 1.0],
             "linestyles": ["dashed", "solid", "dashed"],
@@ -627,6 +682,11 @@ def _draw_two(machine, corners, ax: Axes) -> None:
 
 def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
     """The region of each class, the lines between, and the margins of each duel."""
+    colours = [COLOURS[k % len(COLOURS)] for k in range(n_classes)]
+    # scikit-learn takes the colours of classes for three or more of them.
+    painted: dict[str, Any] = {"multiclass_colors": colours}
+    if n_classes == 2:
+        painted = {"cmap": ListedColormap(colours)}
     display = DecisionBoundaryDisplay.from_estimator(
         machine,
         corners,
@@ -635,7 +695,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
         plot_method="pcolormesh",
         grid_resolution=GRID,
         eps=0,
-        multiclass_colors=[COLOURS[k % len(COLOURS)] for k in range(n_classes)],
+        **painted,
         alpha=0.18,
         linewidth=0,
         rasterized=True,
@@ -647,6 +707,8 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
         own = gaussian_filter((display.response == k).astype(float), 1.5)
         if own.min() < 0.5 < own.max():
             ax.contour(*place, own, [0.5], colors="black", linewidths=1.8)
+    if not hasattr(_last(machine), "multiclass"):
+        return
     grid = _like(corners, np.column_stack([axis.ravel() for axis in place]))
     for values in _duels(machine, grid, n_classes):
         values = values.reshape(place[0].shape)

@@ -199,6 +199,66 @@ def diag(recipe: Recipe, X) -> np.ndarray:
     return out
 
 
+def nearest(recipe: Recipe, X, Y, half, count: int, own=None):
+    """Of each x the `count` points y with the least half(y) - k(x, y): scores, numbers.
+
+    From the least on, equal ones in the order of their numbers; two (n, count) arrays.
+
+    Parameters
+    ----------
+    X, Y : (n, d) and (m, d) arrays, CSR matrices or `Packed`
+    half : (m,) array; with k(y, y) / 2 the scores have the order of the distances
+    own : the n numbers of the x among the y, which are not their own neighbours
+    """
+    X, Y = _pair(X, Y)
+    own = np.empty(0) if own is None else own
+    score = np.empty((X.shape[0], count))
+    index = np.empty((X.shape[0], count), np.int64)
+    _core.nearest(
+        native_recipe(recipe),
+        X._points,
+        Y._points,
+        np.require(half, X.dtype, ["C", "A"]),
+        np.require(own, np.int64, ["C", "A"]),
+        score,
+        index,
+    )
+    return score, index
+
+
+def pair_sums(part: str, X, Y, index) -> np.ndarray:
+    """Σₜ part(xᵢₜ, yⱼₜ) in float64 for the points j = index[i, c] of Y, (n, count).
+
+    Equal points give equal sums, wherever they stand.
+
+    Parameters
+    ----------
+    part : "product", "square" or "absolute", as in `Recipe`
+    X, Y : (n, d) and (m, d) arrays or CSR matrices
+    index : (n, count) array of whole numbers
+    """
+    out = np.empty(index.shape)
+    if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
+        A, B = (scipy.sparse.csr_array(Z, dtype=np.float64) for Z in (X, Y))
+        for c in range(index.shape[1]):
+            out[:, c] = _sparse_sums(part, A, B[index[:, c]])
+        return out
+    dtype = np.result_type(_precision(X.dtype), _precision(Y.dtype))
+    X, Y = (np.require(Z, dtype, ["C", "A"]) for Z in (X, Y))
+    recipe = native_recipe(Recipe(part, "identity"))
+    _core.pair_sums(recipe, X, Y, np.require(index, np.int64, ["C", "A"]), out)
+    return out
+
+
+def _sparse_sums(part: str, A, B) -> np.ndarray:
+    """Σₜ part(aₜ, bₜ) row by row."""
+    if part == "product":
+        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
+    difference = abs(A - B)
+    terms = difference if part == "absolute" else difference.multiply(difference)
+    return np.asarray(terms.sum(axis=1)).ravel()
+
+
 def exp(x) -> np.ndarray:
     """eˣ as the core computes it, in float32 or float64."""
     x = np.asarray(x)

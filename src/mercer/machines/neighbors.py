@@ -1,0 +1,264 @@
+"""The k nearest neighbours in feature space, classes and numbers.
+
+Cover and Hart, IEEE Transactions on Information Theory 13 (1967). These machines rank
+distances: alone among all they have no expansion.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import (
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    _fit_context,
+)
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.kinds import Precomputed
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.nearest import nearest
+from mercer.points import Points, count
+
+
+class NearestNeighbors(Machine):
+    """‖φ(x) - φ(y)‖² = k(x, x) - 2 k(x, y) + k(y, y), the least of them."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "weights": [StrOptions({"uniform", "distance"}), callable],
+        "kernel": [Kernel, StrOptions(set(WORDS)), callable, None],
+    }
+
+    n_neighbors: int
+    weights: Any
+    kernel_: Kernel
+    n_samples_fit_: int
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: str | Callable = "uniform",
+        kernel: Any = None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.kernel = kernel
+
+    @abstractmethod
+    def fit(self, X: Points, y) -> NearestNeighbors: ...
+
+    def _remember(self, X: Points) -> None:
+        """Keep the points and the kernel, with what it learns from them."""
+        if self._precomputed:
+            self.kernel_, self._points = Precomputed(X), np.arange(X.shape[0])
+        else:
+            self.kernel_, self._points = as_kernel(self.kernel, X).resolve(X), X
+            self.kernel_ = self.kernel_.copied()
+        self.n_samples_fit_ = count(X)
+
+    def kneighbors(
+        self,
+        X: Points | None = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+    ):
+        """The nearest training points of each point of X: distances, and their numbers.
+
+        Two (m, n_neighbors) arrays, from the nearest on; points at the same distance
+        come in the order of their numbers.
+
+        Parameters
+        ----------
+        X : m points; None for the training points, each without itself. For
+            "precomputed" the (m, n) matrix of kernel values with the training points
+        n_neighbors : None for the machine's own
+        return_distance : False for the numbers alone
+        """
+        squares, index = self._nearest(X, n_neighbors)
+        return (self._distances(squares, X), index) if return_distance else index
+
+    def _nearest(self, X, n_neighbors: int | None = None):
+        check_is_fitted(self)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(
+                f"{type(self).__name__} needs a whole number n_neighbors ≥ 1; got "
+                f"n_neighbors={k!r}."
+            )
+        if X is not None:
+            X = self._validated_points(X, reset=False)
+        most = self.n_samples_fit_ - (X is None)
+        if k > most:
+            others = "other " if X is None else ""
+            raise ValueError(
+                f"{type(self).__name__} was fitted on {self.n_samples_fit_} points; "
+                f"n_neighbors={k} asks for more than the {most} {others}points there "
+                "are. Lower n_neighbors."
+            )
+        if X is None:
+            return nearest(self.kernel_, self._points, None, int(k))
+        known = not self._precomputed
+        return nearest(self.kernel_, X, self._points, int(k), with_own=known)
+
+    def _distances(self, squares: np.ndarray, X) -> np.ndarray:
+        """√ of the squares, unless they are none."""
+        name = type(self).__name__
+        if X is not None and self._precomputed:
+            raise ValueError(
+                f'{name}(kernel="precomputed") ranks new points by k(x, y) and '
+                "k(y, y), but their distances need k(x, x), which is not in the "
+                'matrix. Use weights="uniform" and return_distance=False; or '
+                "Precomputed(K) with K on all points, and indices as points."
+            )
+        if (squares < 0).any():
+            raise ValueError(
+                f"{name} found the squared distance {squares.min():.6g}: "
+                f"{self.kernel_!r} is indefinite on these points, which can be ranked "
+                'but have no distances. Use weights="uniform" and '
+                "return_distance=False, or a kernel."
+            )
+        return np.sqrt(squares)
+
+    def _weighted(self, X) -> tuple[np.ndarray | None, np.ndarray]:
+        """The weights of the neighbours, None where they are equal; their numbers."""
+        squares, index = self._nearest(X)
+        if isinstance(self.weights, str) and self.weights == "uniform":
+            return None, index
+        distances = self._distances(squares, X)
+        if callable(self.weights):
+            weights = np.asarray(self.weights(distances), dtype=float)
+            if weights.shape != distances.shape:
+                raise ValueError(
+                    f"weights takes an array of distances and must return a number for "
+                    f"each, shape {distances.shape}; it returned shape {weights.shape}."
+                )
+            return weights, index
+        with np.errstate(divide="ignore"):
+            weights = 1 / distances
+        # Points at distance 0 outweigh all others, and count alike.
+        at = np.isinf(weights)
+        some = at.any(axis=1)
+        weights[some] = at[some]
+        return weights, index
+
+
+class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
+    """The class of most of the k points with the least k(x, x) - 2 k(x, y) + k(y, y).
+
+    With a linear kernel it is scikit-learn's KNeighborsClassifier. Nothing but the
+    points is learnt, and nothing n × n is stored. There is no `expansion_`: the votes
+    are no function of the kernel's space.
+
+    Parameters
+    ----------
+    n_neighbors : how many points have a vote
+    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
+        distances and returns as many weights
+    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
+        points that returns a number; "precomputed" takes kernel values for points
+
+    Attributes
+    ----------
+    classes_ : the classes, sorted
+    kernel_ : the kernel with all it learnt
+    n_samples_fit_ : the number of training points
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+    """
+
+    classes_: np.ndarray
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y) -> KernelKNNClassifier:
+        """Remember the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array of classes
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        classes, label = np.unique(y, return_inverse=True)
+        self._remember(X)
+        self.classes_, self._label = classes, label
+        return self
+
+    def predict_proba(self, X: Points | None) -> np.ndarray:
+        """The share of the neighbours' weight that each class has, (m, classes).
+
+        X None stands for the training points, each judged by the others.
+        """
+        weights, index = self._weighted(X)
+        n_classes, m = len(self.classes_), len(index)
+        place = self._label[index] + n_classes * np.arange(m)[:, None]
+        votes = np.bincount(
+            place.ravel(),
+            None if weights is None else weights.ravel(),
+            minlength=m * n_classes,
+        ).reshape(m, n_classes)
+        total = votes.sum(axis=1, keepdims=True)
+        return votes / np.where(total == 0, 1, total)
+
+    def predict(self, X: Points | None) -> np.ndarray:
+        """The class with most votes; of equal ones the first in `classes_`."""
+        votes = self.predict_proba(X)
+        return self.classes_[np.argmax(votes, axis=1)]
+
+
+class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
+    """f(x) = Σᵢ wᵢ yᵢ / Σᵢ wᵢ over the k points nearest to x in feature space.
+
+    With a linear kernel it is scikit-learn's KNeighborsRegressor. Nothing but the
+    points is learnt, and nothing n × n is stored. There is no `expansion_`: f is no
+    function of the kernel's space.
+
+    Parameters
+    ----------
+    n_neighbors : how many points are averaged
+    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
+        distances and returns as many weights
+    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
+        points that returns a number; "precomputed" takes kernel values for points
+
+    Attributes
+    ----------
+    kernel_ : the kernel with all it learnt
+    n_samples_fit_ : the number of training points
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y) -> KernelKNNRegressor:
+        """Remember the points X and their targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        self._remember(X)
+        self._target = np.array(y, dtype=float)
+        return self
+
+    def predict(self, X: Points | None) -> np.ndarray:
+        """The mean target of the neighbours: (m,), or (m, q) for q targets.
+
+        X None stands for the training points, each judged by the others.
+        """
+        weights, index = self._weighted(X)
+        target = self._target[index]
+        if weights is None:
+            return target.mean(axis=1)
+        weights = weights.reshape(weights.shape + (1,) * (target.ndim - 2))
+        return (weights * target).sum(axis=1) / weights.sum(axis=1)

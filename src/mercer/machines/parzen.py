@@ -1,0 +1,469 @@
+"""Parzen windows: a density as the mean of windows around the points, and classifiers.
+
+Parzen, Annals of Mathematical Statistics 33 (1962). The bandwidth is the one with the
+greatest leave-one-out likelihood (Habbema, Hermans, van den Broek, COMPSTAT 1974).
+Equal points leave together, else the likelihood of data with repetitions would grow
+without bound as the windows shrink onto them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
+from sklearn.base import ClassifierMixin, DensityMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer.expansion import Expansion
+from mercer.kernels.base import Kernel
+from mercer.kernels.kinds import Precomputed
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.points import Points, take, vectors
+from mercer.windows import Window, distinct, window
+
+FINE = 1e-3  # the relative accuracy of a bandwidth
+GRID = (-3, -2, -1, 0, 1)  # powers of 2 times the first guess
+
+KERNEL = [Kernel, StrOptions(set(WORDS)), callable, None]
+BANDWIDTH = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"}), None]
+
+
+class Trial(NamedTuple):
+    """One bandwidth that was tried: the mean leave-one-out log-likelihood there."""
+
+    trial: int
+    bandwidth: float
+    score: float
+    seconds: float
+
+
+class _Stopped(Exception):
+    """The callback wants no more trials."""
+
+
+class Parzen(Machine):
+    """What the density and the classifier share: windows and their bandwidth."""
+
+    bandwidth: Any
+    verbose: Any
+    callback: Callable | None
+    kernel_: Kernel
+    bandwidth_: float
+    trials_: list[Trial]
+    status_: str
+    _windows: Window
+
+    def _learn_window(self, X, groups: list[tuple[Any, np.ndarray]]) -> None:
+        """Set the window with its bandwidth: given, the kernel's own, or learnt."""
+        start = window(as_kernel(self.kernel, X).copied())
+        start.check(X.shape[1])
+        trials, status = [], "given"
+        if isinstance(self.bandwidth, Real):
+            found = start.at(float(self.bandwidth))
+        elif self.bandwidth is None and start.bandwidth is not None:
+            found = start
+        else:
+            search = _Search(self, start, groups)
+            found = start.at(search.best())
+            trials, status = search.trials, search.status
+        self._windows, self.kernel_ = found, found.kernel
+        self.bandwidth_ = found.bandwidth
+        self.trials_, self.status_ = trials, status
+
+
+class _Search:
+    """max over h of Σᵢ wᵢ ln p₋ᵢ(xᵢ), p₋ᵢ the density of the other points."""
+
+    def __init__(self, machine: Parzen, start: Window, groups):
+        self.machine, self.start = machine, start
+        self.groups = [(X, weight) for X, weight in groups if X.shape[0] > 1]
+        self.trials: list[Trial] = []
+        self.begin = time.monotonic()
+        self.status = "optimal"
+        if not self.groups:
+            raise ValueError(
+                f"{type(machine).__name__} chooses its bandwidth by leaving points "
+                "out, which takes two different ones; got one sample point. Pass a "
+                "bandwidth."
+            )
+
+    def best(self) -> float:
+        """The best bandwidth: of powers of two, then between its neighbours."""
+        guess = math.log(self._guess())
+        step = math.log(2)
+        try:
+            value = {i: self.loss(guess + i * step) for i in GRID}
+            least = min(value, key=value.__getitem__)
+            while least in (min(value), max(value)):
+                beyond = least + (1 if least == max(value) else -1)
+                value[beyond] = self.loss(guess + beyond * step)
+                if value[beyond] >= value[least]:
+                    break
+                least = beyond
+            middle = guess + least * step
+            minimize_scalar(
+                self.loss,
+                bounds=(middle - step, middle + step),
+                method="bounded",
+                options={"xatol": FINE},
+            )
+        except _Stopped:
+            self.status = "stopped"
+        return max(self.trials, key=lambda trial: trial.score).bandwidth
+
+    def _guess(self) -> float:
+        """Scott's rule on the mean spread within the groups."""
+        n = sum(X.shape[0] for X, _ in self.groups)
+        d = self.groups[0][0].shape[1]
+        squares = sum(X.shape[0] * _variance(X) for X, _ in self.groups)
+        return max(math.sqrt(squares / n), 1e-150) * n ** (-1 / (d + 4))
+
+    def loss(self, log_bandwidth: float) -> float:
+        bandwidth = math.exp(log_bandwidth)
+        windows = self.start.at(bandwidth)
+        total = sum(weight.sum() for _, weight in self.groups)
+        score = sum(_left_out(windows, *group) for group in self.groups) / total
+        seconds = time.monotonic() - self.begin
+        trial = Trial(len(self.trials) + 1, bandwidth, float(score), seconds)
+        self.trials.append(trial)
+        if self.machine.verbose:
+            print(
+                f"[{type(self.machine).__name__}] trial {trial.trial:>3}   bandwidth "
+                f"{bandwidth:<11.5g} left-out log-likelihood {score:<12.6g} "
+                f"{seconds:8.2f} s",
+                flush=True,
+            )
+        if self.machine.callback is not None and self.machine.callback(trial):
+            raise _Stopped
+        return -trial.score
+
+
+def _left_out(windows: Window, X, weight: np.ndarray) -> float:
+    """Σᵢ wᵢ ln p₋ᵢ(xᵢ) on different points."""
+    logs = windows.log_sums(X, None, weight) - np.log(weight.sum() - weight)
+    return float(weight @ logs) - weight.sum() * windows.log_volume(X.shape[1])
+
+
+def _variance(X) -> float:
+    """The mean variance of a coordinate."""
+    if sp.issparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        return max(
+            0.0, float(X.multiply(X).sum() / X.shape[0] - mean @ mean) / X.shape[1]
+        )
+    return float(X.var(axis=0).mean())
+
+
+def _weights(sample_weight, X) -> np.ndarray:
+    return _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+
+
+def _wide(X):
+    """Vectors in float64: logarithms of small densities need it."""
+    return vectors(X, "A density").astype(float, copy=False)
+
+
+class ParzenDensity(DensityMixin, Parzen):
+    """p(x) = Σᵢ wᵢ k(xᵢ, x) / (c Σᵢ wᵢ), c = ∫ k(xᵢ, x) dx: a window at each point.
+
+    With RBF it is scikit-learn's KernelDensity. Logarithms of densities do not
+    underflow, however far the point. Equal points are kept once, with their weight.
+
+    Parameters
+    ----------
+    bandwidth : h, the unit of distance of the window: σ of RBF, 1/γ of Laplacian,
+        `length` of Matern and RationalQuadratic; "loo" for the greatest leave-one-out
+        likelihood; None for what the kernel says, and "loo" where it leaves it open
+    kernel : RBF, Laplacian, Matern or RationalQuadratic with alpha > d/2, whose
+        integral over all of space is known; None for RBF()
+    verbose : whether to print a line for each bandwidth that is tried
+    callback : a function that is given each `Trial`; True from it ends the search
+
+    Attributes
+    ----------
+    kernel_ : the kernel with its bandwidth
+    bandwidth_ : h
+    trials_ : the bandwidths that were tried: trial, bandwidth, score (the mean
+        leave-one-out log-likelihood) and seconds
+    status_ : "given", "optimal", or "stopped" by the callback
+    expansion_ : p itself; absent where c leaves the range of numbers, as in many
+        dimensions
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "bandwidth": BANDWIDTH,
+        "kernel": KERNEL,
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        bandwidth: float | str | None = None,
+        *,
+        kernel: Any = None,
+        verbose: bool = False,
+        callback: Callable | None = None,
+    ):
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y=None, sample_weight=None) -> ParzenDensity:
+        """Put a window at each of the points X; returns self.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or data frame
+        y : ignored
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        X = _wide(self._validated_points(X))
+        weight = _weights(sample_weight, X)
+        some = weight > 0
+        points, weight = distinct(X if some.all() else X[some], weight[some])
+        self._learn_window(points, [(points, weight)])
+        self._points, self._weight = points, weight
+        return self
+
+    def score_samples(self, X: Points) -> np.ndarray:
+        """ln p at the m points of X, (m,)."""
+        check_is_fitted(self)
+        X = _wide(self._validated_points(X, reset=False))
+        logs = self._windows.log_sums(X, self._points, self._weight)
+        return logs - math.log(self._weight.sum()) - self._log_volume
+
+    def score(self, X: Points, y=None) -> float:
+        """ln p of all of X together, Σᵢ ln p(xᵢ)."""
+        return float(self.score_samples(X).sum())
+
+    def sample(self, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Random points with the density p, (n_samples, d)."""
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(
+                f"sample needs a whole number n_samples ≥ 1; got {n_samples!r}."
+            )
+        rng = check_random_state(random_state)
+        share = np.cumsum(self._weight) / self._weight.sum()
+        chosen = np.searchsorted(share[:-1], rng.uniform(size=n_samples), side="right")
+        centres = self._points[chosen]
+        centres = centres.toarray() if sp.issparse(centres) else centres
+        return centres + self._windows.draw(rng, n_samples, centres.shape[1])
+
+    @property
+    def _log_volume(self) -> float:
+        return self._windows.log_volume(self._points.shape[1])
+
+    @property
+    def expansion_(self) -> Expansion:  # type: ignore[override]
+        """p = Σᵢ coefᵢ k(xᵢ, ·), without logarithms."""
+        check_is_fitted(self)
+        logs = np.log(self._weight) - math.log(self._weight.sum()) - self._log_volume
+        if not (np.abs(logs) < 700).all():
+            raise AttributeError(
+                f"The density has no expansion_: its coefficients, about "
+                f"exp({logs.max():.4g}), leave the range of numbers. score_samples "
+                "gives its logarithm."
+            )
+        return Expansion(self.kernel_, self._points, np.exp(logs))
+
+
+def _of_densities(machine: ParzenClassifier) -> bool:
+    return machine.method == "density"
+
+
+class ParzenClassifier(ClassifierMixin, Parzen):
+    """The class c with the greatest πc pc(x), or the nearest mean in feature space.
+
+    method="density" compares the Parzen densities pc of the classes, all with the same
+    window, and their priors πc; probabilities are by Bayes' rule, in logarithms.
+
+    method="mean" compares ‖φ(x) - μc‖ with the means μc of φ over the classes. For two
+    classes that is the sign of f(x) = ⟨φ(x), μ₊ - μ₋⟩ + b, b = ½(‖μ₋‖² - ‖μ₊‖²), for
+    more the greatest of ⟨φ(x), μc⟩ - ½‖μc‖². Any kernel on any points will do.
+
+    Parameters
+    ----------
+    method : "density" or "mean"
+    bandwidth : as in `ParzenDensity`, for "density" only; "loo" leaves each point out
+        of the density of its own class
+    kernel : any kernel for "mean"; one of a `ParzenDensity` for "density"; None for
+        RBF()
+    priors : one number ≥ 0 for each class in sorted order, summing to 1; None for their
+        shares of the points. For "density" only
+    verbose, callback : as in `ParzenDensity`
+
+    Attributes
+    ----------
+    classes_ : the classes, sorted
+    kernel_ : the kernel with all it learnt
+    expansion_ : of "mean" only: f, or one column for each of more than two classes
+    priors_, bandwidth_, trials_, status_ : of "density" only
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "method": [StrOptions({"density", "mean"})],
+        "bandwidth": BANDWIDTH,
+        "kernel": KERNEL,
+        "priors": ["array-like", None],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    classes_: np.ndarray
+    priors_: np.ndarray
+
+    def __init__(
+        self,
+        method: str = "density",
+        *,
+        bandwidth: float | str | None = None,
+        kernel: Any = None,
+        priors: Any = None,
+        verbose: bool = False,
+        callback: Callable | None = None,
+    ):
+        self.method = method
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.priors = priors
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> ParzenClassifier:
+        """Learn the classes y of the points X; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array of classes
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        weight = _weights(sample_weight, y)
+        some = np.flatnonzero(weight > 0)
+        classes, label = np.unique(y[some], return_inverse=True)
+        if self.method == "density":
+            self._fit_densities(take(X, some), label, weight[some], classes)
+        else:
+            self._fit_means(X, some, label, weight[some])
+        self.classes_ = classes
+        return self
+
+    def _fit_densities(self, X, label, weight, classes) -> None:
+        X = _wide(X)
+        priors = self._priors(np.bincount(label, weight), classes)
+        members = [np.flatnonzero(label == k) for k in range(len(classes))]
+        groups = [distinct(X[chosen], weight[chosen]) for chosen in members]
+        # Classes of one point each say nothing about the window; all points may.
+        lonely = all(points.shape[0] == 1 for points, _ in groups)
+        known = [distinct(X, weight)] if lonely else groups
+        self._learn_window(X, known)
+        self._groups, self.priors_ = groups, priors
+        self.__dict__.pop("expansion_", None)
+
+    def _priors(self, totals: np.ndarray, classes) -> np.ndarray:
+        if self.priors is None:
+            return totals / totals.sum()
+        priors = np.asarray(self.priors, dtype=float)
+        if priors.shape != (len(classes),):
+            raise ValueError(
+                f"ParzenClassifier needs one prior for each of the {len(classes)} "
+                f"classes; got priors of shape {priors.shape}."
+            )
+        if not ((priors >= 0).all() and abs(priors.sum() - 1) < 1e-8):
+            raise ValueError(
+                f"ParzenClassifier needs priors ≥ 0 that sum to 1; got "
+                f"priors={self.priors!r}."
+            )
+        return priors
+
+    def _fit_means(self, X, some, label, weight) -> None:
+        for name in ("bandwidth", "priors"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"ParzenClassifier(method='mean') has no {name}; got {name}="
+                    f"{getattr(self, name)!r}. Use method='density', or leave it out."
+                )
+        points = some if self._precomputed else take(X, some)
+        kernel = Precomputed(X) if self._precomputed else self._resolved(points, weight)
+        n_classes = label.max() + 1
+        means = np.zeros((len(label), n_classes))
+        means[np.arange(len(label)), label] = weight / np.bincount(label, weight)[label]
+        squares = [
+            _square(kernel, take(points, label == k), means[label == k, k])
+            for k in range(n_classes)
+        ]
+        coef, bias = means, -0.5 * np.array(squares)
+        if n_classes == 2:
+            coef, bias = coef[:, 1] - coef[:, 0], bias[1] - bias[0]
+        # Kernel values of new points come with them: no need for the old ones.
+        self.kernel_ = Precomputed() if self._precomputed else kernel
+        self.expansion_ = Expansion(self.kernel_, points, coef, bias)
+        for name in ("bandwidth_", "trials_", "status_", "priors_"):
+            self.__dict__.pop(name, None)
+
+    def _resolved(self, points, weight) -> Kernel:
+        return as_kernel(self.kernel, points).resolve(points, weight).copied()
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f of "mean"; ln πc pc of "density", of two classes the difference."""
+        if self.method == "mean":
+            return self._values(X)
+        logs = self._joint(X)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def _joint(self, X) -> np.ndarray:
+        """ln πc pc(x), (m, classes)."""
+        check_is_fitted(self)
+        X = _wide(self._validated_points(X, reset=False))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.priors_) - self._windows.log_volume(X.shape[1])
+        return logs + np.column_stack(
+            [
+                self._windows.log_sums(X, points, weight) - math.log(weight.sum())
+                for points, weight in self._groups
+            ]
+        )
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The class of each point of X, (m,)."""
+        values = self.decision_function(X)
+        chosen = values > 0 if values.ndim == 1 else np.argmax(values, axis=1)
+        return self.classes_[np.asarray(chosen, dtype=int)]
+
+    @available_if(_of_densities)
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """πc pc(x) / Σ, the probability of each class, (m, classes)."""
+        return softmax(self._joint(X), axis=1)
+
+    @available_if(_of_densities)
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """ln of `predict_proba`, also where that is 0."""
+        joint = self._joint(X)
+        return joint - logsumexp(joint, axis=1, keepdims=True)
+
+
+def _square(kernel: Kernel, points: Points, share: np.ndarray) -> float:
+    """‖μ‖² of a mean of feature vectors."""
+    return float(share @ kernel.matmul(points, None, share))
