@@ -65,6 +65,7 @@ from mercer.machines.penalized import (
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
+from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.trees import Tree
 
@@ -403,6 +404,8 @@ machines = [
     machine(KernelKNNClassifier(3)),
     machine(KernelKNNRegressor(3)),
     machine(ParzenClassifier("mean")),
+    machine(SparseKernelClassifier(C=2.0)),
+    machine(SparseKernelRegressor(alpha=0.02)),
 ]
 
 # Machines whose kernel must be a density: their laws are in their own tests

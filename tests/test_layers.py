@@ -29,8 +29,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": ["problems", "losses", "penalized", "krylov", "sgd"],
-    "machines": ["base", "progress", "support", "kinds", "stochastic", "representer"],
+    "solvers": ["problems", "losses", "penalized", "lasso", "krylov", "sgd"],
+    "machines": "base progress support kinds stochastic representer l1".split(),
     "cli": [],
     "io": [],
     "lab": [],
@@ -47,9 +47,10 @@ MODULES = {
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen lloyd",
+    "ball l1 perceptron sgd budget eigen lasso lloyd",
     "machines": "base progress support kinds representer svm regularized penalized "
-    "logistic perceptron stochastic sgd sparse rvm neighbors kmeans transform parzen",
+    "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
+    "parzen",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",
@@ -71,6 +72,7 @@ NATIVE = {
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
+    "solvers/l1": "l1.cpp",
     "sequences": "strings.cpp",
     "kernels/tree": "trees.cpp",
 }

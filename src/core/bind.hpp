@@ -31,6 +31,7 @@ inline void poll() {
 
 void bind_perceptron(nb::module_& m);
 void bind_sgd(nb::module_& m);
+void bind_l1(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
 void bind_nearest(nb::module_& m);

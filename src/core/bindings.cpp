@@ -479,6 +479,7 @@ NB_MODULE(_core, m) {
   mercer::bind_smo<double>(m);
   mercer::bind_perceptron(m);
   mercer::bind_sgd(m);
+  mercer::bind_l1(m);
   mercer::bind_strings(m);
   mercer::bind_trees(m);
   mercer::bind_nearest(m);

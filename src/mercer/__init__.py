@@ -55,6 +55,8 @@ _NAMES = {
     "mercer.solvers.linear": "Cholesky ConjugateGradient",
     "mercer.solvers.newton": "Newton",
     "mercer.solvers.perceptron": "Rosenblatt Sides Mistakes",
+    "mercer.solvers.lasso": "L1Problem",
+    "mercer.solvers.l1": "CoordinateDescent",
     "mercer.solvers.smo": "SMO",
     "mercer.solvers.coordinate": "CoordinateAscent",
     "mercer.machines.perceptron": "Perceptron KernelPerceptron",
@@ -70,6 +72,7 @@ _NAMES = {
     "mercer.machines.kmeans": "KernelKMeans",
     "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
     "mercer.machines.parzen": "ParzenDensity ParzenClassifier",
+    "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

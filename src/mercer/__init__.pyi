@@ -86,6 +86,8 @@ from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier as KernelSGDClassifier
 from mercer.machines.sgd import KernelSGDRegressor as KernelSGDRegressor
+from mercer.machines.sparse import SparseKernelClassifier as SparseKernelClassifier
+from mercer.machines.sparse import SparseKernelRegressor as SparseKernelRegressor
 from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD
 from mercer.machines.svm import SVR as SVR
@@ -98,6 +100,8 @@ from mercer.psd import check as check
 from mercer.psd import empirical_features as empirical_features
 from mercer.psd import repair as repair
 from mercer.solvers.coordinate import CoordinateAscent as CoordinateAscent
+from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
+from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import Cholesky as Cholesky
 from mercer.solvers.losses import EpsilonInsensitive as EpsilonInsensitive
 from mercer.solvers.losses import Hinge as Hinge

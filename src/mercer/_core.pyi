@@ -157,6 +157,10 @@ def perceptron_csr(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), or
 
 def sgd_steps(loss: str, parameter: float, gram: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], rate: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], reg: float, norm: float, tiny: float, values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], added: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], square: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], last: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> int: ...
 
+def l1_sweeps(H: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gradient: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], coef: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], reg: float, tol: float, steps: int) -> float: ...
+
+def l1_faces(H: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gradient: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], coef: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], reg: float, tol: float, steps: int) -> float: ...
+
 class Sequences:
     """Sequences of whole numbers, one after the other."""
 

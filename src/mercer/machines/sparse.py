@@ -1,0 +1,402 @@
+"""Machines on few points, by a penalty on Σⱼ|coefⱼ|: classes, numbers, and paths.
+
+The penalty makes most coefficients 0 whatever k is: no Mercer condition is needed, and
+any similarity of two points will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import (
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    _fit_context,
+    clone,
+)
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import calibration, multiclass
+from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
+from mercer.machines.support import Counted
+from mercer.points import Points
+from mercer.solvers.lasso import L1Problem
+from mercer.solvers.losses import Logistic, Squared
+from mercer.solvers.problems import Certificate
+
+
+class SparseKernelClassifier(ClassifierMixin, SparseMachine):
+    """min ‖coef‖₁ + C Σᵢ wᵢ ln(1 + exp(-yᵢ f(xᵢ))), f = Σⱼ coefⱼ k(xⱼ, ·) + bias.
+
+    Logistic regression on the columns of the kernel matrix, most of which it leaves
+    out: scikit-learn's LogisticRegression(C=C, l1_ratio=1) fitted on K gives the same f
+    with solver="saga", and with "liblinear" but that it penalises the bias as well. k
+    need not be a kernel: any similarity will do. Several classes are told apart one
+    against the rest, on one set of points.
+
+    Parameters
+    ----------
+    C : > 0; the smaller, the fewer points. Below 1 / max over j of
+        |Σᵢ wᵢ (pᵢ - [yᵢ = 1]) k(xⱼ, xᵢ)|, p the share of the class, there are none;
+        `path` begins there
+    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
+        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
+        two sets of points, giving their matrix; None for RBF()
+    fit_intercept : whether f has a bias, which is not penalised
+    class_weight : a dict of factors of C; "balanced" for n / (k nᵢ)
+    tol : the gap at the end, relative to the objective of the best constant
+    max_iter : Newton steps for each two-class problem
+    cache_size : megabytes for the kernel matrix; None for a share of what is free. A
+        larger one is not stored
+    solver : what solves the `L1Problem`; None for CoordinateDescent(tol, max_iter,
+        cache_size)
+    warm_start : whether `fit` starts from the last solution, on points known from it
+    verbose : whether to print how far the solver is
+    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
+        every round of the solver; the fit stops where it returns True
+
+    Attributes
+    ----------
+    expansion_ : f itself, on the points it needs; a column for each two-class problem
+    support_, support_vectors_, n_support_ : these points: their places in X, they
+        themselves, and how many there are of each class
+    dual_coef_, intercept_ : coefficients and biases, a row for each two-class problem
+    classes_, class_weight_ : as scikit-learn's
+    certificate_ : primal, dual, gap (of the objective divided by C), and what it took
+    n_iter_ : Newton steps for each two-class problem
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SparseMachine._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    classes_: np.ndarray
+    class_weight_: np.ndarray
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        cache_size: float | None = None,
+        solver: Any = None,
+        warm_start: bool = False,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.solver = solver
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelClassifier:
+        """Learn f from the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X, counted, classes, label, factors = self._told(X, y, sample_weight)
+        names = multiclass.names(classes, "ovr")
+        with self._watched(names, X, y, sample_weight):
+            problems = self._problems(counted, label, factors, 1 / self.C)
+            found = self._learnt(X, counted, problems, single=len(classes) == 2)
+            self.classes_, self.class_weight_ = classes, factors
+            self._label = label[np.searchsorted(counted.index, self.support_)]
+            self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+        self._warn_unless_optimal(self.certificate_)
+        return self
+
+    def _told(self, X, y, sample_weight, reset: bool = True):
+        """Points, those that count, the classes, those of the points, and factors."""
+        X, y = self._validated(X, y, **({} if reset else {"reset": False}))
+        check_classification_targets(y)
+        counted = self._counted(X, sample_weight)
+        present = y[counted.index]
+        classes, label = np.unique(present, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs two classes or more; the points that "
+                f"count are of one class, {classes[0]}."
+            )
+        self._check_symmetric(X)
+        factors = np.ones(len(classes))
+        if self.class_weight is not None:
+            factors = compute_class_weight(
+                self.class_weight,
+                classes=classes,
+                y=present,
+                sample_weight=counted.weight,
+            )
+        return X, counted, classes, label.ravel(), factors
+
+    def _problems(self, counted: Counted, label, factors, reg: float):
+        """The two-class problems, each class against the rest."""
+        weight = counted.weight * factors[label]
+        return [
+            L1Problem(
+                counted.gram, part.sign, Logistic(), reg, weight, self.fit_intercept
+            )
+            for part in multiclass.parts(label, len(factors), "ovr")
+        ]
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """f at m points: (m,) for two classes, a column for each class for more."""
+        return self._values(X)
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The class of each of the m points of X."""
+        values = self._values(X)
+        return self.classes_.take(winners(values, len(self.classes_)))
+
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """The probability of each class at m points, (m, k).
+
+        1 / (1 + exp(-f)) for two classes; for more, those of each class against the
+        rest, brought to sum 1.
+        """
+        values = self._values(X)
+        if values.ndim == 1:
+            return np.column_stack([expit(-values), expit(values)])
+        p = np.maximum(expit(values), np.finfo(float).tiny)
+        p /= p.sum(axis=1, keepdims=True)
+        return calibration.agreeing(p, winners(values, len(self.classes_)))
+
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many points of each class f stands on."""
+        counts = np.bincount(self._label, minlength=len(self.classes_))
+        return counts.astype(np.int32)
+
+    def path(
+        self,
+        X: Points,
+        y,
+        sample_weight=None,
+        *,
+        Cs: Sequence[float] | None = None,
+        n_steps: int = 30,
+        ratio: float = 1e-2,
+    ) -> SparsePath:
+        """f for one C after another, from the least that leaves no point at all.
+
+        Each begins where the last ended; together they take little longer than the
+        last alone. The machine itself is not fitted.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+        Cs : the C to take; None for `n_steps` of them between the least, C_min, and
+            C_min / ratio, evenly on a logarithmic scale
+        """
+        self._validate_params()
+        machine = clone(self)
+        _, counted, classes, label, factors = machine._told(X, y, sample_weight)
+        problems = machine._problems(counted, label, factors, 1.0)
+        if Cs is None:
+            most = max(problem.largest_reg() for problem in problems)
+            regs = evenly(most, n_steps, ratio)
+        else:
+            regs = 1 / positive(Cs, "Cs")
+        names = multiclass.names(classes, "ovr")
+        regs, f, found = machine._traced(counted, problems, regs, names)
+        return SparsePath(1 / regs, f, found, classes)
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed from the training data and all of K.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        X, counted, _, label, factors = self._told(X, y, sample_weight, reset=False)
+        problems = self._problems(counted, label, factors, 1 / self.C)
+        return self._again(X, counted, problems)
+
+
+class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
+    """min Σᵢ wᵢ (yᵢ - f(xᵢ))² / (2 Σw) + α ‖coef‖₁, f = Σⱼ coefⱼ k(xⱼ, ·) + bias.
+
+    The lasso on the columns of the kernel matrix: scikit-learn's Lasso(alpha) fitted on
+    K gives the same f. k need not be a kernel: any similarity will do.
+
+    Parameters
+    ----------
+    alpha : > 0; the larger, the fewer points. From max over j of
+        |Σᵢ wᵢ (yᵢ - mean) k(xⱼ, xᵢ)| / Σw on there are none; `path` begins there
+    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
+        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
+        two sets of points, giving their matrix; None for RBF()
+    fit_intercept : whether f has a bias, which is not penalised
+    tol : the gap at the end, relative to the objective of the best constant
+    max_iter : Newton steps for each target
+    cache_size : megabytes for the kernel matrix; None for a share of what is free. A
+        larger one is not stored
+    solver : what solves the `L1Problem`; None for CoordinateDescent(tol, max_iter,
+        cache_size)
+    warm_start : whether `fit` starts from the last solution, on points known from it
+    verbose : whether to print how far the solver is
+    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
+        every round of the solver; the fit stops where it returns True
+
+    Attributes
+    ----------
+    expansion_ : f itself, on the points it needs; a column for each target
+    support_, support_vectors_, n_support_ : these points: their places in X, they
+        themselves, and how many there are
+    dual_coef_, intercept_ : coefficients and biases, a row for each target
+    certificate_ : primal, dual, gap, and what it took
+    n_iter_ : Newton steps, for each target
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SparseMachine._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 0.01,
+        *,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        cache_size: float | None = None,
+        solver: Any = None,
+        warm_start: bool = False,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.solver = solver
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelRegressor:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X, y, counted = self._told(X, y, sample_weight)
+        with self._watched(_outputs(y), X, y, sample_weight):
+            problems = self._problems(y, counted, self.alpha)
+            found = self._learnt(X, counted, problems, single=y.ndim == 1)
+            steps = [part.n_iter for part in found]
+            self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
+        self._warn_unless_optimal(self.certificate_)
+        return self
+
+    def _told(self, X, y, sample_weight, reset: bool = True):
+        """Points, targets as numbers, and those that count."""
+        checks: dict = {"multi_output": True, "y_numeric": True}
+        X, y = self._validated(X, y, **checks, **({} if reset else {"reset": False}))
+        if y.ndim == 1 or y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        counted = self._counted(X, sample_weight)
+        self._check_symmetric(X)
+        return X, y.astype(np.float64, copy=False), counted
+
+    def _problems(self, y, counted: Counted, reg: float) -> list[L1Problem]:
+        weight = counted.weight / (2 * counted.weight.sum())
+        columns = y[counted.index].reshape(len(counted.index), -1).T
+        return [
+            L1Problem(counted.gram, column, Squared(), reg, weight, self.fit_intercept)
+            for column in columns
+        ]
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, q) for q targets."""
+        return self._values(X)
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many points f stands on."""
+        return np.array([len(self.support_)], dtype=np.int32)
+
+    def path(
+        self,
+        X: Points,
+        y,
+        sample_weight=None,
+        *,
+        alphas: Sequence[float] | None = None,
+        n_steps: int = 30,
+        ratio: float = 1e-2,
+    ) -> SparsePath:
+        """f for one alpha after another, from the least that leaves no point at all.
+
+        Each begins where the last ended; together they take little longer than the
+        last alone. The machine itself is not fitted.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+        alphas : those to take; None for `n_steps` of them between the largest,
+            alpha_max, and ratio · alpha_max, evenly on a logarithmic scale
+        """
+        self._validate_params()
+        machine = clone(self)
+        _, y, counted = machine._told(X, y, sample_weight)
+        problems = machine._problems(y, counted, 1.0)
+        if alphas is None:
+            most = max(problem.largest_reg() for problem in problems)
+            regs = evenly(most, n_steps, ratio)
+        else:
+            regs = positive(alphas, "alphas")
+        return SparsePath(*machine._traced(counted, problems, regs, _outputs(y)))
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed from the training data and all of K.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        X, y, counted = self._told(X, y, sample_weight, reset=False)
+        return self._again(X, counted, self._problems(y, counted, self.alpha))
+
+
+def _outputs(y: np.ndarray) -> list[str]:
+    return [""] if y.ndim == 1 else [f"output {j}" for j in range(y.shape[1])]
