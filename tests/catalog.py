@@ -67,6 +67,7 @@ from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.machines.transform import KernelPCA
 from mercer.trees import Tree
 
 # Points
@@ -406,6 +407,7 @@ machines = [
     machine(ParzenClassifier("mean")),
     machine(SparseKernelClassifier(C=2.0)),
     machine(SparseKernelRegressor(alpha=0.02)),
+    machine(KernelPCA(n_components=3)),
 ]
 
 # Machines whose kernel must be a density: their laws are in their own tests

@@ -29,7 +29,7 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": ["problems", "losses", "penalized", "lasso", "krylov", "sgd"],
+    "solvers": "problems losses penalized lasso krylov sgd products components".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
     "cli": [],
     "io": [],
@@ -47,7 +47,7 @@ MODULES = {
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen lasso lloyd",
+    "ball l1 perceptron sgd budget eigen preimage products components lasso lloyd",
     "machines": "base progress support kinds representer svm regularized penalized "
     "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
     "parzen",

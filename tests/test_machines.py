@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, PositiveSpectrumWarning
 from sklearn.model_selection import cross_val_predict
 
 import mercer
@@ -50,6 +50,7 @@ def fitted(machine, kernel, X):
         machine.set_params(decision_function_shape="ovo")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", PositiveSpectrumWarning)
         return machine.fit(X, targets(machine))
 
 
@@ -81,12 +82,21 @@ def certain(machine, values):
     """Which functions are the only solution: those with free support vectors.
 
     Without them the bias is anywhere between two bounds, and where there is no margin
-    what is left of f is rounding.
+    what is left of f is rounding. Components need an eigenvalue of their own.
     """
+    if hasattr(machine, "eigenvalues_"):
+        return _apart(machine.eigenvalues_)
     certificate = getattr(machine, "certificate_", None)
     if certificate is None or not certificate.parts:
         return certificate is None or _unique(certificate)
     return [_unique(part) for part in certificate.parts]
+
+
+def _apart(eigenvalues):
+    """Which of the largest eigenvalues but the last are unlike their neighbours."""
+    gaps = -np.diff(eigenvalues, prepend=np.inf)
+    least = 1e-3 * max(eigenvalues[0], 1e-9)
+    return np.flatnonzero((gaps[:-1] > least) & (gaps[1:] > least))
 
 
 def _unique(certificate):

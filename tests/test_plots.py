@@ -29,6 +29,7 @@ from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.machines.transform import KernelPCA
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.losses import (
     EpsilonInsensitive,
@@ -642,3 +643,29 @@ def test_a_density_is_drawn_in_the_plane_with_shares_that_grow():
         plots.plot_density(ParzenDensity(1.0).fit(X[:, :1]), X[:, :1])
     with pytest.raises(NotFittedError):
         plots.plot_density(ParzenDensity(), X)
+
+
+# Components
+
+
+def test_component_has_its_contours_and_its_eigenvalue():
+    machine = KernelPCA(2, kernel=RBF(0.5)).fit(CLOUD)
+    ax = plots.plot_component(machine, CLOUD, 1)
+    assert ax.get_title() == f"λ = {machine.eigenvalues_[1]:.2f}"
+    zero = ax.collections[2].get_paths()[0].vertices
+    size = np.abs(machine.transform(CLOUD)[:, 1]).max()
+    assert np.abs(machine.transform(zero)[:, 1]).max() < 0.01 * size
+
+
+def test_component_of_a_frame_names_its_columns():
+    frame = pd.DataFrame(CLOUD, columns=["length", "width"])
+    ax = plots.plot_component(KernelPCA(1, kernel="rbf").fit(frame), frame)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", "width")
+
+
+def test_component_that_cannot_be_drawn_is_refused():
+    machine = KernelPCA(2, kernel="rbf").fit(CLOUD)
+    with pytest.raises(ValueError, match="one of 2 components"):
+        plots.plot_component(machine, CLOUD, 2)
+    with pytest.raises(ValueError, match="points of the plane"):
+        plots.plot_component(machine, CLOUD[:, :1])

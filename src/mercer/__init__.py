@@ -73,6 +73,9 @@ _NAMES = {
     "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
     "mercer.machines.parzen": "ParzenDensity ParzenClassifier",
     "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
+    "mercer.solvers.components": "Components Eigenpairs",
+    "mercer.solvers.eigen": "BlockKrylov Lapack Arpack Covariance",
+    "mercer.machines.transform": "KernelPCA",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -352,6 +352,52 @@ def plot_convergence(
     return ax
 
 
+def plot_component(
+    machine: Any, X: Points, component: int = 0, ax: Axes | None = None
+) -> Axes:
+    """One coordinate f of a fitted KernelPCA in the plane: its contour lines, f = 0.
+
+    On a line all points have the same projection on the component. The title is the
+    eigenvalue.
+
+    Parameters
+    ----------
+    machine : a fitted KernelPCA
+    X : (n, 2) array or data frame of points to draw
+    component : which one, from 0
+    """
+    check_is_fitted(machine)
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ValueError(
+            "plot_component draws points of the plane, (n, 2); got shape "
+            f"{values.shape}."
+        )
+    count = len(machine.eigenvalues_)
+    if not 0 <= component < count:
+        raise ValueError(
+            f"plot_component draws one of {count} components, from 0; got {component}."
+        )
+    (left, bottom), (right, top) = _frame(values)
+    x, y = np.linspace(left, right, GRID), np.linspace(bottom, top, GRID)
+    places = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    f = np.asarray(machine.transform(_like(X, places)))[:, component]
+    f = f.reshape(GRID, GRID)
+    size = np.abs(f).max() or 1.0
+    ax = ax or plt.figure().gca()
+    ax.contourf(x, y, f, np.linspace(-size, size, 21), cmap="RdBu", alpha=0.75)
+    lines = np.linspace(-size, size, 17)
+    ax.contour(x, y, f, lines[lines != 0], colors="0.35", linewidths=0.6)
+    if f.min() < 0 < f.max():
+        ax.contour(x, y, f, [0.0], colors="black", linewidths=1.4)
+    x, y = values.T
+    ax.scatter(x, y, s=SMALLEST / 2, color="black", linewidths=0, zorder=3)
+    ax.set(title=f"λ = {machine.eigenvalues_[component]:.2f}")
+    if is_frame(X):
+        ax.set(xlabel=X.columns[0], ylabel=X.columns[1])
+    return ax
+
+
 def plot_losses(
     losses: Sequence[Loss | ZeroOne],
     ax: Axes | None = None,

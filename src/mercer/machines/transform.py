@@ -1,0 +1,495 @@
+"""Machines that give points new coordinates: kernel principal components.
+
+Schölkopf, Smola and Müller, Nonlinear component analysis as a kernel eigenvalue
+problem, Neural Computation 10 (1998).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import NotFittedError, PositiveSpectrumWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.kinds import Precomputed
+from mercer.kernels.radial import RBF
+from mercer.kernels.vector import is_vectors
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, watching
+from mercer.points import Points, count, precision
+from mercer.solvers.components import Components, Eigenpairs
+from mercer.solvers.eigen import (
+    DOUBLE,
+    WIDEST,
+    Arpack,
+    BlockKrylov,
+    Covariance,
+    Lapack,
+)
+from mercer.solvers.linear import Cholesky
+from mercer.solvers.preimage import fixed_points
+from mercer.solvers.problems import LinearSystem
+
+# LAPACK is the quicker one up to so many points, and where more than this share of all
+# components is sought, with kernel values in double or in single precision.
+SMALL = 800
+SHARE = {"double": 1 / 30, "single": 1 / 10}
+SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
+# What counts as negative, and as 0, relative to λ₁; of kernel values in double and in
+# single precision, as in scikit-learn.
+NEGATIVE = {"double": 1e-5, "single": 5e-3}
+ZERO = {"double": 1e-12, "single": 2e-7}
+
+
+class KernelPCA(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    Machine,
+):
+    """fⱼ(x) = ⟨uⱼ, φ(x) - μ⟩, uⱼ = Σᵢ vᵢⱼ (φ(xᵢ) - μ) / √λⱼ, where K̃ vⱼ = λⱼ vⱼ.
+
+    μ is the mean of φ over the training points, K̃ their Gram matrix less that mean;
+    each uⱼ has length 1, so fⱼ(x) is a coordinate of x in feature space. A drop-in for
+    scikit-learn's KernelPCA that takes any kernel on any points, says how exact its
+    components are, finds them without storing K, and knows how far a point is from
+    them (`reconstruction_error`) and which point is near given coordinates
+    (`preimage`).
+
+    Parameters
+    ----------
+    n_components : how many; None for all whose eigenvalue is not 0
+    kernel : a kernel; a word of scikit-learn ("linear", "rbf", "poly", "sigmoid",
+        "cosine", "precomputed", ...); a function of two points that returns a number;
+        None for RBF()
+    gamma, degree, coef0 : of the kernels named by a word; gamma None is 1/d
+    kernel_params : keyword arguments of a function
+    alpha : the ridge of the inverse transform
+    fit_inverse_transform : whether to learn the inverse transform, by ridge regression
+        of the points on their coordinates
+    eigen_solver : "dense" (LAPACK), "arpack", "krylov" (a few products with a block of
+        vectors, K in memory or not), "randomized" (so many such products as
+        `iterated_power` says), "auto" for what is quickest; or a solver, such as
+        BlockKrylov(tol=1e-8)
+    tol : ‖K̃vⱼ - λⱼvⱼ‖ ≤ tol·λ₁ ends "krylov"; 0 stands for 1e-10, and beyond 4,000
+        points, whose kernel values are in single precision, for 1e-5. For "arpack" the
+        accuracy of the eigenvalues, 0 that of the machine
+    max_iter : products at most of "krylov", by default 100; iterations of "arpack"
+    iterated_power : products of "randomized" but one; "auto" for 7, or 4 where a tenth
+        of all components or more is sought
+    remove_zero_eig : whether to leave out components of eigenvalue 0
+    random_state : of what is random in "krylov", "randomized" and "arpack"
+    copy_X, n_jobs : without effect; X is never changed, and `mercer.vectors` has the
+        number of threads
+    cache_size : MB for kernel values of "krylov" and "randomized", which compute anew
+        what does not fit; None for a quarter of the memory that is free
+    verbose : whether to print how far the fit is
+    callback : called with a `Progress` after every product; returns True to stop
+
+    Attributes
+    ----------
+    expansion_ : f itself, an output for each component
+    eigenvalues_, eigenvectors_ : λ, (c,), and v, (n, c): of length 1, their largest
+        entry positive
+    residuals_ : ‖K̃vⱼ - λⱼvⱼ‖, (c,)
+    solution_ : what the solver returned, with status, products taken and seconds
+    X_fit_ : the training points (for "precomputed" the training matrix)
+    gamma_ : what gamma stands for, of vectors
+    dual_coef_, X_transformed_fit_ : of the inverse transform
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions(set(WORDS)), callable, None],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_inverse_transform": ["boolean"],
+        "eigen_solver": [StrOptions(set(SOLVERS)), HasMethods("solve")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "iterated_power": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "remove_zero_eig": ["boolean"],
+        "random_state": ["random_state"],
+        "copy_X": ["boolean"],
+        "n_jobs": [None, Integral],
+        "cache_size": [Interval(Real, 0, None, closed="neither"), None],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    _advice: ClassVar[dict[str, str]] = {
+        status: (
+            "{name} stopped after {solution.n_iter} products with K with status "
+            "{solution.status!r}; the residual of its components is "
+            "{solution.violation:.2g} of the largest eigenvalue. Raise max_iter or "
+            "tol, or use eigen_solver='dense'."
+        )
+        for status in ("max_iter", "stopped")
+    }
+
+    X_fit_: Points
+    solution_: Eigenpairs
+    gamma_: float
+    X_transformed_fit_: np.ndarray
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Any = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        alpha: float = 1.0,
+        fit_inverse_transform: bool = False,
+        eigen_solver: Any = "auto",
+        tol: float = 0,
+        max_iter: int | None = None,
+        iterated_power: Any = "auto",
+        remove_zero_eig: bool = False,
+        random_state: Any = None,
+        copy_X: bool = True,
+        n_jobs: int | None = None,
+        cache_size: float | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.eigen_solver = eigen_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.iterated_power = iterated_power
+        self.remove_zero_eig = remove_zero_eig
+        self.random_state = random_state
+        self.copy_X = copy_X
+        self.n_jobs = n_jobs
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.callback = callback
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    # Learning
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y=None) -> KernelPCA:
+        """Learn the components of the points X; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : ignored
+        """
+        if self.fit_inverse_transform and self._precomputed:
+            raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        X = self._validated_points(X)
+        kernel, points = self._kernel_and_points(X)
+        n = count(points)
+        wanted = None if self.n_components is None else min(n, self.n_components)
+        problem = Components(Gram(kernel, points), wanted)
+        with watching(self, [""], X, None, None) as watcher:
+            found = self._solve(problem, watcher)
+            shown = self._shown(found, kernel)
+            inverse = None
+            if self.fit_inverse_transform:
+                inverse = self._inverse_of(X, _coordinates(shown))
+            self._keep(X, points, kernel, shown, inverse)
+        if self.eigen_solver != "randomized" or found.status == "stopped":
+            self._warn_unless_optimal(found)
+        return self
+
+    def _kernel_and_points(self, X) -> tuple[Kernel, Points]:
+        if self._precomputed:
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    "Precomputed metric requires shape (n_queries, n_indexed). Got "
+                    f"({X.shape[0]}, {X.shape[1]}) for {X.shape[0]} indexed."
+                )
+            return Precomputed(X), np.arange(X.shape[0])
+        return self._as_kernel(X, self.gamma).resolve(X), X
+
+    def _as_kernel(self, X, gamma: float | None) -> Kernel:
+        return as_kernel(
+            self.kernel,
+            X,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            parameters=self.kernel_params,
+        )
+
+    def _solve(self, problem: Components, watcher) -> Eigenpairs:
+        solver = self._solver(problem)
+        if watcher is None:
+            return solver.solve(problem)
+        with watcher.problem() as watch:
+            return solver.solve(problem, watch=watch)
+
+    def _solver(self, problem: Components) -> Any:
+        """What finds the components of this problem."""
+        word, n, c = self.eigen_solver, problem.gram.shape[0], problem.count
+        if not isinstance(word, str):
+            return word
+        if word == "auto":
+            features = problem.features
+            if features is not None and features.shape[1] <= WIDEST:
+                return Covariance()
+            share = SHARE["double" if n <= DOUBLE else "single"]
+            word = "dense" if n <= SMALL or c > share * n else "krylov"
+        if word == "dense":
+            return Lapack()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if word == "arpack":
+            return Arpack(self.tol, self.max_iter, seed)
+        extra, most = None, self.max_iter or 100
+        if word == "randomized":
+            power = self.iterated_power
+            if power == "auto":
+                power = 7 if c < 0.1 * n else 4
+            extra, most = 10, power + 1
+        return BlockKrylov(self.tol, most, extra, self.cache_size, seed=seed)
+
+    def _shown(self, found: Eigenpairs, kernel: Kernel) -> Eigenpairs:
+        """The components with negative and tiny eigenvalues refused or set to 0."""
+        values, least = found.values, found.least
+        largest = max(float(np.max(values, initial=0.0)), 0.0)
+        rounding = len(found.means) * np.finfo(float).eps * np.abs(found.means).max()
+        clear = max(NEGATIVE[found.precision] * largest, 1e-10, rounding)
+        where = (
+            f"{kernel!r} is no kernel on these points: K̃ has the eigenvalue {least:.6g}"
+        )
+        if largest == 0 and least < -clear:
+            raise ValueError(
+                f"All eigenvalues are negative (maximum is {values.max():g}). Either "
+                "the matrix is not PSD, or there was an issue while computing the "
+                f"eigendecomposition of the matrix. {where}."
+            )
+        if values.min(initial=0.0) < -clear:
+            raise ValueError(
+                f"There are significant negative eigenvalues "
+                f"({-values.min() / largest:g} of the maximum positive). Either the "
+                "matrix is not PSD, or there was an issue while computing the "
+                f"eigendecomposition of the matrix. {where}. Ask for fewer "
+                "components, or `repair` the matrix."
+            )
+        if least < -clear:
+            warnings.warn(
+                f"{where}, beside {largest:.6g} as the largest. The components of "
+                "positive eigenvalues are given; lengths and reconstruction errors in "
+                "feature space may be negative. `repair` makes K semidefinite.",
+                PositiveSpectrumWarning,
+                stacklevel=4,
+            )
+        zero = values <= max(ZERO[found.precision] * largest, rounding)
+        values = np.where(zero, 0.0, values)
+        found = replace(found, values=values)
+        if self.remove_zero_eig or self.n_components is None:
+            return found.take(np.flatnonzero(values > 0))
+        return found
+
+    def _keep(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
+        values, vectors = found.values, found.vectors
+        scale = np.divide(
+            1, np.sqrt(values), out=np.zeros_like(values), where=values > 0
+        )
+        coef = (vectors - vectors.mean(axis=0)) * scale
+        # Σᵢ coefᵢⱼ = 0: what is left of the mean is the same for all points.
+        bias = -found.means @ coef
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else kernel
+        for name in ("gamma_", "X_transformed_fit_", "_inverse"):
+            self.__dict__.pop(name, None)
+        if is_vectors(X) and not self._precomputed:
+            self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
+        self.expansion_ = Expansion(kernel, points, coef, bias)
+        self.X_fit_, self.solution_ = X, found
+        if inverse is not None:
+            self._inverse = inverse
+            self.X_transformed_fit_ = inverse.points
+
+    @property
+    def eigenvalues_(self) -> np.ndarray:
+        return self.solution_.values
+
+    @property
+    def eigenvectors_(self) -> np.ndarray:
+        return self.solution_.vectors
+
+    @property
+    def residuals_(self) -> np.ndarray:
+        return self.solution_.residuals
+
+    # Coordinates
+
+    def transform(self, X: Points) -> np.ndarray:
+        """The coordinates f(x) of the m points of X, (m, c).
+
+        For "precomputed", X is the (m, n) matrix of kernel values between the new
+        points and the training points.
+        """
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        return self.expansion_(X).astype(precision(X), copy=False)
+
+    def fit_transform(self, X: Points, y=None, **params) -> np.ndarray:
+        """`fit`, and the coordinates of the training points, √λⱼ vᵢⱼ."""
+        self.fit(X, y, **params)
+        return _coordinates(self.solution_).astype(precision(self.X_fit_), copy=False)
+
+    def reconstruction_error(self, X: Points, diag=None) -> np.ndarray:
+        """‖φ(x) - μ‖² - Σⱼ fⱼ(x)², the squared distance of x from the components, (m,).
+
+        In feature space; large for a point that is unlike the training points.
+
+        Parameters
+        ----------
+        X : m points; for "precomputed" their kernel values with the training points
+        diag : the m numbers k(x, x), needed for "precomputed" only
+        """
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        f, n = self.expansion_, len(self.solution_.means)
+        if diag is None:
+            if self._precomputed:
+                raise ValueError(
+                    "reconstruction_error needs k(x, x), which a row of kernel values "
+                    "with the training points does not hold. Pass diag."
+                )
+            diag = f.kernel.diag(X)
+        coef = np.column_stack([f.coef, np.full(n, 1 / n)])
+        both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
+        mean = self.solution_.means.mean()
+        squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean
+        errors = squares - np.sum(both[:, :-1] ** 2, axis=1)
+        # Rounding can leave -1e-16 where nothing is left over.
+        small = 1e-6 * (np.abs(diag) + abs(mean))
+        return np.where((errors < 0) & (errors > -small), 0.0, errors)
+
+    # And back
+
+    def _inverse_of(self, X, Z: np.ndarray) -> Expansion:
+        """The ridge regression of the points on their coordinates."""
+        if sp.issparse(X):
+            raise NotImplementedError(
+                "Inverse transform not implemented for sparse matrices!"
+            )
+        if not is_vectors(X):
+            raise ValueError(
+                "fit_inverse_transform learns vectors; the points are of another kind."
+            )
+        # The 1/d of the points, not of their coordinates.
+        gamma = 1 / X.shape[1] if self.gamma is None else self.gamma
+        kernel = self._as_kernel(Z, gamma).resolve(Z)
+        problem = LinearSystem(Gram(kernel, Z), X.astype(float), float(self.alpha))
+        return Expansion(kernel, Z, Cholesky().solve(problem).value)
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        if "_inverse" not in vars(self):
+            raise AttributeError("dual_coef_ belongs to fit_inverse_transform=True.")
+        return self._inverse.coef
+
+    def inverse_transform(self, X) -> np.ndarray:
+        """Points with about the coordinates X, (m, c), by the regression learnt."""
+        if not self.fit_inverse_transform:
+            raise NotFittedError(
+                "The fit_inverse_transform parameter was not"
+                " set to True when instantiating and hence "
+                "the inverse transform is not available."
+            )
+        check_is_fitted(self)
+        return self._inverse(self._checked_coordinates(X))
+
+    def preimage(self, Z, method: str | None = None, *, restarts: int = 5):
+        """Points whose φ is near Σⱼ zⱼuⱼ + μ, the point of the coordinates z.
+
+        Parameters
+        ----------
+        Z : (m, c) coordinates
+        method : "fixed_point" for the Gaussian kernel, the stationary points of the
+            distance in feature space; "learned" for `inverse_transform`; None for the
+            first where the kernel is Gaussian, else the second
+        restarts : how many of the nearest training points "fixed_point" begins at
+
+        Returns
+        -------
+        (m, d) array; "fixed_point" is never further away, in feature space, than the
+        nearest training point
+        """
+        check_is_fitted(self)
+        kernel = self.expansion_.kernel
+        if method is None:
+            method = "fixed_point" if isinstance(kernel, RBF) else "learned"
+        if method == "learned":
+            return self.inverse_transform(Z)
+        if method != "fixed_point":
+            raise ValueError(
+                f"preimage knows method fixed_point and learned; got {method!r}."
+            )
+        if not isinstance(kernel, RBF) or sp.issparse(self.X_fit_):
+            raise ValueError(
+                "preimage by fixed_point is for the Gaussian kernel on dense vectors; "
+                f"this machine has {kernel!r}. Use "
+                "fit_inverse_transform=True and method='learned'."
+            )
+        Z = self._checked_coordinates(Z)
+        n, found = len(self.solution_.means), np.empty((len(Z), self.X_fit_.shape[1]))
+        near = _coordinates(self.solution_)
+        for rows in row_blocks(len(Z), n * restarts, BLOCK_MB):
+            # ⟨φ(xᵢ), Σⱼ zⱼuⱼ + μ⟩, up to a number that is the same for all i.
+            closeness = Z[rows] @ near.T + self.solution_.means
+            start = np.argsort(-closeness, axis=1, kind="stable")[:, :restarts]
+            weight = Z[rows] @ self.expansion_.coef.T + 1 / n
+            found[rows] = fixed_points(kernel, self.X_fit_, weight, start)
+        return found
+
+    def _checked_coordinates(self, Z) -> np.ndarray:
+        Z = check_array(Z, dtype=[np.float64, np.float32], input_name="X")
+        if Z.shape[1] != len(self.eigenvalues_):
+            raise ValueError(
+                f"{type(self).__name__} has {len(self.eigenvalues_)} components; got "
+                f"coordinates of shape {Z.shape}."
+            )
+        return Z
+
+
+def _coordinates(found: Eigenpairs) -> np.ndarray:
+    """√λⱼ vᵢⱼ, the coordinates of the training points."""
+    return found.vectors * np.sqrt(found.values)

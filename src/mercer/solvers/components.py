@@ -1,0 +1,140 @@
+"""What kernel PCA asks of a Gram matrix, and what a solver answers.
+
+Components    K̃ v = λ v for the largest λ, K̃ = H K H, H = I - 11ᵀ/n
+Eigenpairs    λ and v, each with its residual
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.kernels.kinds import FeatureKernel
+from mercer.kernels.vector import Linear
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """K̃ v = λ v for the largest λ: what kernel PCA asks of a Gram.
+
+    Parameters
+    ----------
+    gram : the Gram of n points
+    n_components : how many; None for all, of which a solver may leave out those of
+        eigenvalue 0
+    """
+
+    gram: Gram
+    n_components: int | None = None
+
+    def __post_init__(self):
+        n, m = self.gram.shape
+        if n != m:
+            raise ValueError(
+                f"Components needs the square Gram of one set of points; got {n} × "
+                f"{m}. Make it with Gram(kernel, X)."
+            )
+        if self.n_components is not None and not 1 <= self.n_components <= n:
+            raise ValueError(
+                f"Components needs n_components from 1 to n = {n}, or None for all; "
+                f"got {self.n_components!r}."
+            )
+
+    @property
+    def count(self) -> int:
+        return self.n_components or self.gram.shape[0]
+
+    @cached_property
+    def features(self) -> Any:
+        """Φ with K = ΦΦᵀ, where it has fewer columns than half the points; else None.
+
+        None also where more components are sought than there are columns.
+        """
+        gram = self.gram
+        if not isinstance(gram.kernel, FeatureKernel | Linear):
+            return None
+        features = gram.kernel.features(gram.X)
+        n, p = features.shape
+        missing = self.n_components is not None and self.n_components > p
+        return None if 2 * p >= n or missing else features
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """λ₁ ≥ λ₂ ≥ ... and unit vectors with K̃ vⱼ = λⱼ vⱼ, each with its residual.
+
+    Attributes
+    ----------
+    values, vectors : (c,) and (n, c) arrays; the largest entry of a vector is positive
+    residuals : ‖K̃vⱼ - λⱼvⱼ‖, (c,); some eigenvalue of K̃ is no further from λⱼ
+    means : (n,), the mean of each row of K
+    least : the least eigenvalue met on the way, which the least of all cannot exceed
+    n_iter : how many products with K were taken
+    status : "optimal", "max_iter" or "stopped"
+    precision : of the kernel values, "single" or "double"
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    residuals: np.ndarray
+    means: np.ndarray
+    least: float
+    n_iter: int = 0
+    status: str = "optimal"
+    precision: str = "double"
+    seconds: float = 0.0
+
+    @property
+    def violation(self) -> float:
+        """The largest residual, relative to λ₁."""
+        largest = float(np.max(self.residuals, initial=0.0))
+        first = float(np.max(np.abs(self.values), initial=0.0))
+        return largest / first if first > 0 else 0.0
+
+    def take(self, index) -> Eigenpairs:
+        """Some of the components."""
+        return replace(
+            self,
+            values=self.values[index],
+            vectors=self.vectors[:, index],
+            residuals=self.residuals[index],
+        )
+
+
+class Progress(NamedTuple):
+    """How far a search for components has come."""
+
+    iterations: int  # products with K
+    rows: int  # of K that were computed
+    converged: int
+    components: int
+    violation: float  # the largest residual, relative to λ₁
+    seconds: float
+    problem: str = ""
+
+    def line(self) -> str:
+        return (
+            f"product {self.iterations:>4}   {self.converged:>5} of {self.components} "
+            f"components   residual {self.violation:<9.3g} {self.seconds:8.2f} s"
+        )
+
+
+def eigenpairs(values, vectors, images, means, **facts) -> Eigenpairs:
+    """With residuals, and with the sign that makes the largest entry positive."""
+    vectors = vectors * _signs(vectors)
+    images = images * _signs(images, vectors)
+    residuals = np.linalg.norm(images - vectors * values, axis=0)
+    return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
+
+
+def _signs(vectors: np.ndarray, like: np.ndarray | None = None) -> np.ndarray:
+    if like is not None:
+        return np.where(np.einsum("ij,ij->j", vectors, like) < 0, -1.0, 1.0)
+    sizes = np.abs(vectors)
+    # Of several that are equal to rounding the first decides, not the rounding.
+    place = np.argmax(sizes >= (1 - 1e-6) * sizes.max(axis=0, initial=0.0), axis=0)
+    return np.where(vectors[place, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)

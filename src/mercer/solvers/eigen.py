@@ -1,0 +1,369 @@
+"""The top components of a centred Gram matrix: K̃ v = λ v, K̃ = H K H, H = I - 11ᵀ/n.
+
+Lapack         all of K in memory, exact
+Arpack         one vector at a time
+Covariance     the p × p matrix of explicit features, where that is the smaller one
+BlockKrylov    a few products with a block of vectors; K in memory, in part, or not
+
+Musco and Musco, Randomized block Krylov methods for stronger and faster approximate
+singular value decomposition, NIPS (2015); the start is Nyström's, from a sample.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from mercer.gram import Gram
+from mercer.points import take
+from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
+from mercer.solvers.products import Centered, Features, Tiles, centered_matrix
+
+EXACT = 1e-10  # the residual asked for where kernel values are in double precision
+ROUGH = 1e-5  # and where they are in single precision
+DOUBLE = 4000  # up to so many points double precision is asked for
+SAMPLE = 256  # points on which single precision is compared with double
+WIDEST = 3000  # features whose covariance is decomposed as a whole
+
+
+@dataclass(frozen=True)
+class Lapack:
+    """Solve `Components` with all of K in memory, to rounding.
+
+    A direct method: `start` and `watch` have nothing to act on.
+    """
+
+    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+        begin = time.perf_counter()
+        K, means = centered_matrix(problem.gram)
+        n, c = len(K), problem.count
+        values, vectors = eigh(K, subset_by_index=(n - c, n - 1))
+        least = float(values[0])
+        if c < n and problem.gram.kernel.psd is not True:
+            least = min(least, _least(K))
+        chosen = slice(-1, -c - 1, -1)
+        return eigenpairs(
+            values[chosen],
+            vectors[:, chosen],
+            K @ vectors[:, chosen],
+            means,
+            least=least,
+            n_iter=1,
+            seconds=time.perf_counter() - begin,
+        )
+
+
+def _least(K: np.ndarray | LinearOperator) -> float:
+    """A number near the least eigenvalue, and not below it."""
+    n = K.shape[0]
+    if n <= 256:
+        K = K if isinstance(K, np.ndarray) else K @ np.eye(n)
+        return float(eigh(K, eigvals_only=True, subset_by_index=(0, 0))[0])
+    start = np.random.default_rng(0).normal(size=n)
+    return float(eigsh(K, 1, which="SA", tol=1e-3, v0=start)[0][0])
+
+
+@dataclass(frozen=True)
+class Arpack:
+    """Solve `Components` by ARPACK's restarted Lanczos method, in double precision.
+
+    Parameters
+    ----------
+    tol : of ARPACK, the accuracy of the eigenvalues; 0 for that of the machine
+    max_iter : of ARPACK; None for 10 n
+    seed : of the first vector
+    """
+
+    tol: float = 0.0
+    max_iter: int | None = None
+    seed: int = 0
+
+    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+        begin = time.perf_counter()
+        n, c = problem.gram.shape[0], problem.count
+        if c >= n:
+            raise ValueError(
+                f"Arpack finds fewer components than there are points; got "
+                f"n_components={c} for {n} points. Use Lapack (eigen_solver='dense')."
+            )
+        product = Centered(Tiles(problem.gram, np.arange(n), np.float64))
+        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
+        first = np.random.default_rng(self.seed).uniform(-1, 1, n)
+        values, vectors = eigsh(
+            operator, c, which="LA", tol=self.tol, maxiter=self.max_iter, v0=first
+        )
+        images, least = product(vectors), float(values[0])
+        if problem.gram.kernel.psd is not True:
+            least = min(least, _least(operator))
+        return eigenpairs(
+            values[::-1],
+            vectors[:, ::-1],
+            images[:, ::-1],
+            product.means,
+            least=least,
+            n_iter=product.count,
+            seconds=time.perf_counter() - begin,
+        )
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Solve `Components` in feature space: Φ̃ᵀΦ̃ u = λ u gives v = Φ̃u/√λ.
+
+    For kernels with explicit features, p of them for n points, p < n/2; a direct method
+    as `Lapack` is.
+    """
+
+    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+        begin = time.perf_counter()
+        features = problem.features
+        if features is None:
+            raise ValueError(
+                "Covariance needs a kernel with explicit features, fewer than half the "
+                f"points and no fewer than the components; got the {problem.gram!r} "
+                f"and n_components={problem.n_components!r}. Use BlockKrylov or Lapack."
+            )
+        product = Features(features)
+        C = product.covariance()
+        p = len(C)
+        c = min(problem.count, p)
+        values, directions = eigh(C, subset_by_index=(p - c, p - 1))
+        values, directions = values[::-1], directions[:, ::-1]
+        if problem.n_components is None:  # the others are 0 and have no direction
+            kept = values > p * np.finfo(float).eps * max(values[0], 0.0)
+            values, directions = values[kept], directions[:, kept]
+        vectors = _unit(product.project(directions))
+        images = product.project(product.gather(vectors))
+        return eigenpairs(
+            values,
+            vectors,
+            images,
+            product.means(),
+            least=0.0,
+            n_iter=1,
+            seconds=time.perf_counter() - begin,
+        )
+
+
+@dataclass(frozen=True)
+class BlockKrylov:
+    """Solve `Components` in a space that grows by K̃ times the residuals of its best.
+
+    It begins with a block of vectors, the components of a random sample of the points,
+    and ends when ‖K̃vⱼ - λⱼvⱼ‖ ≤ tol·λ₁ for every component, or where rounding hides
+    what is left.
+
+    Parameters
+    ----------
+    tol : 0 for 1e-10, and beyond 4,000 points 1e-5
+    max_iter : products with K at most
+    extra : how many more vectors than components the first block has; None for 20 or
+        more, and for up to 100 where each product computes K anew
+    cache_mb : memory for kernel values; what does not fit is computed in each product.
+        None for a quarter of what is free
+    precision : of the kernel values. "auto" is single for more than 4,000 points where
+        tol ≥ 1e-6, if on a sample of them it is within tol/2 of double
+    seed : of the sample
+    """
+
+    tol: float = 0.0
+    max_iter: int = 100
+    extra: int | None = None
+    cache_mb: float | None = None
+    precision: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.precision not in ("auto", "single", "double"):
+            raise ValueError(
+                "BlockKrylov knows precision auto, single and double; got "
+                f"{self.precision!r}."
+            )
+        if not self.tol >= 0 or not self.max_iter >= 1:
+            raise ValueError(
+                f"BlockKrylov needs tol ≥ 0 and max_iter ≥ 1; got tol={self.tol!r} and "
+                f"max_iter={self.max_iter!r}."
+            )
+
+    def solve(
+        self,
+        problem: Components,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], Any] | None = None,
+    ) -> Eigenpairs:
+        begin = time.perf_counter()
+        n = problem.gram.shape[0]
+        tol = self.tol or (EXACT if n <= DOUBLE else ROUGH)
+        features = problem.features
+        if features is not None:
+            search = _Search(self, problem, Features(features), None, tol, begin)
+            return search.run(search.random if start is None else start, watch)
+        order = np.random.default_rng(self.seed).permutation(n)
+        single = self.precision == "single" or (
+            self.precision == "auto"
+            and n > DOUBLE
+            and tol >= 1e-6
+            and _agrees(problem.gram, order, tol)
+        )
+        dtype = np.float32 if single else np.float64
+        tiles = Tiles(problem.gram, order, dtype, self.cache_mb)
+        search = _Search(self, problem, tiles, order, tol, begin)
+        if n <= search.width:
+            return Lapack().solve(problem)  # the first block would span everything
+        found = search.run(_begun(start, search, tiles), watch)
+        return replace(found, precision="single" if single else "double")
+
+
+class _Search:
+    """One block Krylov method. Points are in the given order, or in their own."""
+
+    def __init__(self, options: BlockKrylov, problem, product, order, tol, begin):
+        self.options, self.tol, self.begin = options, tol, begin
+        self.product, self.order = product, order
+        self.times = Centered(product)
+        self.n, self.c = problem.gram.shape[0], problem.count
+        extra = options.extra
+        if extra is None:
+            # A wide block saves products, where they are what takes the time.
+            extra = min(max(20, self.c // 5 if product.fits else 7 * self.c), 100)
+        self.width = self.c + extra
+        # Beyond so many vectors only the best are kept.
+        self.most = max(300, 4 * self.width)
+        self.unproved = problem.gram.kernel.psd is not True
+        rng = np.random.default_rng(options.seed)
+        self.random = rng.normal(size=(self.n, self.width))
+
+    def run(self, first: np.ndarray, watch) -> Eigenpairs:
+        Q = _orthonormal(first - first.mean(axis=0))
+        if Q.shape[1] < self.c:  # the sample has fewer components than that
+            rest = self.random - self.random.mean(axis=0)
+            Q = np.hstack([Q, _orthonormal(rest, Q)])
+        Z, least, status = self.times(Q), np.inf, "max_iter"
+        while True:
+            values, S = _descending(Q.T @ Z)
+            least = min(least, float(values[-1]))
+            if Q.shape[1] > self.most:
+                Q, Z = Q @ S[:, : 2 * self.width], Z @ S[:, : 2 * self.width]
+                S = np.eye(Q.shape[1])
+            # A few more than are sought: what comes next is what slows them down.
+            S, values = S[:, : self.c + 5], values[: self.c + 5]
+            residual = Z @ S - (Q @ S) * values
+            sizes = np.linalg.norm(residual, axis=0)
+            small = sizes[: self.c] <= max(self.tol * abs(values[0]), self._rounding())
+            if small.all():
+                status = "optimal"
+                break
+            if watch is not None and watch(self._progress(sizes, values, small)):
+                status = "stopped"
+                break
+            large = sizes > max(self.tol / 3 * abs(values[0]), self._rounding())
+            block = _orthonormal(residual[:, large], Q)
+            if not block.shape[1]:
+                status = "optimal"  # nothing is left outside: the span is invariant
+                break
+            if self.times.count >= self.options.max_iter:
+                break
+            Q, Z = np.hstack([Q, block]), np.hstack([Z, self.times(block)])
+        if watch is not None and status == "optimal":
+            watch(self._progress(sizes, values, small))
+        S = S[:, : self.c]
+        back = self._unsorted
+        return eigenpairs(
+            values[: self.c],
+            back(Q @ S),
+            back(Z @ S),
+            back(self.times.means),
+            least=least,
+            n_iter=self.times.count,
+            status=status,
+            seconds=time.perf_counter() - self.begin,
+        )
+
+    def _rounding(self) -> float:
+        """The residual below which there is nothing but rounding of K."""
+        eps = np.finfo(getattr(self.product, "dtype", float)).eps
+        return self.n * eps * float(np.abs(self.times.means).max())
+
+    def _unsorted(self, values: np.ndarray) -> np.ndarray:
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+    def _progress(self, sizes, values, small) -> Progress:
+        first = abs(float(values[0])) or 1.0
+        return Progress(
+            self.times.count,
+            self.product.rows,
+            int(small.sum()),
+            self.c,
+            float(sizes[: self.c].max()) / first,
+            time.perf_counter() - self.begin,
+        )
+
+
+def _begun(start, search: _Search, tiles: Tiles) -> np.ndarray:
+    """The vectors to begin with: those given, or a sample's components, on all points.
+
+    The sample is random, as the points are in random order.
+    """
+    random = search.random
+    if start is not None:
+        return np.asarray(start, dtype=float)[search.order]
+    sample = tiles.sample()
+    if sample is None or len(sample) < 4 * search.c:
+        return random
+    V = random[: len(sample), : len(sample) // 4]
+    for _ in range(4):
+        V = V - V.mean(axis=0)
+        V = _orthonormal((sample @ V.astype(sample.dtype)).astype(float))
+    first = tiles.from_sample(V - V.mean(axis=0))
+    if search.unproved:  # what is negative need not show in the sample
+        first = np.hstack([first, random[:, :2] * np.abs(first).max()])
+    return first
+
+
+def _agrees(gram: Gram, order: np.ndarray, tol: float) -> bool:
+    """Whether single precision changes K̃, on a sample of points, by less than tol/2.
+
+    By so much it would change the residuals; both relative to the largest eigenvalue.
+    """
+    few = order[:SAMPLE]
+    rough = Tiles(gram, few, np.float32, side=SAMPLE).tile(0, 0).astype(float)
+    points = take(gram.X, few)
+    wide = getattr(points, "dtype", None) == np.float32
+    exact = gram.kernel(points.astype(np.float64) if wide else points)
+    H = np.eye(len(few)) - 1 / len(few)
+    difference, K = H @ (rough - exact) @ H, H @ exact @ H
+    return bool(np.linalg.norm(difference, 2) <= tol / 2 * np.linalg.norm(K, 2))
+
+
+def _descending(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, S = np.linalg.eigh((T + T.T) / 2)
+    return values[::-1], S[:, ::-1]
+
+
+def _orthonormal(V: np.ndarray, Q: np.ndarray | None = None) -> np.ndarray:
+    """An orthonormal basis of what the columns of V span, outside the span of Q."""
+    for _ in range(3):
+        V = _unit(V)
+        if Q is not None:
+            V = V - Q @ (Q.T @ V)
+        squares, S = np.linalg.eigh(V.T @ V)
+        kept = squares > 1e-10
+        V = V @ (S[:, kept] / np.sqrt(squares[kept]))
+    return V
+
+
+def _unit(V: np.ndarray) -> np.ndarray:
+    """The columns of V at length 1; those of length 0 as they are."""
+    norms = np.linalg.norm(V, axis=0)
+    return V / np.where(norms > 0, norms, 1.0)

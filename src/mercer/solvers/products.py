@@ -1,0 +1,205 @@
+"""Products with a symmetric matrix that is large: in tiles, or by explicit features.
+
+Of a Gram matrix only the tiles on and below the diagonal are computed, each of which
+serves its mirror image too. As many as fit in memory are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import Kernel
+from mercer.points import take, vectors
+from mercer.vectors import Packed, block
+
+SIDE = 2048  # points along the side of a tile, at most
+
+
+class Tiles:
+    """K of the points X[order] in square tiles; the first is that of a sample of them.
+
+    Parameters
+    ----------
+    dtype : of the kernel values; sums over several tiles are in float64
+    cache_mb : memory for tiles; None for a quarter of what is free
+    side : of a tile, at most; None for 2048
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        order: np.ndarray,
+        dtype: Any,
+        cache_mb: float | None = None,
+        side: int | None = None,
+    ):
+        n, side = len(order), SIDE if side is None else side
+        self.n, self.dtype, self.rows = n, np.dtype(dtype), 0
+        edges = np.linspace(0, n, -(-n // side) + 1).astype(int)
+        self.chunks = [slice(a, b) for a, b in pairwise(edges)]
+        free = available_memory() / 4 if cache_mb is None else cache_mb * 2**20
+        self.room = min(free, float(2**62))
+        self.kept: dict[tuple[int, int], np.ndarray] = {}
+        self.fits = n * (n + side) / 2 * self.dtype.itemsize <= self.room
+        own = type(gram.kernel).matmul is not Kernel.matmul
+        native = gram.kernel.native(gram.X) is not None
+        # A kernel with a product of its own knows something better than its blocks.
+        self.whole = None if self.fits or native or not own else gram
+        self.order = order
+        self.compute = _blocks(gram, order, self.chunks, self.dtype)
+
+    def tile(self, i: int, j: int) -> np.ndarray:
+        """K between two chunks of points, kept where there is room."""
+        found = self.kept.get((i, j))
+        if found is None:
+            found = self.compute(i, j)
+            self.rows += self.chunks[i].stop - self.chunks[i].start if i == j else 0
+            if found.nbytes <= self.room:
+                self.room -= found.nbytes
+                self.kept[i, j] = found
+        return found
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """K V in float64."""
+        if self.whole is not None:
+            self.rows += self.n
+            W = np.empty_like(V)
+            W[self.order] = V
+            return (self.whole @ W)[self.order]
+        V = V.astype(self.dtype, copy=False)
+        out = np.zeros(V.shape)
+        for i, rows in enumerate(self.chunks):
+            for j, columns in enumerate(self.chunks[: i + 1]):
+                tile = self.tile(i, j)
+                out[rows] += tile @ V[columns]
+                if j < i:
+                    out[columns] += tile.T @ V[rows]
+        return out
+
+    def sample(self) -> np.ndarray | None:
+        """K on some of the points, or None where there are too few for a choice."""
+        return self.tile(0, 0) if len(self.chunks) > 1 and self.whole is None else None
+
+    def from_sample(self, V: np.ndarray) -> np.ndarray:
+        """K V, V being given on the sample and 0 elsewhere."""
+        V = V.astype(self.dtype)
+        parts = [self.tile(i, 0) @ V for i in range(len(self.chunks))]
+        return np.concatenate(parts).astype(float)
+
+
+def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray]:
+    """The function of i and j that computes a tile."""
+    kernel, recipe = gram.kernel, gram.kernel.native(gram.X)
+    if recipe is None:
+        parts: list = [take(gram.X, order[rows]) for rows in chunks]
+
+        def general(i: int, j: int) -> np.ndarray:
+            values = kernel(parts[i], None if i == j else parts[j])
+            return np.ascontiguousarray(values, dtype=dtype)
+
+        return general
+    X = vectors(gram.X)
+    shift = _shift(X, recipe.part) if dtype == np.float32 else None
+    packed = []
+    for rows in chunks:
+        some = X[order[rows]]
+        some = some if shift is None else some - shift
+        packed.append(Packed(some.astype(dtype, copy=False), only_core=True))
+    return lambda i, j: block(recipe, packed[i], None if i == j else packed[j])
+
+
+def _shift(X, part: str) -> np.ndarray | None:
+    """The middle of the points where only their differences count, or None.
+
+    A common offset would take digits away from the differences. Points of many zeros
+    keep them: products of zeros cost nothing.
+    """
+    if part not in ("square", "absolute") or sp.issparse(X):
+        return None
+    some = X[:: max(1, len(X) // 256)]
+    return None if 3 * np.count_nonzero(some) < some.size else some.mean(axis=0)
+
+
+class Features:
+    """K = ΦΦᵀ of explicit features Φ, (n, p); Φ̃ is Φ less the mean of its rows."""
+
+    rows = 0
+    fits = True
+
+    def __init__(self, features: Any):
+        self.sparse = sp.issparse(features)
+        self.mean = np.asarray(features.mean(axis=0), dtype=float).ravel()
+        if self.sparse:
+            self.features = sp.csr_array(features)
+            self.across = sp.csr_array(self.features.T)
+        else:
+            # Products of the features less their mean lose fewer digits.
+            self.features = np.asarray(features, dtype=float) - self.mean
+            self.across = self.features.T
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """Φ Φᵀ V in float64."""
+        self.rows += len(V)
+        if self.sparse:
+            return np.asarray(self.features @ (self.across @ V))
+        total = V.sum(axis=0)
+        inner = self.across @ V + np.multiply.outer(self.mean, total)
+        return self.features @ inner + self.mean @ inner
+
+    def covariance(self) -> np.ndarray:
+        """Φ̃ᵀΦ̃, (p, p)."""
+        C = self.across @ self.features
+        if not self.sparse:
+            return C
+        n = self.features.shape[0]
+        return C.toarray() - n * np.multiply.outer(self.mean, self.mean)
+
+    def project(self, directions: np.ndarray) -> np.ndarray:
+        """Φ̃ u for directions u in feature space."""
+        values = np.asarray(self.features @ directions)
+        return values - self.mean @ directions if self.sparse else values
+
+    def gather(self, V: np.ndarray) -> np.ndarray:
+        """Φ̃ᵀ v for vectors v that sum to 0."""
+        return np.asarray(self.across @ V)
+
+    def means(self) -> np.ndarray:
+        """The mean of each row of ΦΦᵀ."""
+        values = np.asarray(self.features @ self.mean)
+        return values if self.sparse else values + self.mean @ self.mean
+
+
+class Centered:
+    """H K H V, and on the way the means of the rows of K."""
+
+    means: np.ndarray
+
+    def __init__(self, product: Tiles | Features):
+        self.product, self.count = product, 0
+
+    def __call__(self, V: np.ndarray) -> np.ndarray:
+        shape, V = V.shape, V.reshape(len(V), -1)
+        V = V - V.mean(axis=0)
+        if not self.count:
+            V = np.column_stack([V, np.full(len(V), 1 / len(V))])
+        W = self.product.times(V)
+        if not self.count:
+            self.means, W = W[:, -1].copy(), W[:, :-1]
+        self.count += 1
+        return (W - W.mean(axis=0)).reshape(shape)
+
+
+def centered_matrix(gram: Gram) -> tuple[np.ndarray, np.ndarray]:
+    """H K H in float64, and the means of the rows of K."""
+    K = np.array(gram.dense(), dtype=float)
+    # Rounding may make the halves of K differ; what is sought is symmetric.
+    means = (K.mean(axis=0) + K.mean(axis=1)) / 2
+    K -= means
+    K -= means[:, None] - means.mean()
+    return K, means
