@@ -64,6 +64,7 @@ from mercer.machines.penalized import (
 )
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.regularized import KernelRidge
+from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
@@ -408,6 +409,8 @@ machines = [
     machine(SparseKernelClassifier(C=2.0)),
     machine(SparseKernelRegressor(alpha=0.02)),
     machine(KernelPCA(n_components=3)),
+    machine(RVR()),
+    machine(RVC()),
 ]
 
 # Machines whose kernel must be a density: their laws are in their own tests

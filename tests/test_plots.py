@@ -27,6 +27,7 @@ from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import KernelKNNClassifier
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.regularized import KernelRidge
+from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.machines.transform import KernelPCA
@@ -669,3 +670,35 @@ def test_component_that_cannot_be_drawn_is_refused():
         plots.plot_component(machine, CLOUD, 2)
     with pytest.raises(ValueError, match="points of the plane"):
         plots.plot_component(machine, CLOUD[:, :1])
+
+
+def test_a_band_is_two_deviations_wide_and_rings_its_vectors():
+    x = np.linspace(-4, 4, 40)[:, None]
+    y = np.sin(x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    machine = RVR(RBF(0.5)).fit(x, y)
+    ax = plots.plot_band(machine, x, y)
+    line, mean = ax.lines[0].get_data()
+    expected, deviation = machine.predict(line[:, None], return_std=True)
+    assert_allclose(mean, expected)
+    edge = ax.collections[0].get_paths()[0].vertices
+    assert_allclose(edge[:, 1].max(), (expected + 2 * deviation).max())
+    rings = ax.collections[-1].get_offsets()
+    places = machine.relevance_
+    assert_allclose(rings, np.column_stack([x[places, 0], y[places]]))
+
+
+def test_probabilities_of_two_classes_ring_the_relevance_vectors():
+    points = np.random.default_rng(1).normal(size=(60, 2))
+    machine = RVC(RBF(0.5)).fit(points, points[:, 0] * points[:, 1] > 0)
+    ax = plots.plot_probabilities(machine, points, points[:, 0] * points[:, 1] > 0)
+    rings = ax.collections[-1].get_offsets()
+    assert_allclose(rings, machine.relevance_vectors_)
+
+
+def test_what_is_no_picture_of_a_band_or_of_probabilities_is_refused():
+    three = RVC(RBF(0.5)).fit(X, LABELS)
+    with pytest.raises(ValueError, match="3 classes"):
+        plots.plot_probabilities(three, X, LABELS)
+    with pytest.raises(ValueError, match=r"\(n, 1\); got shape \(9, 2\)"):
+        plots.plot_band(RVR().fit(X, X[:, 0]), X, X[:, 0])
+    assert len(plots.plot_regions(three, X, LABELS).collections) > 3

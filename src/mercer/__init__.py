@@ -48,6 +48,8 @@ _NAMES = {
     ),
     "mercer.solvers.problems": "LinearSystem BoxQP quadratic Solution Certificate",
     "mercer.solvers.penalized": "Penalized",
+    "mercer.solvers.bayes": "SparseBayes Posterior",
+    "mercer.solvers.evidence": "TippingFaul",
     "mercer.solvers.losses": (
         "ZeroOne PerceptronLoss Hinge SquaredHinge Logistic Squared EpsilonInsensitive "
         "Huber Quantile"
@@ -76,6 +78,7 @@ _NAMES = {
     "mercer.solvers.components": "Components Eigenpairs",
     "mercer.solvers.eigen": "BlockKrylov Lapack Arpack Covariance",
     "mercer.machines.transform": "KernelPCA",
+    "mercer.machines.rvm": "RVC RVR",
     "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -84,6 +84,8 @@ from mercer.machines.parzen import ParzenDensity as ParzenDensity
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
 from mercer.machines.regularized import KernelRidge as KernelRidge
+from mercer.machines.rvm import RVC as RVC
+from mercer.machines.rvm import RVR as RVR
 from mercer.machines.sgd import KernelSGDClassifier as KernelSGDClassifier
 from mercer.machines.sgd import KernelSGDRegressor as KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier as SparseKernelClassifier
@@ -100,6 +102,8 @@ from mercer.psd import Repair as Repair
 from mercer.psd import check as check
 from mercer.psd import empirical_features as empirical_features
 from mercer.psd import repair as repair
+from mercer.solvers.bayes import Posterior as Posterior
+from mercer.solvers.bayes import SparseBayes as SparseBayes
 from mercer.solvers.components import Components as Components
 from mercer.solvers.components import Eigenpairs as Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent as CoordinateAscent
@@ -107,6 +111,7 @@ from mercer.solvers.eigen import Arpack as Arpack
 from mercer.solvers.eigen import BlockKrylov as BlockKrylov
 from mercer.solvers.eigen import Covariance as Covariance
 from mercer.solvers.eigen import Lapack as Lapack
+from mercer.solvers.evidence import TippingFaul as TippingFaul
 from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
 from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import Cholesky as Cholesky

@@ -54,6 +54,8 @@ class Gram(LinearOperator):
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for those who read it many times."""
+        if self._matrix is not None:
+            return self
         held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
         held._matrix = self.dense()
         return held

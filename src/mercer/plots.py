@@ -28,7 +28,7 @@ from mercer.theory import MistakeBound
 try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 except ImportError as error:
     raise ImportError(
         'mercer.plots draws with matplotlib. Install it: pip install "mercer[plot]".'
@@ -781,7 +781,7 @@ def _duels(machine, grid, n_classes: int) -> list[np.ndarray]:
     points = machine[:-1].transform(grid) if last is not machine else grid
     values = last.expansion_(np.asarray(points))
     first = np.searchsorted(machine.classes_, machine.predict(grid))
-    if last.multiclass == "ovr":
+    if getattr(last, "multiclass", "ovr") == "ovr":
         return [np.where(first == k, f, np.nan) for k, f in enumerate(values.T)]
     score = scores(values, n_classes)
     score[np.arange(len(score)), first] = np.inf
@@ -880,3 +880,112 @@ def _draw_groups(ax: Axes, labels: np.ndarray) -> None:
     ax.set_xticks(centres, names)
     ax.set_yticks(centres, names)
     ax.tick_params(length=0)
+
+
+def plot_band(
+    machine: Any, X: Points, y: Any, ax: Axes | None = None, *, legend: bool = True
+) -> Axes:
+    """The mean of a regression on the line, two deviations around it, and its vectors.
+
+    The darker band is f ± 2σ, the lighter one where 19 of 20 new values are expected.
+
+    Parameters
+    ----------
+    machine : a fitted RVR, or a regressor whose `predict` has `return_std`
+    X, y : points to draw, (n, 1), and their targets; those of `fit` for the vectors
+    legend : whether to say in the picture what is what
+    """
+    check_is_fitted(machine)
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 1:
+        raise ValueError(
+            f"plot_band draws a function on the line, (n, 1); got shape {values.shape}."
+        )
+    y = _one_each(y, len(values)).astype(float)
+    low, high = _frame(values)
+    line = np.linspace(low, high, 2 * GRID)
+    mean, deviation = machine.predict(_like(X, line), return_std=True)
+    x, colour = line[:, 0], COLOURS[0]
+    ax = ax or plt.figure().gca()
+    bands = [(deviation, 0.12, "new values, ± 2σ")]
+    if hasattr(machine, "beta_"):
+        own = np.sqrt(np.maximum(deviation**2 - 1 / machine.beta_, 0))
+        bands.append((own, 0.3, "f ± 2σ"))
+    for width, alpha, label in bands:
+        sides = mean - 2 * width, mean + 2 * width
+        ax.fill_between(x, *sides, color=colour, alpha=alpha, lw=0, label=label)
+    ax.plot(x, mean, color=colour, linewidth=2, label="mean")
+    ax.scatter(values[:, 0], y, s=SMALLEST, color="grey", lw=0, zorder=3, label="point")
+    _draw_relevance(machine, np.column_stack([values[:, 0], y]), ax)
+    ax.margins(x=0)
+    if legend:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def plot_probabilities(
+    machine: Any, X: Points, y: Any, ax: Axes | None = None, *, legend: bool = True
+) -> Axes:
+    """The probability of the second of two classes in the plane, and the vectors.
+
+    The boundary, p = ½, is a full line; p = ¼ and ¾ are dashed.
+
+    Parameters
+    ----------
+    machine : a fitted RVC, or a classifier of two classes with `predict_proba`
+    X, y : points to draw, (n, 2), and their classes; those of `fit` for the vectors
+    legend : whether to say in the picture what is what
+    """
+    check_is_fitted(machine)
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or values.shape[1] != 2 or len(machine.classes_) != 2:
+        raise ValueError(
+            "plot_probabilities draws two classes in the plane, (n, 2); got shape "
+            f"{values.shape} and {len(machine.classes_)} classes. Use plot_regions."
+        )
+    ax = ax or plt.figure().gca()
+    corners = _like(X, _frame(values))
+    display = DecisionBoundaryDisplay.from_estimator(
+        machine,
+        corners,
+        response_method="predict_proba",
+        class_of_interest=machine.classes_[1],
+        grid_resolution=GRID,
+        eps=0,
+        levels=np.linspace(0, 1, 21),
+        cmap=LinearSegmentedColormap.from_list("", [COLOURS[0], "white", COLOURS[1]]),
+        alpha=0.5,
+        ax=ax,
+    )
+    display.plot(
+        plot_method="contour",
+        ax=ax,
+        cmap=None,
+        colors="black",
+        levels=[0.25, 0.5, 0.75],
+        linestyles=["dashed", "solid", "dashed"],
+        linewidths=[1.0, 1.8, 1.0],
+        alpha=1.0,
+    )
+    _draw_points(values, _one_each(y, len(values)), machine.classes_, ax)
+    _draw_relevance(machine, values, ax)
+    if legend:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def _draw_relevance(machine, places: np.ndarray, ax: Axes) -> None:
+    """Rings around the relevance vectors among the points of `fit`, if there are."""
+    chosen = getattr(machine, "relevance_", np.empty(0, dtype=int))
+    if len(chosen) and chosen.max() < len(places):
+        x1, x2 = places[chosen].T
+        ax.scatter(
+            x1,
+            x2,
+            s=LARGEST,
+            facecolors="none",
+            edgecolors="black",
+            linewidths=1.6,
+            zorder=5,
+            label="relevance vector",
+        )

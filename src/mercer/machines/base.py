@@ -38,6 +38,7 @@ from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.points import Points, as_points, count, is_frame, vectors
+from mercer.solvers.bayes import Posterior
 from mercer.solvers.components import Eigenpairs
 from mercer.solvers.perceptron import Mistakes
 from mercer.solvers.problems import Certificate, Solution
@@ -138,7 +139,7 @@ class Machine(BaseEstimator, ABC):
         return X
 
     def _warn_unless_optimal(
-        self, solution: Solution | Certificate | Mistakes | Eigenpairs
+        self, solution: Solution | Certificate | Mistakes | Eigenpairs | Posterior
     ) -> None:
         advice = self._advice.get(solution.status, _ADVICE)
         if advice and solution.status != "optimal":

@@ -23,7 +23,7 @@ __all__ = ["CallbackSupportMixin", "Watcher", "watching"]
 
 @contextmanager
 def watching(
-    machine: Any, names: Sequence[str], X, y, sample_weight
+    machine: Any, names: Sequence[str], X, y, sample_weight=None
 ) -> Iterator[Watcher | None]:
     """A fit as scikit-learn's callbacks see it; what watches it, if anybody does."""
     weights = None if sample_weight is None else {"sample_weight": sample_weight}

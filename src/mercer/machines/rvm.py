@@ -1,0 +1,407 @@
+"""Relevance vector machines: RVR and RVC.
+
+Expansions on few points, found by evidence maximisation, that know how sure they are;
+no parameter but those of the kernel, and no Mercer condition on it. Tipping, JMLR 1
+(2001); the search is that of Tipping and Faul (2003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer import multiclass
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.kernels.kinds import BlockFunction, Precomputed
+from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.support import Counted
+from mercer.points import Points, count, take
+from mercer.solvers.bayes import Posterior, SparseBayes, affordable
+from mercer.solvers.evidence import TippingFaul
+
+_ENDED = (
+    "{name} ended with status {solution.status!r} after {solution.n_iter} steps; one "
+    "more would raise the log evidence by {solution.violation:.2g} > "
+    "tol={machine.tol:g}. Raise max_iter or tol, or choose a wider kernel."
+)
+
+
+class RelevanceVectorMachine(CallbackSupportMixin, Machine):
+    """f = Σᵢ wᵢ k(xᵢ, ·) + w₀, wᵢ ~ N(0, 1/αᵢ), each by a `SparseBayes`."""
+
+    _advice: ClassVar[dict[str, str]] = {"max_iter": _ENDED, "stopped": _ENDED}
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions(set(WORDS)), callable, None],
+        "fit_intercept": ["boolean"],
+        "alpha_max": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+        "solver": [HasMethods("solve"), None],
+    }
+
+    fit_intercept: bool
+    alpha_max: float
+    tol: float
+    max_iter: int
+    verbose: Any
+    callback: Any
+    solver: Any
+
+    relevance_: np.ndarray
+    posterior_: Any
+
+    def _counted(self, X, sample_weight) -> Counted:
+        """The points of weight > 0, with a kernel that has learnt from them."""
+        n = count(X)
+        if self._precomputed and X.shape[1] != n:
+            raise ValueError(
+                f"{type(self).__name__} needs the square matrix of the kernel values "
+                f"of its points; got shape {X.shape}."
+            )
+        index, weight = np.arange(n), np.ones(n)
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            index = np.flatnonzero(weight)
+            weight = weight[index]
+        if self._precomputed:
+            return Counted(Gram(Precomputed(X), index), index, weight)
+        points = X if len(index) == n else take(X, index)
+        kernel = as_kernel(self.kernel, points, function=BlockFunction)
+        share = None if sample_weight is None else weight
+        return Counted(Gram(kernel.resolve(points, share), points), index, weight)
+
+    def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
+        solver = self.solver
+        if solver is None:
+            solver = TippingFaul(self.tol, self.max_iter, self.alpha_max)
+        with nullcontext() if watcher is None else watcher.problem() as watch:
+            return solver.solve(problem, watch=watch)
+
+    def _keep(self, counted: Counted, found: Sequence[Posterior]) -> None:
+        """Set what was learnt: f on the relevance vectors of all its columns."""
+        chosen = np.unique(np.concatenate([part.index for part in found]))
+        coef = np.zeros((len(chosen), len(found)))
+        self._places = [np.searchsorted(chosen, part.index) for part in found]
+        for column, (part, places) in enumerate(zip(found, self._places, strict=True)):
+            coef[places, column] = part.mean
+        bias = np.array([part.bias for part in found])
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else counted.gram.kernel
+        points = take(counted.gram.X, chosen)
+        if len(found) == 1:
+            self.expansion_ = Expansion(kernel, points, coef[:, 0], bias[0])
+        else:
+            self.expansion_ = Expansion(kernel, points, coef, bias)
+        self.relevance_ = counted.index[chosen]
+        self.posterior_ = found[0] if len(found) == 1 else list(found)
+
+    # What is known of f
+
+    def _posteriors(self) -> list[Posterior]:
+        many = isinstance(self.posterior_, list)
+        return self.posterior_ if many else [self.posterior_]
+
+    def _beliefs(self, X: Points) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the variance of f at new points, both in the shape of f."""
+        check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
+        f = self.expansion_
+        variance = np.empty((count(X), f.n_outputs))
+        parts = list(zip(self._posteriors(), self._places, strict=True))
+        for rows, values in self._values_with_vectors(X):
+            for column, (posterior, places) in enumerate(parts):
+                variance[rows, column] = posterior.variance(values[:, places])
+        mean = f(X)
+        return mean, variance.reshape(mean.shape)
+
+    def _values_with_vectors(self, X) -> Iterator[tuple[slice, np.ndarray]]:
+        """The kernel values of new points with the relevance vectors, in blocks."""
+        f = self.expansion_
+        for rows in row_blocks(count(X), max(1, len(f.coef)), BLOCK_MB):
+            if len(f.coef):
+                values = f.kernel(take(X, rows), f.points)
+                yield rows, np.asarray(values, dtype=float)
+            else:
+                yield rows, np.zeros((rows.stop - rows.start, 0))
+
+    @property
+    def relevance_vectors_(self) -> Points:
+        """The points that f is made of; for "precomputed" their places."""
+        return self.expansion_.points
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """The means of w at the relevance vectors."""
+        return self.expansion_.coef
+
+    @property
+    def intercept_(self):
+        """The mean of w₀."""
+        return self.expansion_.bias
+
+    def _of_each(self, name: str):
+        if isinstance(self.posterior_, list):
+            return [getattr(part, name) for part in self.posterior_]
+        return getattr(self.posterior_, name)
+
+    @property
+    def alpha_(self):
+        """α of the relevance vectors, then of the bias: ∞ if it was left out."""
+        return self._of_each("alpha")
+
+    @property
+    def sigma_(self):
+        """The covariance of w, in the order of `alpha_`."""
+        return self._of_each("covariance")
+
+    @property
+    def evidence_(self):
+        """log p(y), at the end."""
+        return self._of_each("evidence")
+
+    @property
+    def evidence_curve_(self):
+        """log p(y) after each step; it never falls."""
+        return self._of_each("curve")
+
+    @property
+    def n_iter_(self):
+        """How many steps were taken."""
+        steps = self._of_each("n_iter")
+        return np.array(steps) if isinstance(steps, list) else steps
+
+
+class RVR(RegressorMixin, RelevanceVectorMachine):
+    """y = f(x) + noise, f = Σᵢ wᵢ k(xᵢ, ·) + w₀: max over α, β of p(y | α, β).
+
+    Most αᵢ go to ∞ and their wᵢ to 0: f is left with a few points, the relevance
+    vectors. The noise is estimated too, and every prediction has its variance,
+    1/β + φ(x)ᵀΣφ(x).
+
+    Parameters
+    ----------
+    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
+        function of two sets of points, giving their matrix
+    noise : the standard deviation of the noise, if known; None to estimate it
+    fit_intercept : whether 1 is a column beside the k(·, xᵢ)
+    alpha_max : αᵢ beyond it are ∞, where columns and y are scaled to mean square 1
+    tol : the search ends when no step raises log p(y) by more
+    max_iter : steps at most; -1 for 100 for each point
+    verbose : whether to print how far the search is
+    callback : a function of a `Progress` (of `mercer.solvers.evidence`), called at
+        every scan of all points; the search stops where it returns True
+    solver : what maximises the evidence; None for TippingFaul(tol, max_iter, alpha_max)
+
+    Attributes
+    ----------
+    expansion_ : the mean of f
+    relevance_, relevance_vectors_ : the places of the relevance vectors in X, and they
+    dual_coef_, intercept_ : the means of their w, and of w₀
+    alpha_, sigma_ : α, and the covariance of w, of the vectors and then of the bias
+    beta_ : 1 / the variance of the noise
+    evidence_, evidence_curve_ : log p(y) at the end, and after each step
+    posterior_ : all this as the solver returned it, with status and seconds
+    n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RelevanceVectorMachine._parameter_constraints,
+        "noise": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise: float | None = None,
+        fit_intercept: bool = True,
+        alpha_max: float = 1e12,
+        tol: float = 1e-5,
+        max_iter: int = -1,
+        verbose: Any = False,
+        callback: Any = None,
+        solver: Any = None,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.fit_intercept = fit_intercept
+        self.alpha_max = alpha_max
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.callback = callback
+        self.solver = solver
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> RVR:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n numbers
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        X, y = self._validated(X, y, y_numeric=True)
+        counted = self._counted(X, sample_weight)
+        problem = SparseBayes(
+            counted.gram,
+            y[counted.index],
+            bias=self.fit_intercept,
+            weight=counted.weight,
+            noise=self.noise,
+        )
+        with watching(self, [""], X, y, sample_weight) as watcher:
+            found = self._solved(problem, watcher)
+            self._keep(counted, [found])
+        self._warn_unless_optimal(found)
+        return self
+
+    def predict(self, X: Points, return_std: bool = False):
+        """The mean of y at the m points of X, (m,); also its standard deviation.
+
+        Parameters
+        ----------
+        return_std : whether to return (mean, deviation): of a new y, noise included
+        """
+        if not return_std:
+            return self._values(X)
+        mean, variance = self._beliefs(X)
+        return mean, np.sqrt(variance + 1 / self.beta_)
+
+    @property
+    def beta_(self) -> float:
+        """1 / the variance of the noise."""
+        return self.posterior_.beta
+
+
+class RVC(ClassifierMixin, RelevanceVectorMachine):
+    """p(y = 1 | x) = 1 / (1 + exp(-f(x))), f = Σᵢ wᵢ k(xᵢ, ·) + w₀: max of p(y | α).
+
+    The evidence is Laplace's approximation at the mode of w. Probabilities take into
+    account how well f is known: with v its variance at x, p = 1 / (1 + exp(-κ f)),
+    κ = 1 / √(1 + πv/8). Several classes are told apart each against the rest, and their
+    probabilities divided by their sum.
+
+    Parameters
+    ----------
+    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
+        function of two sets of points, giving their matrix
+    fit_intercept, alpha_max, tol, max_iter, verbose, callback, solver : those of RVR
+
+    Attributes
+    ----------
+    expansion_ : the mode of f, a column for each class if there are more than two
+    classes_ : the classes
+    relevance_, relevance_vectors_ : the places of the relevance vectors in X, and they
+    dual_coef_, intercept_ : the modes of their w, and of w₀
+    alpha_, sigma_, evidence_, evidence_curve_, posterior_ : those of RVR; for more than
+        two classes a list with one for each, on the vectors of that class
+    n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+    """
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        fit_intercept: bool = True,
+        alpha_max: float = 1e12,
+        tol: float = 1e-5,
+        max_iter: int = -1,
+        verbose: Any = False,
+        callback: Any = None,
+        solver: Any = None,
+    ):
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.alpha_max = alpha_max
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.callback = callback
+        self.solver = solver
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> RVC:
+        """Learn f from the points X and their classes y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : n classes, numbers or strings
+        sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
+        """
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        counted = self._counted(X, sample_weight)
+        classes, label = np.unique(y[counted.index], return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"RVC tells classes apart and needs two of them at least; the points "
+                f"that count are of 1 class, {classes[0]!r}."
+            )
+        sides = multiclass.parts(label, len(classes), "ovr")
+        names = multiclass.names(classes, "ovr")
+        gram = _shared(counted.gram, len(sides))
+        with watching(self, names, X, y, sample_weight) as watcher:
+            found = [
+                self._solved(
+                    SparseBayes(
+                        gram, part.sign, "logistic", self.fit_intercept, counted.weight
+                    ),
+                    watcher,
+                )
+                for part in sides
+            ]
+            self._keep(counted, found)
+            self.classes_ = classes
+        for part in found:
+            self._warn_unless_optimal(part)
+        return self
+
+    def decision_function(self, X: Points) -> np.ndarray:
+        """κ f, the log odds of the classes: (m,) for two, a column each for more."""
+        mean, variance = self._beliefs(X)
+        return mean / np.sqrt(1 + np.pi * variance / 8)
+
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """The probability of each class at the m points of X, (m, k)."""
+        odds = self.decision_function(X)
+        if odds.ndim == 1:
+            return np.column_stack([expit(-odds), expit(odds)])
+        p = np.maximum(expit(odds), np.finfo(float).tiny)
+        return p / p.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The most probable class at each of the m points of X."""
+        odds = self.decision_function(X)
+        winner = np.where(odds > 0, 1, 0) if odds.ndim == 1 else odds.argmax(axis=1)
+        return self.classes_[winner]
+
+
+def _shared(gram: Gram, n_problems: int) -> Gram:
+    """The same Gram, K in memory where several problems would each compute it anew."""
+    return gram.held() if n_problems > 1 and affordable(gram) else gram

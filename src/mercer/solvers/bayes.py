@@ -1,0 +1,169 @@
+"""Sparse Bayesian expansions: what is to be found, the basis, and what is then known.
+
+    f = Σᵢ wᵢ k(xᵢ, ·) + w₀,    wᵢ ~ N(0, 1/αᵢ),    target ~ f
+
+The α are to make the target as likely as they can; most of them go to ∞, which leaves
+wᵢ = 0. No Mercer condition: k(·, xᵢ) is a column like any other. Tipping, "Sparse
+Bayesian learning and the relevance vector machine", JMLR 1 (2001).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import BLOCK_MB, row_blocks
+
+LIKELIHOODS = ("normal", "logistic")
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBayes:
+    """max over α (and β) of log ∫ Πᵢ p(targetᵢ | f(xᵢ))^weightᵢ N(w | 0, A⁻¹) dw.
+
+    A weight of 2 is the point twice; points of weight 0 do not belong here.
+
+    Parameters
+    ----------
+    gram : the Gram of n points
+    target : n numbers; ±1 for "logistic"
+    likelihood : "normal", target = f + noise of precision β; "logistic",
+        p(target = 1) = 1 / (1 + exp(-f))
+    bias : whether the constant 1 is a column too
+    weight : n numbers > 0; None for ones
+    noise : for "normal" the standard deviation of the noise, if it is known
+    """
+
+    gram: Gram
+    target: Any
+    likelihood: str = "normal"
+    bias: bool = True
+    weight: Any = None
+    noise: float | None = None
+
+    def __post_init__(self):
+        n = self.gram.shape[0]
+        target = np.asarray(self.target, dtype=float)
+        weight = np.ones(n) if self.weight is None else np.asarray(self.weight, float)
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(
+                f"SparseBayes knows the likelihoods normal and logistic; got "
+                f"{self.likelihood!r}."
+            )
+        for name, values in (("target", target), ("weight", weight)):
+            if values.shape != (n,):
+                raise ValueError(
+                    f"SparseBayes needs one {name} per point, ({n},); got shape "
+                    f"{values.shape}."
+                )
+        if self.likelihood == "logistic" and not np.all(np.abs(target) == 1):
+            raise ValueError("SparseBayes needs targets +1 and -1 for logistic.")
+        if not np.all((weight > 0) & (weight < np.inf)):
+            raise ValueError(
+                "SparseBayes needs finite weights > 0; leave out the rest."
+            )
+        if self.noise is not None and not 0 < self.noise < np.inf:
+            raise ValueError(f"SparseBayes needs noise > 0; got noise={self.noise!r}.")
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "weight", weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """w ~ N(mean, covariance) given the target, at the α (and β) that were found.
+
+    Attributes
+    ----------
+    index : the M points whose α is finite, in increasing order
+    mean, bias : the means of their w, (M,), and of w₀
+    alpha : (M + 1,) precisions before the target was seen, w₀ last; (M,) without bias.
+        Where w₀ was left out its α is ∞
+    covariance : of w in the same order
+    beta : 1 / variance of the noise; NaN for "logistic"
+    evidence : log p(target), for "logistic" by Laplace's approximation at the mode
+    curve : the evidence after each step; it never falls
+    violation : the most that one more step would add to the evidence
+    n_iter, status, seconds : the steps, how they ended, and how long they took
+    """
+
+    index: np.ndarray
+    mean: np.ndarray
+    bias: float
+    alpha: np.ndarray
+    covariance: np.ndarray
+    beta: float
+    evidence: float
+    curve: np.ndarray
+    violation: float
+    n_iter: int
+    status: str
+    seconds: float = 0.0
+
+    def variance(self, columns: np.ndarray) -> np.ndarray:
+        """The variance of f at m points, from their kernel values with the M points."""
+        if len(self.alpha) > columns.shape[1]:
+            columns = np.column_stack([columns, np.ones(len(columns))])
+        # Rounding can leave -1e-17 where all of the prior is known away.
+        return np.maximum(np.sum((columns @ self.covariance) * columns, axis=1), 0)
+
+
+def affordable(gram: Gram) -> bool:
+    """Whether a quarter of the memory that is free has room for K."""
+    return 8.0 * gram.shape[0] ** 2 <= available_memory() / 4
+
+
+class Basis:
+    """The columns k(·, xⱼ), and 1 for the bias, each divided to have mean square 1.
+
+    Dividing a column multiplies its α and changes nothing else: the numbers are then
+    those of the data and not of the kernel's units. K is held where a quarter of the
+    memory has room for it, and computed again and again where not.
+    """
+
+    def __init__(self, problem: SparseBayes):
+        gram = problem.gram
+        n = gram.shape[0]
+        self.weight, self.total = problem.weight, float(problem.weight.sum())
+        self.size, self.points = n + problem.bias, n
+        self.held = affordable(gram)
+        self.gram = gram.held() if self.held else gram
+        self.rows = n
+        self.scale = np.ones(self.size)
+        size = np.sqrt(self.squares(self.weight) / self.total)
+        if not np.isfinite(size).all():
+            j = int(np.argmin(np.isfinite(size)))
+            raise ValueError(
+                f"The kernel {gram.kernel!r} has values, or squares of them, that are "
+                f"not finite, at point {j}. Scale the points, or normalise the kernel."
+            )
+        self.empty = size == 0  # a column of zeros says nothing, and is never used
+        self.scale = np.where(self.empty, 1.0, size)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """The (n, len(index)) array of some columns."""
+        columns = np.ones((len(index), self.points))
+        of_points = index < self.points
+        if of_points.any():
+            columns[of_points] = self.gram.rows(index[of_points])
+            self.rows += int(of_points.sum())
+        return columns.T / self.scale[index]
+
+    def products(self, V: np.ndarray) -> np.ndarray:
+        """⟨φⱼ, v⟩ of every column with every v in the columns of V."""
+        products = np.empty((self.size, *V.shape[1:]))
+        products[: self.points] = self.gram @ V
+        products[self.points :] = V.sum(axis=0)
+        self.rows += 0 if self.held else self.points
+        return (products.T / self.scale).T
+
+    def squares(self, b: np.ndarray) -> np.ndarray:
+        """Σᵢ bᵢ φⱼ(xᵢ)² of every column."""
+        squares = np.empty(self.size)
+        for rows in row_blocks(self.points, self.points, BLOCK_MB):
+            block = np.asarray(self.gram.rows(rows), dtype=float)
+            squares[rows] = np.square(block) @ b
+        squares[self.points :] = b.sum()
+        return squares / self.scale**2
