@@ -338,7 +338,7 @@ def test_watch_sees_the_evidence_rise_and_can_stop():
     TippingFaul().solve(normal(), watch=seen.append)
     assert [p.round for p in seen] == list(range(len(seen)))
     assert (np.diff([p.evidence for p in seen]) > 0).all()
-    assert seen[-1].gain < 1e-5 and "log evidence" in str(seen[-1])
+    assert seen[-1].gain < 1e-5 and "log evidence" in seen[-1].line()
     found = TippingFaul().solve(normal(), watch=lambda progress: progress.round == 0)
     assert found.status == "stopped" and found.n_iter == 1
 

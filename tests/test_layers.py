@@ -29,8 +29,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": "problems losses penalized lasso krylov sgd products components "
-    "bayes posterior".split(),
+    "solvers": "problems losses penalized lasso krylov sgd products components bayes "
+    "posterior".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
     "cli": [],
     "io": [],
@@ -48,26 +48,8 @@ MODULES = {
     "coordinate string substring fragments tree convolution graph walk node generative "
     "approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage bayes "
-    "posterior evidence",
-    "machines": "base progress support kinds stochastic representer l1".split(),
-    "cli": [],
-    "io": [],
-    "lab": [],
-}
-# These see their whole folder, and nothing else in it sees them.
-ROOFS = {"parse", "__init__"}
-
-# The files of each folder, so that a new one is placed on purpose.
-MODULES = {
-    "": "plots assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram trees graphs sequences points vectors",
-    "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
-    "coordinate string substring fragments tree convolution graph walk node generative "
-    "approximate",
-    "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen evidence posterior bayes preimage products components lasso lloyd",
+    "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage "
+    "bayes posterior evidence",
     "machines": "base progress support kinds representer svm regularized penalized "
     "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
     "parzen",
