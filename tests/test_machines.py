@@ -55,6 +55,9 @@ def fitted(machine, kernel, X):
 
 
 def values(machine, X):
+    if hasattr(machine, "eigenvalues_"):
+        # Where two entries of a component are equally large, rounding gives the sign.
+        return np.abs(machine.transform(X))
     for method in ("decision_function", "predict_proba", "predict"):
         if hasattr(machine, method):
             return getattr(machine, method)(X)
