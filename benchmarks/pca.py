@@ -7,8 +7,8 @@
     python benchmarks/pca.py usps               # digits misread, beside the literature
 
 Ten components of a Gaussian kernel with γ = 1/(d var X). Each machine has a process of
-its own; times are of `fit`, the best of a few. The residual ‖K̃v - λv‖/λ₁, the largest
-of the ten, is computed afterwards in double precision on all points, in blocks.
+its own; times are of `fit`, the best of a few. With --check the residual ‖K̃v - λv‖/λ₁,
+the largest of the ten, is computed afterwards in double precision on all points.
 """
 
 import argparse

@@ -4,8 +4,7 @@ Fisher(model)            V(x)ᵀ I⁻¹ V(y), V = ∇ ln p(x | θ), I = E[V Vᵀ
 Natural(model, metric)   V(x)ᵀ M⁻¹ V(y)
 
 Jaakkola and Haussler, Exploiting generative models in discriminative classifiers
-(1999). Built-in densities are in `mercer.densities` and `mercer.chains`; any object
-will do that has
+(1999). Built-in densities are in `mercer.densities`; any object will do that has
 
     log_likelihood(X)    ln p(xᵢ | θ) for a dataset, n numbers
     score(X)             ∇ ln p(xᵢ | θ), (n, p); or, for numerical derivatives,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -189,8 +190,9 @@ class _Regression(RegressorMixin, RepresenterMachine):
 
     reg: float
 
+    @abstractmethod
     def _loss(self) -> Loss:
-        raise NotImplementedError
+        """What a miss costs."""
 
     def _targets(self, y, index, weight):
         return column_or_1d(y, warn=True)[index].astype(float), 1.0
