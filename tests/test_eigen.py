@@ -201,6 +201,25 @@ def test_tiles_of_objects_multiply_as_the_matrix_does(small_tiles):
     assert_allclose(tiles.times(V), expected, rtol=1e-10)
 
 
+def test_tiles_of_a_held_matrix_are_cut_from_it(small_tiles):
+    K = np.array(RBF(0.3)(X))
+    gram = Gram(PairFunction(lambda x, y: 1 / 0, psd=True), X)
+    gram._matrix = K
+    order, V = rng.permutation(len(X)), rng.normal(size=(len(X), 2))
+    tiles = Tiles(gram, order, np.float64)
+    assert_allclose(tiles.times(V), K[np.ix_(order, order)] @ V, rtol=1e-10)
+
+
+def test_filled_tiles_compute_no_more(small_tiles):
+    asked = []
+    kernel = PairFunction(lambda x, y: asked.append(1) or float(min(x, y)), psd=True)
+    tiles = Tiles(Gram(kernel, list(range(1, 131))), None, np.float32).filled()
+    done = len(asked)
+    K = np.minimum.outer(np.arange(1.0, 131), np.arange(1.0, 131))
+    assert_allclose(tiles.times(np.ones(130)), K.sum(axis=1), rtol=1e-5)
+    assert len(asked) == done
+
+
 def test_a_kernel_with_a_product_of_its_own_uses_it_where_tiles_do_not_fit():
     class Counted(PairFunction):
         calls = 0

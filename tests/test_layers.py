@@ -22,6 +22,7 @@ LAYERS = [
     ["kernels/"],
     ["densities/", "sequences", "trees", "graphs"],
     ["points", "vectors"],
+    ["pools"],
     ["_core"],
 ]
 
@@ -29,7 +30,7 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
-    "solvers": "problems losses penalized lasso krylov sgd products components bayes "
+    "solvers": "problems losses penalized lasso products krylov sgd components bayes "
     "posterior".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
     "cli": [],
@@ -42,7 +43,7 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "plots assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram trees graphs sequences points vectors",
+    "nearest windows expansion gram trees graphs sequences points vectors pools",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution graph walk node generative "
@@ -66,7 +67,7 @@ ALLOWED = {
     "mpl_toolkits": {"plots"},
     "dask": {"distributed"},
     "rich": {"machines/base"},
-    "threadpoolctl": {"vectors"},
+    "threadpoolctl": {"pools"},
 }
 # One Python file for each native source.
 NATIVE = {
@@ -80,7 +81,6 @@ NATIVE = {
 }
 # Imports inside a function, each with its reason.
 LATE = {
-    ("vectors", "threadpoolctl"): "a guest: where it is there, it is joined",
     ("vectors", "scipy.linalg.cython_blas"): "slow, and few processes need it",
 }
 

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.vectors import Packed, Recipe, block, diag, product, set_threads, threads
+from mercer.vectors import (
+    Packed,
+    Recipe,
+    add_both_ways,
+    block,
+    diag,
+    product,
+    set_threads,
+    threads,
+)
 
 PARTS = ["product", "square", "absolute", "chi2", "minimum"]
 RECIPES = [
@@ -449,3 +458,43 @@ def test_columns_of_zeros_are_skipped_in_products_but_not_nan(dtype, q):
     )
     X[3, 2] = np.nan
     assert np.isnan(product(recipe, X, Y, V)[3]).all()
+
+
+SHAPES = [(1, 1), (5, 7), (33, 1), (1, 33), (600, 300), (513, 2100)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, m", SHAPES)
+@pytest.mark.parametrize("q", [1, 3, 4, 9, 17, 33])
+def test_both_ways_are_two_products(dtype, n, m, q):
+    rng = np.random.default_rng((n, m, q))
+    tile = rng.normal(size=(n, m + 3)).astype(dtype)[:, 1 : m + 1]
+    v_rows, v_columns = (rng.normal(size=(k, q)).astype(dtype) for k in (n, m))
+    wide = [array.astype(float) for array in (tile, v_rows, v_columns)]
+    expected = [1 + wide[0] @ wide[2], 2 + wide[0].T @ wide[1]]
+    bound = [np.abs(wide[0]) @ np.abs(wide[2]), np.abs(wide[0]).T @ np.abs(wide[1])]
+    found = []
+    before = threads()
+    try:
+        for count in (1, 2):
+            set_threads(count)
+            of_rows, of_columns = np.ones((n, q)), np.full((m, q), 2.0)
+            add_both_ways(tile, v_rows, v_columns, of_rows, of_columns)
+            found.append((of_rows, of_columns))
+    finally:
+        set_threads(before)
+    for k in range(2):
+        error = np.abs(found[0][k] - expected[k])
+        assert np.all(error <= 60 * np.finfo(dtype).eps * (1 + bound[k]))
+        assert_array_equal(found[0][k], found[1][k])
+    alone = np.ones((n, q))
+    add_both_ways(tile, v_rows, v_columns, alone, None)
+    assert_array_equal(alone, found[0][0])
+
+
+def test_both_ways_refuse_shapes_that_do_not_fit():
+    tile, v, out = np.ones((3, 2)), np.ones((3, 1)), np.ones((3, 1))
+    with pytest.raises(ValueError, match="both_ways needs"):
+        add_both_ways(tile, v, v, out, None)
+    with pytest.raises(ValueError, match="contiguous rows"):
+        add_both_ways(np.ones((3, 4))[:, ::2], v, v[:2], out, None)

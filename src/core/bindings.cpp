@@ -1,4 +1,5 @@
 // Vectors and solvers for Python, and all names: types of arrays, the lock, signals.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -406,6 +407,23 @@ void bind(nb::module_& m, const char* name) {
         product(recipe, X, Y, v.data(), extent(v.shape(1)), out.data(), poll);
       },
       "recipe"_a, "X"_a, "Y"_a, "v"_a, "out"_a);
+  m.def(
+      "both_ways",
+      [](Strided<T> tile, Matrix<T> v_rows, Matrix<T> v_columns, Output<double> of_rows,
+         std::optional<Output<double>> of_columns) {
+        Index n = extent(tile.shape(0)), m = extent(tile.shape(1)), q = extent(v_columns.shape(1));
+        check(tile.stride(1) == 1 && extent(v_rows.shape(0)) == n &&
+                  extent(v_rows.shape(1)) == q && extent(v_columns.shape(0)) == m &&
+                  extent(of_rows.shape(0)) == n && extent(of_rows.shape(1)) == q &&
+                  (!of_columns || (extent(of_columns->shape(0)) == m &&
+                                   extent(of_columns->shape(1)) == q)),
+              "both_ways needs a tile (n, m) with contiguous rows, v_rows and of_rows (n, q), "
+              "v_columns and of_columns (m, q).");
+        nb::gil_scoped_release release;
+        both_ways<T>(tile.data(), tile.stride(0), n, m, v_rows.data(), v_columns.data(), q,
+                     of_rows.data(), of_columns ? of_columns->data() : nullptr, poll);
+      },
+      "tile"_a, "v_rows"_a, "v_columns"_a, "of_rows"_a, "of_columns"_a.none());
   m.def(
       "diag",
       [](const Recipe& recipe, const P& X, ResultVector<T> out) {

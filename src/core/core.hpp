@@ -128,6 +128,14 @@ template <class T>
 void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q, double* out,
              const Poll& = {});
 
+// For an n × m tile of a symmetric matrix, its rows `ld` apart, above or below the diagonal:
+// of_rows[i·q + c] += Σⱼ tile(i, j) v_columns[j·q + c], and what its mirror image adds,
+// of_columns[j·q + c] += Σᵢ tile(i, j) v_rows[i·q + c], unless of_columns is null. Short runs are
+// summed in T, the runs in double, and the sums do not depend on the number of threads.
+template <class T>
+void both_ways(const T* tile, Index ld, Index n, Index m, const T* v_rows, const T* v_columns,
+               Index q, double* of_rows, double* of_columns, const Poll& = {});
+
 // out[i] = k(xᵢ, xᵢ).
 template <class T>
 void diag(const Recipe&, const Points<T>& X, T* out);
@@ -255,6 +263,12 @@ struct Loops {
   // vectors, or, if `by_column`, v[c·v_ld + j]; the tile is zero from `columns` to a whole vector.
   void (*times)(const T* tile, Index ld, Index rows, Index columns, const T* v, Index v_ld,
                 bool by_column, Index q, double* sums);
+  // sums[j·q + c] += Σᵢ tile[i·ld + j] v[i·v_ld + c], v padded to whole vectors.
+  void (*times_transposed)(const T* tile, Index ld, Index rows, Index columns, const T* v,
+                           Index v_ld, Index q, double* sums);
+  // sums[i] += Σⱼ tile[i·ld + j] across[j], and totals[j] += Σᵢ tile[i·ld + j] down[i].
+  void (*cross)(const T* tile, Index ld, Index rows, Index columns, const T* across, const T* down,
+                double* sums, T* totals);
   void (*exp)(const T* x, T* out, Index count);
   void (*solve_working_set)(WorkingSet<T>&);
   void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,

@@ -146,6 +146,27 @@ class Sweeps final : public Source<T> {
   std::vector<State> state_;
 };
 
+// How many bits are in `its` and not in `all`.
+inline __attribute__((always_inline)) Index bits_beyond(const std::uint64_t* its,
+                                                        const std::uint64_t* all, Index words) {
+  Index count = 0;
+  for (Index w = 0; w < words; ++w) count += __builtin_popcountll(its[w] & ~all[w]);
+  return count;
+}
+using Beyond = Index (*)(const std::uint64_t*, const std::uint64_t*, Index);
+Index beyond_plain(const std::uint64_t* its, const std::uint64_t* all, Index words) {
+  return bits_beyond(its, all, words);
+}
+#if defined(__x86_64__)
+__attribute__((target("popcnt"))) Index beyond_counted(const std::uint64_t* its,
+                                                       const std::uint64_t* all, Index words) {
+  return bits_beyond(its, all, words);
+}
+const Beyond beyond = __builtin_cpu_supports("popcnt") ? beyond_counted : beyond_plain;
+#else
+const Beyond beyond = beyond_plain;
+#endif
+
 // Products of sparse rows with full panels: rows that are zero in much the same columns are taken
 // four at a time, and only the columns count in which one of them is not.
 template <class T>
@@ -248,9 +269,7 @@ class Strips final : public Source<T> {
         while (strip.rows < strip_rows && !left.empty()) {
           Index best = 0, least = std::numeric_limits<Index>::max();
           for (Index c = static_cast<Index>(left.size()) - 1; c >= 0; --c) {
-            const std::uint64_t* its = bits.data() + left[c] * words;
-            Index added = 0;
-            for (Index w = 0; w < words; ++w) added += __builtin_popcountll(its[w] & ~all[w]);
+            Index added = beyond(bits.data() + left[c] * words, all.data(), words);
             if (added < least) {
               least = added;
               best = c;

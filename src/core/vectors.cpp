@@ -529,10 +529,11 @@ void transpose(const T* tile, Index ld, Index rows, Index columns, T* out, Index
   if (past_caches) end_of_stream();
 }
 
-// Sums in double of `rows` rows of the tile with `vectors` vectors of columns of v.
+// Sums in double of `rows` rows of the tile with `vectors` vectors of columns of v; the tile's
+// numbers are `down` and `along` apart, so that its transpose is read as well.
 template <int rows, int vectors, class T>
-MERCER_INLINE void times_tile(const T* tile, Index ld, Index columns, const T* v, Index v_ld,
-                              Index q, double* sums, Index count) {
+MERCER_INLINE void times_tile(const T* tile, Index down, Index along, Index columns, const T* v,
+                              Index v_ld, Index q, double* sums, Index count) {
   constexpr int L = lanes<T>;
   Vec<T> sum[rows][vectors] = {};
   for (Index j = 0; j < columns; ++j) {
@@ -541,7 +542,7 @@ MERCER_INLINE void times_tile(const T* tile, Index ld, Index columns, const T* v
     for (int c = 0; c < vectors; ++c) y[c] = load(v + j * v_ld + c * L);
     MERCER_UNROLL
     for (int i = 0; i < rows; ++i) {
-      Vec<T> x = broadcast(tile[i * ld + j]);
+      Vec<T> x = broadcast(tile[i * down + j * along]);
       MERCER_UNROLL
       for (int c = 0; c < vectors; ++c) sum[i][c] = fma(x, y[c], sum[i][c]);
     }
@@ -551,6 +552,36 @@ MERCER_INLINE void times_tile(const T* tile, Index ld, Index columns, const T* v
     for (int c = 0; c < vectors; ++c) store<T>(values + c * L, sum[i][c]);
     for (Index c = 0; c < count; ++c) sums[i * q + c] += static_cast<double>(values[c]);
   }
+}
+
+template <class T>
+MERCER_INLINE void times_strided(const T* tile, Index down, Index along, Index rows, Index columns,
+                                 const T* v, Index v_ld, Index q, double* sums) {
+  constexpr int L = lanes<T>;
+  for (Index c = 0; c < q; c += 2 * L) {
+    Index count = q - c < 2 * L ? q - c : 2 * L;
+    Index i = 0;
+    // As many sums as there are registers for.
+    auto run = [&]<int height, int vectors>() __attribute__((always_inline)) {
+      for (; i + height <= rows; i += height) {
+        times_tile<height, vectors, T>(tile + i * down, down, along, columns, v + c, v_ld, q,
+                                       sums + i * q + c, count);
+      }
+    };
+    if (count > L) {
+      run.template operator()<6, 2>();
+      run.template operator()<1, 2>();
+    } else {
+      run.template operator()<8, 1>();
+      run.template operator()<1, 1>();
+    }
+  }
+}
+
+template <class T>
+void times_transposed(const T* tile, Index ld, Index rows, Index columns, const T* v, Index v_ld,
+                      Index q, double* sums) {
+  times_strided<T>(tile, 1, ld, columns, rows, v, v_ld, q, sums);
 }
 
 template <class T>
@@ -580,19 +611,47 @@ void times(const T* tile, Index ld, Index rows, Index columns, const T* v, Index
     }
     return;
   }
-  for (Index c = 0; c < q; c += 2 * L) {
-    Index count = q - c < 2 * L ? q - c : 2 * L;
-    Index i = 0;
-    auto run = [&]<int height>() {
-      const T* from = tile + i * ld;
-      if (count > L) {
-        times_tile<height, 2, T>(from, ld, columns, v + c, v_ld, q, sums + i * q + c, count);
-      } else {
-        times_tile<height, 1, T>(from, ld, columns, v + c, v_ld, q, sums + i * q + c, count);
-      }
-    };
-    for (; i + 4 <= rows; i += 4) run.template operator()<4>();
-    for (; i < rows; ++i) run.template operator()<1>();
+  times_strided<T>(tile, ld, 1, rows, columns, v, v_ld, q, sums);
+}
+
+template <int height, class T>
+MERCER_INLINE void cross_rows(const T* tile, Index ld, Index columns, const T* across,
+                              const T* down, double* sums, T* totals) {
+  constexpr int L = lanes<T>;
+  Vec<T> sum[height] = {}, factor[height];
+  MERCER_UNROLL
+  for (int i = 0; i < height; ++i) factor[i] = broadcast(down[i]);
+  Index j = 0;
+  for (; j + L <= columns; j += L) {
+    Vec<T> y = load(across + j), total = load(totals + j);
+    MERCER_UNROLL
+    for (int i = 0; i < height; ++i) {
+      Vec<T> x = load(tile + i * ld + j);
+      sum[i] = fma(x, y, sum[i]);
+      total = fma(x, factor[i], total);
+    }
+    store<T>(totals + j, total);
+  }
+  for (int i = 0; i < height; ++i) {
+    T all = 0;
+    for (int k = 0; k < L; ++k) all += sum[i][k];
+    for (Index k = j; k < columns; ++k) {
+      all += tile[i * ld + k] * across[k];
+      totals[k] += tile[i * ld + k] * down[i];
+    }
+    sums[i] += static_cast<double>(all);
+  }
+}
+
+template <class T>
+void cross(const T* tile, Index ld, Index rows, Index columns, const T* across, const T* down,
+           double* sums, T* totals) {
+  Index i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    cross_rows<4, T>(tile + i * ld, ld, columns, across, down + i, sums + i, totals);
+  }
+  for (; i < rows; ++i) {
+    cross_rows<1, T>(tile + i * ld, ld, columns, across, down + i, sums + i, totals);
   }
 }
 
@@ -618,8 +677,9 @@ template <class T>
 constexpr Loops<T> table = {panel_width<T>,    sweep_vectors* lanes<T>, stretch<T>, pack<T>,
                             sums<T>,           sweep<T>,                strip<T>,   self<T>,
                             self_of_row<T>,    finish<T>,               transpose<T>,
-                            times<T>,          exp_of_array<T>,         solve_working_set<T>,
-                            add_rows<T>,       scratch<T>};
+                            times<T>,          times_transposed<T>,     cross<T>,
+                            exp_of_array<T>,   solve_working_set<T>,    add_rows<T>,
+                            scratch<T>};
 
 #define MERCER_TEXT_OF(name) #name
 #define MERCER_TEXT(name) MERCER_TEXT_OF(name)

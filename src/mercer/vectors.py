@@ -16,7 +16,8 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse
 
-from . import _core
+import mercer.pools  # noqa: F401  (threadpoolctl gets to know our threads)
+from mercer import _core
 
 SHORT = 64  # coordinates up to which differences are summed as they are
 
@@ -173,13 +174,25 @@ def product(recipe: Recipe, X, Y, V) -> np.ndarray:
     return out if V.ndim == 2 else out[:, 0]
 
 
+def add_both_ways(tile, v_rows, v_columns, of_rows, of_columns) -> None:
+    """of_rows += tile @ v_columns and of_columns += tile.T @ v_rows, in one reading.
+
+    Parameters
+    ----------
+    tile : (n, m) array with contiguous rows, a part of a symmetric matrix
+    v_rows, v_columns : (n, q) and (m, q) arrays of the dtype of the tile
+    of_rows, of_columns : float64 arrays of these shapes; of_columns may be None
+    """
+    _core.both_ways(tile, v_rows, v_columns, of_rows, of_columns)
+
+
 def centered(X, part: str, dtype):
     """X, moved to the middle: unseen by the kernel, but not by single precision.
 
     A common offset takes digits away from the differences. Points of many zeros keep
     them, unless it is large.
     """
-    shifts = dtype is np.float32 and part in ("square", "absolute")
+    shifts = dtype == np.float32 and part in ("square", "absolute")
     if not shifts or scipy.sparse.issparse(X) or not len(X):
         return X
     some = X[:: max(1, len(X) // 256)]  # any point near the middle will do
@@ -400,32 +413,3 @@ def _gemm(char: str):
 
     names = getattr(scipy.linalg.cython_blas, "__pyx_capi__", {})
     return names.get({"f": "sgemm", "d": "dgemm"}[char])
-
-
-def _join_threadpoolctl():
-    """Let `threadpoolctl.threadpool_limits` set our threads too, where it is there."""
-    try:
-        import threadpoolctl
-    except ImportError:
-        return
-
-    class Controller(threadpoolctl.LibController):
-        user_api = "mercer"
-        internal_api = "mercer"
-        filename_prefixes = ("_core",)
-        # Other packages have a file of this name, but not these functions.
-        check_symbols = ("mercer_get_num_threads", "mercer_set_num_threads")
-
-        def get_num_threads(self):
-            return self.dynlib.mercer_get_num_threads()
-
-        def set_num_threads(self, num_threads):
-            self.dynlib.mercer_set_num_threads(num_threads)
-
-        def get_version(self):
-            return None
-
-    threadpoolctl.register(Controller)
-
-
-_join_threadpoolctl()

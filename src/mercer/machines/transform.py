@@ -87,7 +87,7 @@ class KernelPCA(
         `iterated_power` says), "auto" for what is quickest; or a solver, such as
         BlockKrylov(tol=1e-8)
     tol : ‖K̃vⱼ - λⱼvⱼ‖ ≤ tol·λ₁ ends "krylov"; 0 stands for 1e-10, and beyond 4,000
-        points, whose kernel values are in single precision, for 1e-5. For "arpack" the
+        points, whose kernel values are in single precision, for 1e-6. For "arpack" the
         accuracy of the eigenvalues, 0 that of the machine
     max_iter : products at most of "krylov", by default 100; iterations of "arpack"
     iterated_power : products of "randomized" but one; "auto" for 7, or 4 where a tenth

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,13 +23,15 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from mercer.gram import Gram
 from mercer.points import take
+from mercer.pools import one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
 from mercer.solvers.products import Centered, Features, Tiles, centered_matrix
 
 EXACT = 1e-10  # the residual asked for where kernel values are in double precision
-ROUGH = 1e-5  # and where they are in single precision
+ROUGH = 1e-6  # and where they are in single precision
 DOUBLE = 4000  # up to so many points double precision is asked for
 SAMPLE = 256  # points on which single precision is compared with double
+NARROW = 128  # vectors of a block to which threads of BLAS add nothing
 WIDEST = 3000  # features whose covariance is decomposed as a whole
 
 
@@ -161,7 +164,7 @@ class BlockKrylov:
 
     Parameters
     ----------
-    tol : 0 for 1e-10, and beyond 4,000 points 1e-5
+    tol : 0 for 1e-10, and beyond 4,000 points 1e-6
     max_iter : products with K at most
     extra : how many more vectors than components the first block has; None for 20 or
         more, and for up to 100 where each product computes K anew
@@ -217,7 +220,9 @@ class BlockKrylov:
         search = _Search(self, problem, tiles, order, tol, begin)
         if n <= search.width:
             return Lapack().solve(problem)  # the first block would span everything
-        found = search.run(_begun(start, search, tiles), watch)
+        # A narrow block is our threads' work, which those of BLAS would disturb.
+        with one_blas_thread() if search.width <= NARROW else nullcontext():
+            found = search.run(_begun(start, search, tiles), watch)
         return replace(found, precision="single" if single else "double")
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.pools import one_blas_thread
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
@@ -91,7 +92,8 @@ class TippingFaul:
 
         There is nothing for `start` to say: the search begins with a single column.
         """
-        return _Search(self, problem, watch).run()
+        with one_blas_thread():
+            return _Search(self, problem, watch).run()
 
 
 def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarray]:

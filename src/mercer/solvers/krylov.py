@@ -16,9 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from mercer.gram import Gram, available_memory
-from mercer.kernels.base import BLOCK_MB, row_blocks
-from mercer.points import vectors
-from mercer.vectors import block, centered
+from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 SHARE = 0.4  # of the free memory for K in single precision
@@ -35,36 +33,26 @@ class Products:
     """
 
     def __init__(self, gram: Gram, share: float = SHARE):
-        self.gram, n = gram, gram.shape[0]
-        self.matrix = None
-        if 4.0 * n * n <= share * available_memory():
-            self.matrix = _single(gram, share)
+        self.gram = gram
+        room = share * available_memory()
+        n = gram.shape[0]
+        if gram.kernel.native(gram.X) is None and 10.0 * n * n <= room:
+            gram = gram.held()  # one call computes each pair of points once
+        tiles = Tiles(gram, None, np.float32, room / 2**20)
+        self.tiles = tiles.filled() if tiles.fits else None
+
+    @property
+    def single(self) -> bool:
+        """Whether products are in single precision."""
+        return self.tiles is not None
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
-        if self.matrix is None:
+        if self.tiles is None:
             return self.gram @ V
         # Columns are brought to about 1: single precision has a small range.
         size = np.abs(V).max(axis=0, initial=0.0)
         size[~((size > 0) & np.isfinite(size))] = 1.0
-        if V.shape[1] == 1:
-            single = self.matrix @ (V[:, 0] / size[0]).astype(np.float32)
-            return single[:, None] * size
-        return (self.matrix @ (V / size).astype(np.float32)) * size
-
-
-def _single(gram: Gram, share: float) -> np.ndarray:
-    recipe, n = gram.kernel.native(gram.X), gram.shape[0]
-    if recipe is not None:
-        # Points in single precision too: twice as fast, and as exact as the matrix.
-        X = centered(vectors(gram.X), recipe.part, np.float32)
-        return block(recipe, X.astype(np.float32, copy=False))
-    if 12.0 * n * n <= share * available_memory():
-        # One call computes each pair of points once.
-        return gram.dense().astype(np.float32, copy=False)
-    matrix = np.empty((n, n), np.float32)
-    for rows in row_blocks(n, n, BLOCK_MB):
-        matrix[rows] = gram.rows(rows)
-    return matrix
+        return self.tiles.times(V / size) * size
 
 
 def factor(gram: Gram, rank: int, seed: int = 0) -> np.ndarray:

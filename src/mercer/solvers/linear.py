@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dlange, dpocon, dpotrf, dpotrs, dtrtri
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.points import precision, take
+from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.problems import LinearSystem, Progress, Solution
 
@@ -98,6 +99,10 @@ class ConjugateGradient:
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
         """The solution; `watch` is told a `Progress` and returns True to stop."""
+        with one_blas_thread():
+            return self._solve(problem, start, watch)
+
+    def _solve(self, problem: LinearSystem, start, watch) -> Solution:
         begin = time.perf_counter()
         system = _Lazy(problem)
         n = system.gram.shape[0]

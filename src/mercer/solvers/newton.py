@@ -23,6 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax, xlogy
 
+from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Penalized
 from mercer.solvers.problems import Progress, Solution
@@ -102,10 +103,10 @@ class Newton:
         if problem.reg is None:
             raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
         begin = time.perf_counter()
-        few = problem.gram.shape[0] * _columns(problem) <= self.direct
-        method = _Factored(problem) if few else _Iterated(problem, self)
-        run = _Run(self, problem, method, begin, watch)
-        return run(start)
+        if problem.gram.shape[0] * _columns(problem) <= self.direct:
+            return _Run(self, problem, _Factored(problem), begin, watch)(start)
+        with one_blas_thread():
+            return _Run(self, problem, _Iterated(problem, self), begin, watch)(start)
 
 
 def _columns(problem: Penalized) -> int:
@@ -144,8 +145,7 @@ class _Run:
             self._look(at)
             status = self._status(at, goal, round)
             if status in ("optimal", "stalled") and self.method.sharper():
-                at.g = self.method.times(at.c)
-                self._look(self._biased(at))
+                self._look(at, *self._sharpened(at))
                 status = self._status(at, goal, round)
             if status == "optimal" and self.method.cheap and polished < POLISH:
                 # Digits are doubled by every step, until rounding ends it.
@@ -188,13 +188,28 @@ class _Run:
         step = self.method.step(root, F, self.method.times(F), 0.05)
         return self._biased(_Point(step[0], step[1], at.b))
 
-    def _look(self, at: _Point) -> None:
-        """Slopes, objectives and gradient where the run is."""
+    def _sharpened(self, at: _Point) -> tuple[np.ndarray, np.ndarray]:
+        """wu and K(wu) before g and b became precise; the slopes are near to them."""
+        wu = self.w * self.u
+        both = self.method.times(np.hstack([at.c, wu]))
+        at.g, image = both[:, : self.k], both[:, self.k :]
+        self._biased(at)
+        return wu, image
+
+    def _look(self, at: _Point, near=None, image_of_near=None) -> None:
+        """Slopes, objectives and gradient where the run is.
+
+        Where K times a vector near to wu is known, what it lacks is a small product, to
+        which single precision adds no error.
+        """
         problem, lam = self.problem, self.problem.strength
         f = at.f
         self.u = self._slope(f)
         wu = self.w * self.u
-        image = self.method.times(wu)
+        if near is None:
+            image = self.method.times(wu)
+        else:
+            image = image_of_near + self.method.fast(wu - near)
         self.primal = problem.primal(float(np.sum(at.c * at.g)), self._shaped(f))
         self.dual = problem.dual(self._shaped(self.u), float(np.sum(wu * image)))
         self.F, self.KF = lam * at.c + wu, lam * at.g + image
@@ -450,7 +465,7 @@ class _Iterated:
         self.fast = Products(self.gram)
         rank = options.rank or int(3 * self.gram.shape[0] ** 0.5)
         self.L = factor(self.gram, rank, options.seed).astype(np.float32, order="F")
-        self.sharp = self.fast.matrix is None
+        self.sharp = not self.fast.single
         self.coarse = False  # whether L Lᵀ stands in for K
 
     def sharper(self) -> bool:

@@ -6,6 +6,7 @@ serves its mirror image too. As many as fit in memory are kept.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.points import take, vectors
-from mercer.vectors import Packed, block
+from mercer.vectors import Packed, add_both_ways, block, centered
 
 SIDE = 2048  # points along the side of a tile, at most
 
@@ -26,6 +27,7 @@ class Tiles:
 
     Parameters
     ----------
+    order : of the points; None for their own
     dtype : of the kernel values; sums over several tiles are in float64
     cache_mb : memory for tiles; None for a quarter of what is free
     side : of a tile, at most; None for 2048
@@ -34,11 +36,12 @@ class Tiles:
     def __init__(
         self,
         gram: Gram,
-        order: np.ndarray,
+        order: np.ndarray | None,
         dtype: Any,
         cache_mb: float | None = None,
         side: int | None = None,
     ):
+        order = np.arange(gram.shape[0]) if order is None else order
         n, side = len(order), SIDE if side is None else side
         self.n, self.dtype, self.rows = n, np.dtype(dtype), 0
         edges = np.linspace(0, n, -(-n // side) + 1).astype(int)
@@ -65,6 +68,14 @@ class Tiles:
                 self.kept[i, j] = found
         return found
 
+    def filled(self) -> Tiles:
+        """The same with all tiles in memory, and no more need of the points."""
+        for i in range(len(self.chunks)):
+            for j in range(i + 1):
+                self.tile(i, j)
+        del self.compute
+        return self
+
     def times(self, V: np.ndarray) -> np.ndarray:
         """K V in float64."""
         if self.whole is not None:
@@ -72,15 +83,13 @@ class Tiles:
             W = np.empty_like(V)
             W[self.order] = V
             return (self.whole @ W)[self.order]
-        V = V.astype(self.dtype, copy=False)
+        shape, V = V.shape, V.reshape(self.n, -1).astype(self.dtype, order="C")
         out = np.zeros(V.shape)
         for i, rows in enumerate(self.chunks):
             for j, columns in enumerate(self.chunks[: i + 1]):
-                tile = self.tile(i, j)
-                out[rows] += tile @ V[columns]
-                if j < i:
-                    out[columns] += tile.T @ V[rows]
-        return out
+                mirrored = out[columns] if j < i else None
+                add_both_ways(self.tile(i, j), V[rows], V[columns], out[rows], mirrored)
+        return out.reshape(shape)
 
     def sample(self) -> np.ndarray | None:
         """K on some of the points, or None where there are too few for a choice."""
@@ -95,6 +104,13 @@ class Tiles:
 
 def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray]:
     """The function of i and j that computes a tile."""
+    if gram.is_held:
+
+        def held(i: int, j: int) -> np.ndarray:
+            rows = gram.rows(order[chunks[i]])
+            return np.ascontiguousarray(rows[:, order[chunks[j]]], dtype=dtype)
+
+        return held
     kernel, recipe = gram.kernel, gram.kernel.native(gram.X)
     if recipe is None:
         parts: list = [take(gram.X, order[rows]) for rows in chunks]
@@ -104,26 +120,30 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
             return np.ascontiguousarray(values, dtype=dtype)
 
         return general
-    X = vectors(gram.X)
-    shift = _shift(X, recipe.part) if dtype == np.float32 else None
-    packed = []
-    for rows in chunks:
-        some = X[order[rows]]
-        some = some if shift is None else some - shift
-        packed.append(Packed(some.astype(dtype, copy=False), only_core=True))
-    return lambda i, j: block(recipe, packed[i], None if i == j else packed[j])
+    X = centered(vectors(gram.X), recipe.part, dtype)
+    packed = [
+        Packed(X[order[rows]].astype(dtype, copy=False), only_core=True)
+        for rows in chunks
+    ]
+
+    def native(i: int, j: int) -> np.ndarray:
+        out = _small_pages((packed[i].shape[0], packed[j].shape[0]), dtype)
+        return block(recipe, packed[i], None if i == j else packed[j], out=out)
+
+    return native
 
 
-def _shift(X, part: str) -> np.ndarray | None:
-    """The middle of the points where only their differences count, or None.
+def _small_pages(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """An empty array that asks for no large pages.
 
-    A common offset would take digits away from the differences. Points of many zeros
-    keep them: products of zeros cost nothing.
+    Hundreds of megabytes of them make some systems tidy their memory first, which can
+    take longer than all that is then done with it.
     """
-    if part not in ("square", "absolute") or sp.issparse(X):
-        return None
-    some = X[:: max(1, len(X) // 256)]
-    return None if 3 * np.count_nonzero(some) < some.size else some.mean(axis=0)
+    size = shape[0] * shape[1] * dtype.itemsize
+    if not hasattr(mmap, "MAP_PRIVATE") or size < 2**20:
+        return np.empty(shape, dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 class Features:

@@ -1,0 +1,81 @@
+"""How many threads BLAS uses while our own threads work, by threadpoolctl.
+
+numpy and scipy each bring a BLAS with a pool of threads of its own. A thread of such a
+pool keeps its core busy for some milliseconds after it has worked, waiting for more: a
+loop that goes from one BLAS to the other, or to our own threads, then spends most of its
+time waiting for cores where nothing is done. Small matrices gain nothing from threads
+in the first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+try:
+    import threadpoolctl
+except ImportError:  # it comes with scikit-learn
+    threadpoolctl = None
+
+
+if threadpoolctl is not None:
+
+    class _Ours(threadpoolctl.LibController):
+        """Lets `threadpoolctl.threadpool_limits` set our threads too."""
+
+        user_api = "mercer"
+        internal_api = "mercer"
+        filename_prefixes = ("_core",)
+        # Other packages have a file of this name, but not these functions.
+        check_symbols = ("mercer_get_num_threads", "mercer_set_num_threads")
+
+        def get_num_threads(self):
+            return self.dynlib.mercer_get_num_threads()
+
+        def set_num_threads(self, num_threads):
+            self.dynlib.mercer_set_num_threads(num_threads)
+
+        def get_version(self):
+            return None
+
+    threadpoolctl.register(_Ours)
+
+
+class _Quiet:
+    """Who asked for one thread, and how many there were before the first of them."""
+
+    lock = Lock()
+    users = 0
+    before: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within, every BLAS works in the thread that calls it.
+
+    The number of threads is the whole process's: it is restored when the last of those
+    who are within leaves.
+    """
+    if threadpoolctl is None:
+        yield
+        return
+    with _Quiet.lock:
+        if not _Quiet.users:
+            _Quiet.before = _pools().limit(limits=1, user_api="blas")
+        _Quiet.users += 1
+    try:
+        yield
+    finally:
+        with _Quiet.lock:
+            _Quiet.users -= 1
+            if not _Quiet.users:
+                _Quiet.before.restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _pools():
+    """The pools there are; looking for them takes some milliseconds."""
+    return threadpoolctl.ThreadpoolController()
