@@ -2,9 +2,9 @@
 
 numpy and scipy each bring a BLAS with a pool of threads of its own. A thread of such a
 pool keeps its core busy for some milliseconds after it has worked, waiting for more: a
-loop that goes from one BLAS to the other, or to our own threads, then spends most of its
-time waiting for cores where nothing is done. Small matrices gain nothing from threads
-in the first place.
+loop that goes from one BLAS to the other, or to our own threads, then spends most of
+its time waiting for cores where nothing is done. Small matrices gain nothing from
+threads in the first place.
 """
 
 from __future__ import annotations
