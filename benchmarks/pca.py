@@ -77,6 +77,7 @@ def run(name, n, repeats, cache, check):
         params["cache_size"] = cache
     else:
         from sklearn.decomposition import KernelPCA
+
         if n > WHOLE:
             params |= {"kernel": "precomputed"}
     seconds = []

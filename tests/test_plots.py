@@ -550,7 +550,8 @@ def test_missing_matplotlib_is_named_with_the_way_out(monkeypatch):
             raise ImportError(name)
         return imported(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "mercer.plots")
+    for name in [name for name in sys.modules if name.startswith("mercer.plots")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"mercer\[plot\]"):
         importlib.import_module("mercer.plots")
@@ -573,7 +574,7 @@ def test_clusters_have_the_colour_of_their_points_and_classes_a_marker(frame):
         place = part.get_offsets().data
         place = place if frame is None else frame({"a": place[:, 0], "b": place[:, 1]})
         [label] = np.unique(machine.predict(place))
-        colour = matplotlib.colors.to_rgba(plots.COLOURS[label])
+        colour = matplotlib.colors.to_rgba(plots.base.COLOURS[label])
         assert_allclose(part.get_facecolor()[0], colour)
 
 

@@ -1,0 +1,229 @@
+"""How a solve went, and the bounds beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.plots.base import COLOURS, GRID
+from mercer.points import Points
+from mercer.solvers.problems import BoxQP, Progress
+from mercer.theory import MistakeBound
+
+
+def plot_convergence(
+    history: Sequence[Progress],
+    ax: Axes | None = None,
+    *,
+    against: str = "iterations",
+    optimum: float | None = None,
+    tol: float | None = None,
+) -> Axes:
+    """How a solve came to its end: the violation, and the objective above its optimum.
+
+    Both on a logarithmic scale. A history is what a solver tells on its way:
+
+        history = []
+        solution = SMO().solve(problem, watch=history.append)
+        plot_convergence(history, optimum=-solution.dual)
+
+    Parameters
+    ----------
+    against : "iterations" or "seconds"
+    optimum : the least objective, -dual of the finest solution known; None for the
+        objective at the end of the history
+    tol : a line is drawn there; below it the solver stops
+    """
+    if against not in ("iterations", "seconds"):
+        raise ValueError(
+            f"plot_convergence knows iterations and seconds; got against={against!r}."
+        )
+    if not len(history):
+        raise ValueError(
+            "plot_convergence needs a history; this one is empty. Fill it with "
+            "SMO().solve(problem, watch=history.append)."
+        )
+    when = np.array([getattr(progress, against) for progress in history])
+    violation = np.array([progress.violation for progress in history])
+    objective = np.array([progress.objective for progress in history])
+    excess = objective - (objective[-1] if optimum is None else optimum)
+    ax = ax or plt.figure().gca()
+    ax.set_yscale("log")
+    marker = "o" if len(history) <= 60 else None
+    for values, label in ((violation, "violation"), (excess, "objective − optimum")):
+        # A logarithmic scale has no place for what is 0, or below it by rounding.
+        shown = values > 1e-15 * np.abs(objective).max()
+        ax.plot(when[shown], values[shown], marker=marker, markersize=3, label=label)
+    if tol is not None:
+        ax.axhline(tol, color="grey", linestyle=":", label=f"tol = {tol:g}")
+    ax.set(xlabel=against)
+    ax.legend()
+    return ax
+
+
+def plot_path(
+    problem: BoxQP, path: np.ndarray, ax: Axes | None = None, *, levels: int = 12
+) -> Axes:
+    """The way of a solver on the contours of -½ aᵀQa - pᵀa, a problem of two variables.
+
+        problem = quadratic(Q, p, 1, lower, upper, None)
+        solution = CoordinateAscent(record=True).solve(problem, start=[2, -2])
+        plot_path(problem, solution.path)
+
+    Parameters
+    ----------
+    path : (steps + 1, 2) array, `solution.path`
+    levels : how many contours are drawn
+    """
+    path = np.asarray(path, dtype=float)
+    if len(problem) != 2 or path.ndim != 2 or path.shape[1] != 2:
+        raise ValueError(
+            "plot_path draws problems of two variables, with a path of shape (k, 2); "
+            f"got {len(problem)} variables and a path of shape {path.shape}."
+        )
+    way = problem.variables(path)
+    # Around the end, with room for the ellipses that the way crosses.
+    half = 1.25 * np.abs(way - way[-1]).max() or 1.0
+    low, high = way[-1] - half, way[-1] + half
+    axes = [np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1)
+    scale = 1.0 if problem.scale is None else problem.scale
+    ax = ax or plt.figure().gca()
+    height = _ascended(problem, grid * scale)
+    top, bottom = height.max(), height.min()
+    if top > bottom:
+        # Evenly spaced on the ground, as the height falls with the square.
+        shares = np.linspace(1, 0, levels, endpoint=False) ** 2
+        heights = top - (top - bottom) * shares
+        ax.contour(*axes, height, heights, cmap="viridis", alpha=0.8)
+    ax.plot(*way.T, "-", color="crimson", lw=1.8, zorder=3)
+    ax.plot(*way.T, "o", color="crimson", ms=4, zorder=3)
+    ax.plot(*way[0], "o", color="white", mec="crimson", mew=2, ms=9, zorder=4,
+            label="start")  # fmt: skip
+    ax.plot(*way[-1], "*", color="crimson", mec="black", ms=15, zorder=4, label="end")
+    _draw_box(problem, low, high, ax)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="a₁", ylabel="a₂")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def _ascended(problem: BoxQP, value: np.ndarray) -> np.ndarray:
+    """-½ αᵀQα - linearᵀα - Σ tube|α| at an array (..., 2) of variables."""
+    index = np.arange(2) if problem.index is None else problem.index
+    Q = problem.gram.dense()[np.ix_(index, index)] * np.outer(
+        problem.sign, problem.sign
+    )
+    square = np.einsum("...s,st,...t", value, Q, value)
+    tube = 0.0 if problem.tube is None else problem.tube
+    return -square / 2 - value @ problem.linear - np.sum(tube * np.abs(value), axis=-1)
+
+
+def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
+    """The bounds, where they are within the picture."""
+    ends = np.sort(
+        [problem.variables(b) for b in (problem.lower, problem.upper)], axis=0
+    )
+    within = (ends > low) & (ends < high)
+    if within.any():
+        (left, bottom), (right, top) = np.clip(ends, low - 1, high + 1)
+        across = [left, right, right, left, left]
+        up = [bottom, bottom, top, top, bottom]
+        ax.plot(across, up, color="black", lw=1.5, label="bounds")
+
+
+def plot_mistakes(
+    machine,
+    bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mistakes of a perceptron against the points it has seen, below their bound.
+
+    A bound R²‖w‖² + 2 Σξᵢ is drawn as it grows: at every time it holds for the mistakes
+    made so far.
+
+    Parameters
+    ----------
+    machine : a fitted `Perceptron` or `KernelPerceptron`; more than two classes have a
+        curve each
+    bounds : what `mistake_bound` returned for it; several of them by their names
+    """
+    check_is_fitted(machine)
+    ax = ax or plt.figure().gca()
+    curves = machine.mistake_curve_.reshape(len(machine.mistake_curve_), -1).T
+    several = len(curves) > 1
+    names = [f"mistakes on {name}" for name in machine.classes_]
+    for c, curve in enumerate(curves):
+        label = names[c] if several else "mistakes"
+        ax.step(
+            np.arange(len(curve) + 1),
+            np.append(0, curve),
+            where="post",
+            color=COLOURS[c % len(COLOURS)] if several else "black",
+            label=label,
+        )
+    named: dict[str, Any] = {} if bounds is None else {"bound": bounds}
+    if isinstance(bounds, Mapping):
+        named = dict(bounds)
+    for k, (name, bound) in enumerate(named.items()):
+        for c, curve in enumerate(curves):
+            ax.step(
+                np.arange(len(curve) + 1),
+                _growing(bound, c, curve),
+                where="post",
+                color=COLOURS[(c if several else k) % len(COLOURS)],
+                linestyle=["--", ":", "-."][(k if several else 0) % 3],
+                label=name if c == 0 or not several else None,
+            )
+    ax.set(xlabel="points seen", ylabel="mistakes", xlim=(0, len(curves[0])))
+    ax.set_ylim(bottom=0)
+    ax.legend()
+    return ax
+
+
+def _growing(bound: MistakeBound, c: int, curve: np.ndarray) -> np.ndarray:
+    """R²‖w‖² + 2 Σξᵢ over the mistakes made until each point, and before the first."""
+    slacks = bound.slacks[c] if isinstance(bound.slacks, list) else bound.slacks
+    if len(slacks) != curve[-1]:
+        raise ValueError(
+            f"The bound is about {len(slacks)} mistakes, the machine made "
+            f"{curve[-1]}; compute it after the last fit."
+        )
+    sums = np.append(0, np.cumsum(slacks))[np.append(0, curve)]
+    return (bound.radius * np.atleast_1d(bound.norm)[c]) ** 2 + 2 * sums
+
+
+def plot_sgd_bound(
+    machines: Sequence[Any], X: Points, y, best: float, ax: Axes | None = None
+) -> Axes:
+    """Mean loss above the best within ‖g‖ ≤ B after T steps, beside L·B·R/√T.
+
+    Both scales are logarithmic. Machines of equal T are drawn as points, and their mean
+    as a line: the bound speaks of the mean over draws.
+
+    Parameters
+    ----------
+    machines : `KernelSGDClassifier` or `KernelSGDRegressor`, fitted at the rate of the
+        theory (`learning_rate="theory"`), each on its own draw of T points
+    X, y : points that stand for the distribution the draws came from
+    best : the least mean loss on them that any g of this norm reaches
+    """
+    if not len(machines):
+        raise ValueError("plot_sgd_bound needs fitted machines; got none.")
+    steps = np.array([machine.t_ for machine in machines])
+    bound = np.array([machine.bound_ for machine in machines])
+    excess = np.array([machine.mean_loss(X, y) for machine in machines]) - best
+    places = np.unique(steps)
+    means = [excess[steps == place].mean() for place in places]
+    ax = ax or plt.figure().gca()
+    ax.set(xscale="log", yscale="log", xlabel="T", ylabel="mean loss − the best")
+    ax.plot(steps, excess, "o", color="C0", alpha=0.35, markersize=4, label="a draw")
+    ax.plot(places, means, color="C0", label="mean over the draws")
+    highest = [bound[steps == place].max() for place in places]
+    ax.plot(places, highest, color="C3", linestyle="--", label="L·B·R/√T")
+    ax.legend()
+    return ax
