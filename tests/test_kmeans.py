@@ -647,7 +647,7 @@ def test_distances_need_lengths_that_rows_of_kernel_values_do_not_have():
         ({"n_clusters": 5}, X[:3], "n_samples=3 < n_clusters=5"),
         ({"init": X[:2]}, X, "n_clusters=8 points, or of 120 whole numbers"),
         ({"init": np.arange(120)}, X, "labels from 0 to n_clusters - 1 = 7"),
-        ({"kernel": "precomputed"}, X, "square matrix of kernel values"),
+        ({"kernel": "precomputed"}, X, "must be a square matrix"),
         (
             {"kernel": "precomputed", "n_clusters": 2, "init": [0, 500]},
             RBF(0.1)(X),

@@ -10,6 +10,7 @@ import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,12 +25,14 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 from sklearn.utils.validation import (
+    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
 from mercer.expansion import Expansion
+from mercer.gram import Gram
 from mercer.kernels.algebra import Conformal
 from mercer.kernels.base import Constant, Kernel
 from mercer.kernels.coordinate import ChiSquared
@@ -37,7 +40,7 @@ from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.points import Points, as_points, count, is_frame, vectors
+from mercer.points import Points, as_points, count, is_frame, take, vectors
 from mercer.solvers.bayes import Posterior
 from mercer.solvers.components import Eigenpairs
 from mercer.solvers.perceptron import Mistakes
@@ -47,6 +50,15 @@ _ADVICE = (
     "{name} stopped after {solution.n_iter} iterations with status "
     "{solution.status!r} and violation {solution.violation:.2g}."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The points that count: their Gram, their places in X, and how often each does."""
+
+    gram: Gram
+    index: np.ndarray
+    weight: np.ndarray
 
 
 class Machine(BaseEstimator, ABC):
@@ -137,6 +149,42 @@ class Machine(BaseEstimator, ABC):
                 f"{type(self).__name__} needs at least one point; got an empty dataset."
             )
         return X
+
+    # From data to a Gram
+
+    def _counted(self, X, sample_weight) -> Counted:
+        """The points of weight > 0, with a kernel that has learnt from them."""
+        n = count(X)
+        self._check_square(X)
+        index, weight = np.arange(n), np.ones(n)
+        if sample_weight is not None:
+            weight = self._checked_weight(sample_weight, X)
+            index = np.flatnonzero(weight > 0)
+            weight = weight[index]
+        if self._precomputed:
+            return Counted(Gram(Precomputed(X), index), index, weight)
+        points = X if len(index) == n else take(X, index)
+        share = None if sample_weight is None else weight
+        return Counted(Gram(self._resolved(points, share), points), index, weight)
+
+    def _check_square(self, X) -> None:
+        """Refuse kernel values that are not those of the points with each other."""
+        if self._precomputed and X.shape[1] != X.shape[0]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
+                f"{X.shape[1]} matrix. {type(self).__name__} learns from the kernel "
+                "values of its points with each other."
+            )
+
+    def _checked_weight(self, sample_weight, X) -> np.ndarray:
+        """A number ≥ 0 for each point, not all of them 0."""
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+
+    def _resolved(self, points, weight) -> Kernel:
+        """What the parameter `kernel` stands for, having learnt from these points."""
+        return as_kernel(self.kernel, points).resolve(points, weight)
 
     def _warn_unless_optimal(
         self, solution: Solution | Certificate | Mistakes | Eigenpairs | Posterior

@@ -27,10 +27,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
 from mercer.gram import Gram
+from mercer.machines.base import Counted
 from mercer.machines.support import (
     COMMON_CONSTRAINTS,
     FRACTION,
-    Counted,
     SupportVectorMachine,
 )
 from mercer.points import Points, take

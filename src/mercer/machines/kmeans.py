@@ -182,7 +182,7 @@ class KernelKMeans(
             0 no row
         """
         X = self._validated_points(X)
-        index, weight = self._counted(X, sample_weight)
+        index, weight = self._of_weight(X, sample_weight)
         gram = self._gram(X, index, None if sample_weight is None else weight)
         problem, key = self._problem(gram, weight)
         start = self._given_start(problem, index, count(X))
@@ -196,14 +196,10 @@ class KernelKMeans(
 
     # From data to a problem
 
-    def _counted(self, X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
+    def _of_weight(self, X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
         """The places of the points of weight > 0, and their weights."""
         n = count(X)
-        if self._precomputed and X.shape[1] != n:
-            raise ValueError(
-                f"{type(self).__name__} needs a square matrix of kernel values; got "
-                f"shape {X.shape}."
-            )
+        self._check_square(X)
         if n < self.n_clusters:
             raise ValueError(
                 f"{type(self).__name__} needs a point for each cluster; got "
@@ -211,9 +207,7 @@ class KernelKMeans(
             )
         if sample_weight is None:
             return np.arange(n), np.ones(n)
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = self._checked_weight(sample_weight, X)
         index = np.flatnonzero(weight)
         return index, weight[index]
 

@@ -16,9 +16,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import WORDS
+from mercer.machines.base import WORDS, Counted
 from mercer.machines.progress import Watcher
-from mercer.machines.support import SMALL, Counted, SupportVectorMachine
+from mercer.machines.support import SMALL, SupportVectorMachine
 from mercer.points import Points, count, take
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
@@ -165,12 +165,6 @@ def _variance(X) -> float:
     return float(X.var(axis=0).mean())
 
 
-def _weights(sample_weight, X) -> np.ndarray:
-    return _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-
-
 def _wide(X):
     """Vectors in float64: logarithms of small densities need it."""
     return vectors(X, "A density").astype(float, copy=False)
@@ -235,7 +229,7 @@ class ParzenDensity(DensityMixin, Parzen):
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
         X = _wide(self._validated_points(X))
-        weight = _weights(sample_weight, X)
+        weight = self._checked_weight(sample_weight, X)
         some = weight > 0
         points, weight = distinct(X if some.all() else X[some], weight[some])
         self._learn_window(points, [(points, weight)])
@@ -360,7 +354,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         """
         X, y = self._validated(X, y)
         check_classification_targets(y)
-        weight = _weights(sample_weight, y)
+        weight = self._checked_weight(sample_weight, X)
         some = np.flatnonzero(weight > 0)
         classes, label = np.unique(y[some], return_inverse=True)
         if self.method == "density":

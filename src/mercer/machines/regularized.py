@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -111,7 +111,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
             weight 0 no row
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        weight = _weight(sample_weight, X)
+        weight = (
+            None if sample_weight is None else self._checked_weight(sample_weight, X)
+        )
         kernel, points = self._kernel_and_points(X, weight)
         problem = LinearSystem(Gram(kernel, points), y, self._reg(y), weight)
         solution = (self.solver or BySize()).solve(problem)
@@ -187,11 +189,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         if not np.all((alpha >= 0) & (alpha < np.inf)):
             raise ValueError(f"KernelRidge needs alpha ≥ 0; got alpha={self.alpha!r}.")
         return alpha
-
-
-def _weight(sample_weight, X) -> np.ndarray | None:
-    if sample_weight is None:
-        return None
-    return _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )

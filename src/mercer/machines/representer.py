@@ -20,7 +20,6 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
 )
 
@@ -28,9 +27,9 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import Machine, as_kernel
+from mercer.machines.base import Machine
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, take
+from mercer.points import Points, count
 from mercer.solvers.ball import within_ball
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
@@ -117,29 +116,11 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     def _task(self, X, y, sample_weight) -> Task:
         """X, y and the weights, checked once, with a kernel that learnt from them."""
         X, y = self._validated(X, y, y_numeric=is_regressor(self))
-        n = count(X)
-        if self._precomputed and X.shape[1] != n:
-            raise ValueError(
-                f"{type(self).__name__} with kernel='precomputed' needs the square "
-                f"matrix of kernel values; got {n} × {X.shape[1]}."
-            )
-        index, weight = np.arange(n), np.ones(n)
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            index = np.flatnonzero(weight)
-            weight = weight[index]
-        target, factors = self._targets(y, index, weight)
-        if self._precomputed:
-            gram = Gram(Precomputed(X), index)
-        else:
-            points = X if len(index) == n else take(X, index)
-            share = None if sample_weight is None else weight
-            kernel = as_kernel(self.kernel, points).resolve(points, share)
-            gram = Gram(kernel, points)
+        counted = self._counted(X, sample_weight)
+        target, factors = self._targets(y, counted.index, counted.weight)
         given = (X, y, sample_weight)
-        return Task(gram, index, weight * factors, target, given)
+        weight = counted.weight * factors
+        return Task(counted.gram, counted.index, weight, target, given)
 
     def _learn(self, task: Task, start: np.ndarray | None = None) -> None:
         """Solve the problems and keep what was found."""

@@ -17,16 +17,15 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Counted, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.machines.support import Counted
 from mercer.points import Points, count, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
 from mercer.solvers.evidence import TippingFaul
@@ -65,27 +64,9 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     relevance_: np.ndarray
     posterior_: Any
 
-    def _counted(self, X, sample_weight) -> Counted:
-        """The points of weight > 0, with a kernel that has learnt from them."""
-        n = count(X)
-        if self._precomputed and X.shape[1] != n:
-            raise ValueError(
-                f"{type(self).__name__} needs the square matrix of the kernel values "
-                f"of its points; got shape {X.shape}."
-            )
-        index, weight = np.arange(n), np.ones(n)
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            index = np.flatnonzero(weight)
-            weight = weight[index]
-        if self._precomputed:
-            return Counted(Gram(Precomputed(X), index), index, weight)
-        points = X if len(index) == n else take(X, index)
+    def _resolved(self, points, weight) -> Kernel:
         kernel = as_kernel(self.kernel, points, function=BlockFunction)
-        share = None if sample_weight is None else weight
-        return Counted(Gram(kernel.resolve(points, share), points), index, weight)
+        return kernel.resolve(points, weight)
 
     def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
         solver = self.solver

@@ -25,8 +25,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
+from mercer.machines.base import Counted
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
-from mercer.machines.support import Counted
 from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.losses import Logistic, Squared

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from threading import Event
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Counted, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, each, is_frame, take
 from mercer.solvers.coordinate import CoordinateAscent
@@ -72,15 +72,6 @@ COMMON_CONSTRAINTS: dict[str, list] = {
 _WITHOUT_TOTAL = SMO | CoordinateAscent | None
 
 FRACTION = [Interval(Real, 0, 1, closed="right")]
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """The points that count: their Gram, their places in X, and how often each does."""
-
-    gram: Gram
-    index: np.ndarray
-    weight: np.ndarray
 
 
 class SupportVectorMachine(CallbackSupportMixin, Machine):
@@ -127,30 +118,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     # From data to problems
 
-    def _counted(self, X, sample_weight) -> Counted:
-        """The points of weight > 0, with a kernel that has learnt from them."""
-        n = count(X)
-        if self._precomputed and X.shape[1] != n:
-            raise ValueError(
-                "Precomputed matrix must be a square matrix."
-                f" Input is a {n}x{X.shape[1]} matrix."
-            )
-        index, weight = np.arange(n), np.ones(n)
-        if sample_weight is not None:
-            weight = self._weight(sample_weight, X)
-            index = np.flatnonzero(weight > 0)
-            if not len(index):
-                raise ValueError(
-                    "Invalid input - all samples have zero or negative weights."
-                )
-            weight = weight[index]
-        if self._precomputed:
-            return Counted(Gram(Precomputed(X), index), index, weight)
-        points = X if len(index) == n else take(X, index)
-        share = None if sample_weight is None else weight
-        return Counted(Gram(self._kernel(points, share), points), index, weight)
-
-    def _weight(self, sample_weight, X) -> np.ndarray:
+    def _checked_weight(self, sample_weight, X) -> np.ndarray:
         n = count(X)
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         if sample_weight.ndim == 1 and len(sample_weight) != n:
@@ -161,12 +129,16 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 "Note: Sparse matrices cannot be indexed w/boolean masks (use "
                 "`indices=True` in CV)."
             )
-        # A check for zeros of its own follows, in LIBSVM's words.
-        return _check_sample_weight(
+        weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
         )
+        if not (weight > 0).any():  # in LIBSVM's words; it takes negative ones for 0
+            raise ValueError(
+                "Invalid input - all samples have zero or negative weights."
+            )
+        return weight
 
-    def _kernel(self, points, weight) -> Kernel:
+    def _resolved(self, points, weight) -> Kernel:
         """What `kernel`, `gamma`, `degree` and `coef0` stand for, on these points."""
         gamma = None
         if isinstance(self.kernel, str) and self.kernel != "linear":
