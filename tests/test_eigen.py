@@ -172,9 +172,10 @@ def test_sign_does_not_depend_on_rounding_where_entries_are_equal():
 
 @pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 2e-5)])
 @pytest.mark.parametrize("cache_mb", [None, 0.05, 1e-6])
-def test_tiles_multiply_as_the_matrix_does(dtype, rtol, cache_mb, small_tiles):
+@pytest.mark.parametrize("width", [3, products.NARROW + 1])
+def test_tiles_multiply_as_the_matrix_does(dtype, rtol, cache_mb, width, small_tiles):
     order = rng.permutation(len(X))
-    V = rng.normal(size=(len(X), 3))
+    V = rng.normal(size=(len(X), width))
     K = RBF(0.3)(X[order])
     tiles = Tiles(Gram(RBF(0.3), X), order, dtype, cache_mb)
     for _ in range(2):

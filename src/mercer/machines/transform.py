@@ -408,7 +408,8 @@ class KernelPCA(
         """The ridge regression of the points on their coordinates."""
         if sp.issparse(X):
             raise NotImplementedError(
-                "Inverse transform not implemented for sparse matrices!"
+                "Inverse transform not implemented for sparse matrices! Pass a dense "
+                "array, X.toarray(), or fit_inverse_transform=False."
             )
         if not is_vectors(X):
             raise ValueError(

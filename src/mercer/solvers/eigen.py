@@ -25,13 +25,18 @@ from mercer.gram import Gram
 from mercer.points import take
 from mercer.pools import one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
-from mercer.solvers.products import Centered, Features, Tiles, centered_matrix
+from mercer.solvers.products import (
+    NARROW,
+    Centered,
+    Features,
+    Tiles,
+    centered_matrix,
+)
 
 EXACT = 1e-10  # the residual asked for where kernel values are in double precision
 ROUGH = 1e-6  # and where they are in single precision
 DOUBLE = 4000  # up to so many points double precision is asked for
 SAMPLE = 256  # points on which single precision is compared with double
-NARROW = 128  # vectors of a block to which threads of BLAS add nothing
 WIDEST = 3000  # features whose covariance is decomposed as a whole
 
 

@@ -209,7 +209,7 @@ class _Run:
         if near is None:
             image = self.method.times(wu)
         else:
-            image = image_of_near + self.method.fast(wu - near)
+            image = image_of_near + self.method.roughly(wu - near)
         self.primal = problem.primal(float(np.sum(at.c * at.g)), self._shaped(f))
         self.dual = problem.dual(self._shaped(self.u), float(np.sum(wu * image)))
         self.F, self.KF = lam * at.c + wu, lam * at.g + image
@@ -479,6 +479,11 @@ class _Iterated:
         self.products += 1
         return self.gram @ V if self.sharp else self.fast(V)
 
+    def roughly(self, V: np.ndarray) -> np.ndarray:
+        """K V in single precision where there is such a K."""
+        self.products += 1
+        return self.fast(V)
+
     def step(self, root: _Root, F, KF, forcing: float):
         """Δ and KΔ, with λΔ + HKΔ + F ≤ forcing · F in length."""
         rhs, goal = root.down(KF / self.reg), forcing * np.linalg.norm(F)
@@ -486,10 +491,8 @@ class _Iterated:
 
         def apply(z):
             v = root.up(z)
-            if self.coarse:
-                return self.reg * z + root.down(self.times(v))
-            self.products += 1
-            return self.reg * z + root.down(self.fast(v))
+            image = self.times(v) if self.coarse else self.roughly(v)
+            return self.reg * z + root.down(image)
 
         def precondition(r):
             parts = [inverse(r[:, [j]]) for j, inverse in enumerate(inverses)]

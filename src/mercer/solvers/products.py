@@ -20,6 +20,7 @@ from mercer.points import take, vectors
 from mercer.vectors import Packed, add_both_ways, block, centered
 
 SIDE = 2048  # points along the side of a tile, at most
+NARROW = 64  # vectors up to which a tile is read once for both halves; more suit a BLAS
 
 
 class Tiles:
@@ -87,8 +88,13 @@ class Tiles:
         out = np.zeros(V.shape)
         for i, rows in enumerate(self.chunks):
             for j, columns in enumerate(self.chunks[: i + 1]):
-                mirrored = out[columns] if j < i else None
-                add_both_ways(self.tile(i, j), V[rows], V[columns], out[rows], mirrored)
+                tile, mirrored = self.tile(i, j), out[columns] if j < i else None
+                if V.shape[1] <= NARROW:
+                    add_both_ways(tile, V[rows], V[columns], out[rows], mirrored)
+                    continue
+                out[rows] += tile @ V[columns]
+                if mirrored is not None:
+                    mirrored += tile.T @ V[rows]
         return out.reshape(shape)
 
     def sample(self) -> np.ndarray | None:
