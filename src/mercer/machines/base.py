@@ -173,7 +173,7 @@ class Machine(BaseEstimator, ABC):
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
                 f"{X.shape[1]} matrix. {type(self).__name__} learns from the kernel "
-                "values of its points with each other; for points, choose another kernel."
+                "values of its points with each other; with points use another kernel."
             )
 
     def _checked_weight(self, sample_weight, X) -> np.ndarray:
