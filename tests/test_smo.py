@@ -209,7 +209,9 @@ def test_watching_sees_the_violation_fall_and_can_stop():
     assert len(seen) > 3
     assert seen[-1].violation < 1e-3 < seen[0].violation
     objectives = [progress.objective for progress in seen]
-    assert all(later <= sooner for sooner, later in itertools.pairwise(objectives))
+    # The last one is in double, those before it are from rows in single precision.
+    for sooner, later in itertools.pairwise(objectives):
+        assert later <= sooner + 1e-6 * abs(sooner)
     stopped = SMO(working_set=64).solve(
         problem, watch=lambda progress: progress.round > 1
     )

@@ -1,11 +1,13 @@
 // Vectors and solvers for Python, and all names: types of arrays, the lock, signals.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -110,6 +112,64 @@ bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Output<T> out) {
   return true;
 }
 
+// Rows of an array that Python keeps.
+template <class T>
+class DenseOriginals final : public Originals {
+ public:
+  explicit DenseOriginals(Matrix<T> X) : X_(X) {}
+  Points<double> take(std::span<const Index> which) const override {
+    std::size_t d = X_.shape(1);
+    std::vector<double> rows(which.size() * d);
+    for (std::size_t r = 0; r < which.size(); ++r) {
+      std::copy_n(X_.data() + static_cast<std::size_t>(which[r]) * d, d, rows.data() + r * d);
+    }
+    return Points<double>::of_dense(rows.data(), extent(which.size()), extent(d));
+  }
+
+ private:
+  Matrix<T> X_;
+};
+
+template <class I, class T>
+class SparseOriginals final : public Originals {
+ public:
+  SparseOriginals(Vector<I> start, Vector<I> column, Vector<T> value, Index d)
+      : start_(start), column_(column), value_(value), d_(d) {}
+  Points<double> take(std::span<const Index> which) const override {
+    std::vector<Index> start{0}, column;
+    std::vector<double> value;
+    for (Index i : which) {
+      for (I k = start_.data()[i]; k < start_.data()[i + 1]; ++k) {
+        column.push_back(column_.data()[k]);
+        value.push_back(value_.data()[k]);
+      }
+      start.push_back(extent(column.size()));
+    }
+    return Points<double>::of_csr(start.data(), column.data(), value.data(), extent(which.size()), d_);
+  }
+
+ private:
+  Vector<I> start_, column_;
+  Vector<T> value_;
+  Index d_;
+};
+
+template <class T>
+void bind_originals(nb::module_& m) {
+  m.def("originals", [](Matrix<T> X) -> std::unique_ptr<Originals> {
+    return std::make_unique<DenseOriginals<T>>(X);
+  }, "X"_a);
+  auto sparse = [&](auto index) {
+    using I = decltype(index);
+    m.def("originals", [](Vector<I> start, Vector<I> column, Vector<T> value,
+                          Index d) -> std::unique_ptr<Originals> {
+      return std::make_unique<SparseOriginals<I, T>>(start, column, value, d);
+    }, "start"_a, "column"_a, "value"_a, "d"_a);
+  };
+  sparse(std::int32_t{});
+  sparse(std::int64_t{});
+}
+
 // Rows of a matrix that is there already.
 template <class T>
 class DenseRows final : public Rows<T> {
@@ -135,6 +195,15 @@ class DenseRows final : public Rows<T> {
     }
   }
   double cost() const override { return 1; }
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
+                     std::span<const Index> at, double* sums) override {
+    if (sizeof(T) == 4) return false;
+    std::vector<T*> nowhere(which.size(), nullptr);
+    std::vector<double> all(static_cast<std::size_t>(n_), 0.0);
+    add(which, factor, nowhere, all.data());
+    for (std::size_t a = 0; a < at.size(); ++a) sums[a] = all[at[a]];
+    return true;
+  }
 
  private:
   Matrix<T> matrix_;
@@ -244,11 +313,11 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
     std::copy(result.function.begin(), result.function.end(), function.data());
   }
   return nb::make_tuple(word(result.status), result.indefinite, result.violation, result.objective,
-                        result.iterations, result.rows, result.hits);
+                        result.iterations, result.rows, result.hits, result.checked, result.moved);
 }
 
 // Numbers about a duel, in the order in which `duels` writes them.
-std::array<double, 12> numbers(const Duel& duel) {
+std::array<double, 14> numbers(const Duel& duel) {
   const auto& r = duel.result;
   return {static_cast<double>(r.indefinite),
           r.violation,
@@ -261,21 +330,25 @@ std::array<double, 12> numbers(const Duel& duel) {
           duel.square,
           static_cast<double>(duel.free),
           static_cast<double>(duel.bound),
-          duel.seconds};
+          duel.seconds,
+          duel.weight,
+          static_cast<double>(r.status == Status::imprecise || r.status == Status::stalled)};
 }
 
 // Pair k's β and Kβ come after those of the pairs before it, in `value` and `function`.
 template <class T>
 void solve_duels(const Recipe& recipe, nb::list classes, Matrix<Index> pairs, Vector<double> upper,
-                 const Options& options, ResultVector<double> value, ResultVector<double> function,
-                 Output<double> about) {
-  Duels<T> duels{recipe, {}, {}, {}, options};
+                 const Options& options, const Originals& originals, Vector<Index> origin,
+                 ResultVector<double> value, ResultVector<double> function, Output<double> about) {
+  Duels<T> duels{recipe, {}, {}, {}, options, &originals, {}};
+  check(origin.shape(0) == upper.shape(0), "duels needs the place of each point.");
   Index at = 0;
   for (nb::handle item : classes) {
     const auto& points = nb::cast<const Points<T>&>(item);
     check(at + points.n <= extent(upper.shape(0)), "duels needs an upper bound for each point.");
     duels.classes.push_back(&points);
     duels.upper.emplace_back(upper.data() + at, static_cast<std::size_t>(points.n));
+    duels.origin.emplace_back(origin.data() + at, static_cast<std::size_t>(points.n));
     at += points.n;
   }
   Index needed = 0;
@@ -306,20 +379,21 @@ void bind_smo(nb::module_& m) {
       "duels",
       [](const Recipe& recipe, const Points<T>&, nb::list classes, Matrix<Index> pairs,
          Vector<double> upper, double tol, double cache_bytes, Index max_iter, bool demanding,
-         ResultVector<double> value, ResultVector<double> function, Output<double> about) {
+         const Originals& originals, Vector<Index> origin, ResultVector<double> value, ResultVector<double> function, Output<double> about) {
         Options options{tol, cache_bytes, max_iter, 0, 0, demanding};
-        solve_duels<T>(recipe, classes, pairs, upper, options, value, function, about);
+        solve_duels<T>(recipe, classes, pairs, upper, options, originals, origin, value, function,
+                       about);
       },
       "recipe"_a, "like"_a, "classes"_a, "pairs"_a, "upper"_a, "tol"_a, "cache_bytes"_a,
-      "max_iter"_a, "demanding"_a, "value"_a, "function"_a, "about"_a);
+      "max_iter"_a, "demanding"_a, "originals"_a, "origin"_a, "value"_a, "function"_a, "about"_a);
   m.def(
       "smo",
-      [](const Recipe& recipe, const Points<T>& X, const Task& task, ResultVector<double> value,
-         ResultVector<double> function) {
-        VectorRows<T> rows(recipe, X, poll);
+      [](const Recipe& recipe, const Points<T>& X, const Originals& originals, const Task& task,
+         ResultVector<double> value, ResultVector<double> function) {
+        VectorRows<T> rows(recipe, X, poll, &originals);
         return run<T>(rows, task, value, function);
       },
-      "recipe"_a, "X"_a, "task"_a, "value"_a, "function"_a);
+      "recipe"_a, "X"_a, "originals"_a, "task"_a, "value"_a, "function"_a);
   m.def(
       "smo_dense",
       [](Matrix<T> matrix, const Task& task, ResultVector<double> value,
@@ -446,7 +520,26 @@ void bind(nb::module_& m, const char* name) {
         VectorRows<T>(recipe, X, poll).add(index, factor, rows, sums.data());
       },
       "recipe"_a, "X"_a, "which"_a, "out"_a);
-  m.def("direct", &direct<T>, "recipe"_a, "X"_a, "Y"_a);
+  m.def(
+      "direct", [](const Recipe& recipe, const P& X, const P& Y) { return direct(recipe, X, Y); },
+      "recipe"_a, "X"_a, "Y"_a);
+  m.def(
+      "symmetric_product",
+      [](const Recipe& recipe, const P& X, Vector<T> v, ResultVector<double> out) {
+        check(extent(v.shape(0)) == X.n && extent(out.shape(0)) == X.n,
+              "symmetric_product needs (n, d), (n,) and out (n,).");
+        nb::gil_scoped_release release;
+        symmetric_product(recipe, X, v.data(), out.data(), poll);
+      },
+      "recipe"_a, "X"_a, "v"_a, "out"_a);
+  m.def(
+      "entry_error",
+      [](const Recipe& recipe, const P& X) {
+        // Of sums in double, whatever the precision of these points.
+        return entry_error(recipe, static_cast<double>(X.d), X.largest,
+                           direct<double>(recipe, X.d, 2 * X.largest));
+      },
+      "recipe"_a, "X"_a);
   m.def("gemm", &gemm<T>, "capsule"_a, "X"_a, "Y"_a, "out"_a);
   m.def(
       "exp",
@@ -493,6 +586,9 @@ NB_MODULE(_core, m) {
       },
       "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
+  nb::class_<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
+  mercer::bind_originals<float>(m);
+  mercer::bind_originals<double>(m);
   mercer::bind_smo<float>(m);
   mercer::bind_smo<double>(m);
   mercer::bind_perceptron(m);

@@ -169,11 +169,11 @@ struct Factor {
 // relative error would have no bound: there the differences are always taken. So they are for short
 // points, where they cost nothing, and where a norm is infinite.
 template <class T>
-bool direct(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
+bool direct(const Recipe& recipe, Index d, double largest) {
   constexpr Index short_points = 64;
   constexpr double tolerated = sizeof(T) == 4 ? 2e-5 : 1e-11;
-  if (recipe.finish != Finish::exp || X.d <= short_points) return true;
-  double error = std::abs(recipe.scale) * (X.largest + Y.largest) * 4 *
+  if (recipe.finish != Finish::exp || d <= short_points) return true;
+  double error = std::abs(recipe.scale) * largest * 4 *
                  static_cast<double>(std::numeric_limits<T>::epsilon());
   return !(error <= tolerated);
 }
@@ -277,6 +277,73 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   }
 }
 
+// A task is a run of columns with the rows above it; what it adds to the rows has a place of its own,
+// so that the order of the sums is always the same.
+template <class T>
+void symmetric_product(const Recipe& recipe, const Points<T>& X, const T* v, double* out,
+                       const Poll& poll) {
+  constexpr Index most_runs = 64;
+  const auto& native = loops<T>();
+  Index n = X.n;
+  std::fill(out, out + n, 0.0);
+  if (n == 0) return;
+  int workers = workers_for(X, X);
+  auto from = source(recipe, X, X, workers);
+  // Whole bands: a source may have laid out its rows in them.
+  Index grain = std::max(from->grain, from->band);
+  Index run = rounded_up((n + most_runs - 1) / most_runs, grain), runs = (n + run - 1) / run;
+  Index columns = std::min(from->columns, rounded_up(run, from->grain)), ld = columns + slack;
+  std::vector<double> above(static_cast<std::size_t>(runs * n), 0.0);
+  struct State {
+    Buffer<T> tile, totals;
+  };
+  std::vector<State> states(static_cast<std::size_t>(workers));
+  auto task = [&](Index number, int worker) {
+    Index J = runs - 1 - number;  // long ones first
+    Index j0 = J * run, j1 = std::min(n, j0 + run);
+    auto& [tile, totals] = states[worker];
+    if (tile.empty()) tile.resize(static_cast<std::size_t>(rounded_up(from->band, from->grain) * ld));
+    totals.assign(static_cast<std::size_t>(columns), T{0});
+    double* sums = above.data() + J * n;
+    for (Index j = j0; j < j1; j += columns) {
+      Index width = std::min(columns, j1 - j);
+      for (Index i = 0; i < j1; i += from->band) {
+        // The rows of the run itself meet all of its columns, those above it stand for both halves.
+        Index height = std::min(from->band, (i < j0 ? j0 : j1) - i);
+        from->fill(worker, i, height, j, width, tile.data(), ld);
+        native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
+                      norms_from(*from, X, j), tile.data(), ld, false);
+        std::fill_n(totals.data(), width, T{0});
+        native.cross(tile.data(), ld, height, width, v + j, v + i, sums + i, totals.data());
+        for (Index c = 0; i < j0 && c < width; ++c) out[j + c] += static_cast<double>(totals[c]);
+      }
+    }
+  };
+  parallel(runs, workers, task, poll);
+  for (Index J = 0; J < runs; ++J) {
+    for (Index i = 0; i < std::min(n, (J + 1) * run); ++i) out[i] += above[J * n + i];
+  }
+}
+
+double entry_error(const Recipe& recipe, double terms, double largest, bool differences) {
+  double degree = static_cast<double>(recipe.degree), scale = std::abs(recipe.scale);
+  if (recipe.part == Part::anova) return 2 * degree * (terms + 2) + 4;
+  if (recipe.part == Part::product) {
+    if (recipe.finish == Finish::identity) return terms + 1;
+    if (recipe.finish == Finish::power) return degree * (terms + 4);
+    return scale * largest * (terms + 1) + 4;
+  }
+  // t exp(-t) is below 0.4, whatever t.
+  if (differences) return 0.4 * (terms + 3) + 4;
+  return 4 * scale * largest * (terms + 4) + 4;
+}
+
+void sum_in_double(const Recipe& recipe, const Points<double>& X, std::span<const double> factor,
+                   const Points<double>& others, double* sums, const Poll& poll) {
+  symmetric_product<double>(recipe, X, factor.data(), sums, poll);
+  if (others.n > 0) product<double>(recipe, others, X, factor.data(), 1, sums + X.n, poll);
+}
+
 template <class T>
 void diag(const Recipe& recipe, const Points<T>& X, T* out) {
   const auto& native = loops<T>();
@@ -297,10 +364,12 @@ void diag(const Recipe& recipe, const Points<T>& X, T* out) {
 }
 
 template <class T>
-VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll)
+VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll,
+                          const Originals* originals)
     : recipe_(recipe),
       points_(points),
       poll_(std::move(poll)),
+      originals_(originals),
       diagonal_(static_cast<std::size_t>(points.n)) {
   diag(recipe_, points_, diagonal_.data());
 }
@@ -367,18 +436,41 @@ double VectorRows<T>::cost_on(const Points<T>& points) {
 }
 
 template <class T>
+bool VectorRows<T>::sum_in_double(std::span<const Index> which, std::span<const double> factor,
+                                  std::span<const Index> at, double* sums) {
+  auto others = at.subspan(which.size());
+  if (originals_) {
+    mercer::sum_in_double(recipe_, originals_->take(which), factor, originals_->take(others), sums,
+                          poll_);
+  } else if constexpr (sizeof(T) == 8) {
+    mercer::sum_in_double(recipe_, points_.take(which), factor, points_.take(others), sums, poll_);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+template <class T>
+double VectorRows<T>::typical_error() const {
+  return entry_error(recipe_, std::sqrt(mean_length(points_)), points_.largest,
+                     direct(recipe_, points_, points_));
+}
+
+template <class T>
 void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   block(recipe_, points_.take(which), out.data(), poll_);
 }
 
 #define MERCER_BLOCKS_OF(T)                                                                      \
-  template bool direct(const Recipe&, const Points<T>&, const Points<T>&);                       \
+  template bool direct<T>(const Recipe&, Index, double);                                         \
   template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);       \
   template void block(const Recipe&, const Points<T>&, T*, const Poll&);                         \
   template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,            \
                          const Poll&);                                                           \
   template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
                         double*, const Poll&);                                                   \
+  template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,            \
+                                  const Poll&);                                                  \
   template void diag(const Recipe&, const Points<T>&, T*);                                       \
   template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                   \
                             const Additions<T>&, double*, const Poll&);                          \

@@ -136,6 +136,16 @@ template <class T>
 void both_ways(const T* tile, Index ld, Index n, Index m, const T* v_rows, const T* v_columns,
                Index q, double* of_rows, double* of_columns, const Poll& = {});
 
+// out[i] = Σⱼ k(xᵢ, xⱼ) v[j], every pair of points met once. The sums do not depend on the number of
+// threads.
+template <class T>
+void symmetric_product(const Recipe&, const Points<T>& X, const T* v, double* out, const Poll& = {});
+
+// What the rounding of one entry is at most, in units of eps/2 · max k(x, x), where `terms` is how many
+// coordinates of a point are not zero (or its root, for what to expect of roundings that are
+// independent of each other), and `largest` the largest ‖x‖². `differences` as `direct` says.
+double entry_error(const Recipe&, double terms, double largest, bool differences);
+
 // out[i] = k(xᵢ, xᵢ).
 template <class T>
 void diag(const Recipe&, const Points<T>& X, T* out);
@@ -146,9 +156,20 @@ template <class T>
 void complete(const Recipe&, const Points<T>& X, const Points<T>& Y, bool symmetric, T* matrix,
               const Poll& = {});
 
-// Whether Σ(x - y)² must be summed as it stands, instead of as ‖x‖² + ‖y‖² - 2⟨x, y⟩.
+// Whether Σ(x - y)² must be summed as it stands, instead of as ‖x‖² + ‖y‖² - 2⟨x, y⟩; for points of
+// d coordinates with ‖x‖² + ‖y‖² of at most `largest`.
 template <class T>
-bool direct(const Recipe&, const Points<T>& X, const Points<T>& Y);
+bool direct(const Recipe&, Index d, double largest);
+template <class T>
+bool direct(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
+  return direct<T>(recipe, X.d, X.largest + Y.largest);
+}
+
+// Points as they were given, in double: what packing in single precision rounded is there.
+struct Originals {
+  virtual ~Originals() = default;
+  virtual Points<double> take(std::span<const Index> which) const = 0;
+};
 
 // Rows of a symmetric matrix, computed on demand, a block at a time.
 template <class T>
@@ -163,6 +184,14 @@ struct Rows {
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
   virtual double cost() const = 0;  // of one entry, in multiplications and the like
+  // sums[a] = Σᵣ factor[r] k(which[r], at[a]), the points `at` being those of `which` and then others,
+  // with kernel values in double. False where there are none to be had.
+  virtual bool sum_in_double(std::span<const Index>, std::span<const double>, std::span<const Index>,
+                             double*) {
+    return false;
+  }
+  // `entry_error` with the root of the number of terms: what to expect, times the norm of the factors.
+  virtual double typical_error() const { return 1; }
 };
 
 // sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
@@ -185,11 +214,18 @@ bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
          (recipe.part == Part::square && !direct(recipe, X, Y));
 }
 
+// sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, `others` those that follow
+// them in `sums`.
+void sum_in_double(const Recipe&, const Points<double>& X, std::span<const double> factor,
+                   const Points<double>& others, double* sums, const Poll&);
+
 // Rows of k on points. Holds the points by reference.
 template <class T>
 class VectorRows final : public Rows<T> {
  public:
-  VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {});
+  // `originals` are the same points in double; without them, those of `points` are.
+  VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {},
+             const Originals* originals = nullptr);
   Index size() const override { return points_.n; }
   std::span<const T> diagonal() const override { return diagonal_; }
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
@@ -197,11 +233,15 @@ class VectorRows final : public Rows<T> {
   void among(std::span<const Index> which, std::span<T> out) override;
   double cost() const override { return cost_on(points_); }
   static double cost_on(const Points<T>& points);
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
+                     std::span<const Index> at, double* sums) override;
+  double typical_error() const override;
 
  private:
   Recipe recipe_;
   const Points<T>& points_;
   Poll poll_;
+  const Originals* originals_;
   std::vector<T> diagonal_;
 };
 

@@ -20,11 +20,14 @@ constexpr Index alone_from = 8192;  // points of a pair that is worth all thread
 template <class T>
 class PairRows final : public Rows<T> {
  public:
-  // `first_matrix` and `second_matrix` are K of either class, or empty.
+  // `first_matrix` and `second_matrix` are K of either class, or empty; `origin` is which of the
+  // originals the points are.
   PairRows(const Recipe& recipe, const Points<T>& first, const Points<T>& second,
-           std::span<const T> first_matrix, std::span<const T> second_matrix, Poll poll)
+           std::span<const T> first_matrix, std::span<const T> second_matrix, Poll poll,
+           const Originals* originals, std::vector<Index> origin)
       : recipe_(recipe), first_(first), second_(second), first_matrix_(first_matrix),
-        second_matrix_(second_matrix), poll_(std::move(poll)),
+        second_matrix_(second_matrix), poll_(std::move(poll)), originals_(originals),
+        origin_(std::move(origin)),
         diagonal_(static_cast<std::size_t>(first.n + second.n)) {
     diag(recipe, first, diagonal_.data());
     diag(recipe, second, diagonal_.data() + first.n);
@@ -33,6 +36,29 @@ class PairRows final : public Rows<T> {
   std::span<const T> diagonal() const override { return diagonal_; }
   double cost() const override {
     return VectorRows<T>::cost_on(first_.n > second_.n ? first_ : second_);
+  }
+
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
+                     std::span<const Index> at, double* sums) override {
+    auto others = at.subspan(which.size());
+    if (originals_) {
+      auto take = [&](std::span<const Index> some) {
+        std::vector<Index> places;
+        for (Index i : some) places.push_back(origin_[i]);
+        return originals_->take(places);
+      };
+      mercer::sum_in_double(recipe_, take(which), factor, take(others), sums, poll_);
+    } else if constexpr (sizeof(T) == 8) {
+      mercer::sum_in_double(recipe_, Points<T>::take(first_, second_, which), factor,
+                            Points<T>::take(first_, second_, others), sums, poll_);
+    } else {
+      return false;
+    }
+    return true;
+  }
+  double typical_error() const override {
+    double terms = std::sqrt(cost()), largest = std::max(first_.largest, second_.largest);
+    return entry_error(recipe_, terms, largest, direct(recipe_, first_, second_));
   }
 
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
@@ -88,6 +114,8 @@ class PairRows final : public Rows<T> {
   const Points<T>&first_, &second_;
   std::span<const T> first_matrix_, second_matrix_;
   Poll poll_;
+  const Originals* originals_;
+  std::vector<Index> origin_;
   std::vector<T> diagonal_;
 };
 
@@ -105,10 +133,34 @@ void snap(std::span<double> beta, std::span<const double> lower, std::span<const
   }
 }
 
+// Makes Σβ = 0 without an error: what rounding left over is taken off the smallest free variable,
+// whose last digit is finer than that of the sum.
+void balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper) {
+  for (int tries = 0; tries < 4; ++tries) {
+    // Twice the digits of a double: the rounding errors of the sum are summed themselves.
+    double sum = 0, rest = 0;
+    std::size_t least = beta.size();
+    for (std::size_t t = 0; t < beta.size(); ++t) {
+      double before = sum, by = beta[t];
+      sum += by;
+      double took = sum - before;
+      rest += (before - (sum - took)) + (by - took);
+      bool free = by > lower[t] && by < upper[t] && by != 0;
+      if (free && (least == beta.size() || std::abs(by) < std::abs(beta[least]))) least = t;
+    }
+    double excess = sum + rest;
+    if (excess == 0 || least == beta.size()) return;
+    double moved = beta[least] - excess;
+    if (!(moved > lower[least] && moved < upper[least])) return;
+    beta[least] = moved;
+  }
+}
+
 void conclude(Duel& duel, const Program& p) {
   auto& beta = duel.result.value;
   const auto& F = duel.result.function;
   snap(beta, p.lower, p.upper);
+  balance(beta, p.lower, p.upper);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   double sum = 0, down = -infinity, up = infinity, linear = 0;
   for (std::size_t t = 0; t < beta.size(); ++t) {
@@ -122,6 +174,7 @@ void conclude(Duel& duel, const Program& p) {
     if (can_rise) up = std::min(up, gradient);
     duel.bound += beta[t] != 0 && !(can_fall && can_rise);
     duel.square += beta[t] * F[t];
+    duel.weight += std::abs(beta[t]);
     linear += p.target[t] * beta[t];
   }
   if (duel.free > 0) {
@@ -133,7 +186,10 @@ void conclude(Duel& duel, const Program& p) {
   duel.primal = duel.square / 2;
   for (std::size_t t = 0; t < beta.size(); ++t) {
     double surplus = p.target[t] - F[t] + duel.level;
-    duel.primal += std::max(0.0, std::max(surplus * p.lower[t], surplus * p.upper[t]));
+    double loss = std::max(surplus * p.lower[t], surplus * p.upper[t]);
+    if (!(loss > 0)) continue;
+    duel.primal += loss;
+    duel.weight += p.upper[t] - p.lower[t];
   }
 }
 
@@ -151,8 +207,14 @@ Duel one(const Duels<T>& duels, Index number, const std::vector<Buffer<T>>& own,
     lower[j] = -duels.upper[b][j - n];
   }
   bool shared = !own.empty();
+  std::vector<Index> origin;
+  if (duels.originals) {
+    origin.assign(duels.origin[a].begin(), duels.origin[a].end());
+    origin.insert(origin.end(), duels.origin[b].begin(), duels.origin[b].end());
+  }
   PairRows<T> rows(duels.recipe, first, second, shared ? std::span<const T>(own[a]) : std::span<const T>(),
-                   shared ? std::span<const T>(own[b]) : std::span<const T>(), poll);
+                   shared ? std::span<const T>(own[b]) : std::span<const T>(), poll,
+                   duels.originals, std::move(origin));
   Program program{target, lower, upper, {}, {}, {}};
   Duel duel;
   duel.result = solve<T>(rows, program, options, start, {}, poll, scratch);

@@ -23,6 +23,10 @@ namespace {
 
 constexpr Index first_set = 64;  // variables in the first round, doubled every other round
 constexpr Index patience = 20;  // rounds without progress: rounding stands in the way
+constexpr Index most_checks = 8;  // so often F is summed anew in double before that is given up
+// What the error of F at a point is taken to be at most, in units of what independent roundings give
+// (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
+constexpr double safety = 8;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Rows that were computed. Memory that was never touched is dear, so the cache grows towards what
@@ -187,6 +191,7 @@ class Solver {
     return m_ - zeros - (null_ >= 0 && beta_[null_] != 0);
   }
   double rounding() const;
+  bool check(const Slopes&);
 
   Rows<T>& rows_;
   const Program& p_;
@@ -301,6 +306,7 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
     }
     factor.back() += change;
   }
+  for (double f : factor) result_.moved += std::abs(f);
   if (whole_) {
     std::vector<const T*> rows;
     for (Index p : points) rows.push_back(all_.data() + p * n_);
@@ -481,6 +487,70 @@ double Solver<T>::rounding() const {
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
+// F from β alone, in double, at the points that decide; false where the rows have no such values.
+//
+// Those are the points with a coefficient, and the ones so near to the extreme slopes that the error
+// of F might hide a violation. That error is estimated for each point, and held against the errors
+// found at all the points that are summed: where these are larger, more points are.
+template <class T>
+bool Solver<T>::check(const Slopes& s) {
+  std::vector<double> coef(static_cast<std::size_t>(n_), 0.0), factor;
+  for (Index t = 0; t < m_; ++t) {
+    if (point(t) < n_) coef[point(t)] += beta_[t];
+  }
+  std::vector<Index> at;
+  for (Index i = 0; i < n_; ++i) {
+    if (coef[i] == 0) continue;
+    at.push_back(i);
+    factor.push_back(coef[i]);
+  }
+  if (whole_ && sizeof(T) == 8) {
+    std::vector<const T*> rows;
+    for (Index i : at) rows.push_back(all_.data() + i * n_);
+    F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);
+    add_all<T>(rows, factor, n_, F_.data());
+    return true;
+  }
+  auto diag = rows_.diagonal();
+  double largest = 0, square = 0;
+  for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
+  for (double f : factor) square += f * f;
+  double typical = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) *
+                   rows_.typical_error() * std::sqrt(square * largest);
+  std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
+  for (Index i : at) taken[i] = 1;
+  taken[n_] = 1;
+  std::vector<Index> which(at);
+  double found = 0;
+  auto add_near = [&](double margin) {
+    for (Index t = 0; t < m_; ++t) {
+      Index i = point(t);
+      if (taken[i]) continue;
+      int g = group(t);
+      double size = std::sqrt(std::abs(static_cast<double>(diag[i])));
+      double error = std::max(safety * typical * size, margin) + o_.tol;
+      if (up_[t] - error < s.most[g] || down_[t] + error > s.least[g]) {
+        taken[i] = 1;
+        at.push_back(i);
+      }
+    }
+  };
+  add_near(0);
+  std::vector<double> sums(at.size());
+  if (!rows_.sum_in_double(which, factor, at, sums.data())) return false;
+  for (std::size_t k = 0; k < at.size(); ++k) found = std::max(found, std::abs(sums[k] - F_[at[k]]));
+  if (sizeof(T) == 4 && found > typical * std::sqrt(largest)) {
+    std::size_t before = at.size();
+    add_near(safety * found);
+    if (at.size() > before) {
+      sums.resize(at.size());
+      rows_.sum_in_double(which, factor, at, sums.data());
+    }
+  }
+  for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];
+  return true;
+}
+
 template <class T>
 Result Solver<T>::run(std::span<const double> start, const Watch& watch, const Poll& poll) {
   auto begin = std::chrono::steady_clock::now();
@@ -507,8 +577,19 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   Slopes s = slopes();
   double best = infinity;
   Index since = 0;  // rounds without a lower objective
+  Index checks = 0;
   for (;; ++result_.rounds) {
     result_.violation = s.violation();
+    // What was added up round by round is not taken on trust.
+    if (result_.violation < o_.tol) {
+      if (checks++ == most_checks) {
+        result_.status = o_.demanding ? Status::imprecise : Status::stalled;
+        break;
+      }
+      result_.checked = check(s);
+      s = slopes();
+      result_.violation = s.violation();
+    }
     double value = objective();
     since = value < best - 1e-13 * std::abs(best) || best == infinity ? 0 : since + 1;
     best = std::min(best, value);
@@ -535,6 +616,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       break;
     }
     if (poll) poll();
+    result_.checked = false;
     if (!everything.empty()) {
       refine(everything, 0.5 * o_.tol);
     } else {
@@ -543,6 +625,10 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       refine(choose(s, now), std::max(0.1 * result_.violation, 0.5 * o_.tol));
     }
     s = slopes();
+  }
+  if (!result_.checked && result_.status != Status::optimal && result_.status != Status::imprecise) {
+    result_.checked = check(s);
+    result_.violation = slopes().violation();
   }
   result_.objective = objective();
   result_.value = std::move(beta_);

@@ -28,7 +28,7 @@ struct Options {
   Index max_iter = 10'000'000;  // pair steps
   double time_limit = 0;        // seconds; 0: none
   Index working_set = 0;        // 0: chosen by size
-  bool demanding = false;       // end as imprecise where the rounding of the rows may matter
+  bool demanding = false;       // end as imprecise where rows in single precision do not serve
 };
 
 // sums[j] += Σᵣ factor[r] rows[r][j] for j < n.
@@ -45,8 +45,13 @@ using Watch = std::function<bool(const Progress&)>;
 enum class Status { optimal, max_iter, time_limit, stopped, stalled, imprecise };
 
 struct Result {
-  std::vector<double> value;     // β
-  std::vector<double> function;  // Kβ at every point, in the precision of the rows
+  std::vector<double> value;  // β
+  // Kβ at every point. Where `checked`, it was summed in double, once more and from β alone, at
+  // every point whose coefficient is not 0 and at those near enough to their condition that the
+  // rounding of the rows might hide a violation; elsewhere it is as precise as the rows.
+  std::vector<double> function;
+  bool checked = false;
+  double moved = 0;              // Σ|β - β before| over the rounds
   double violation = 0;          // the largest over the groups
   double objective = 0;
   Index iterations = 0, rounds = 0, rows = 0, hits = 0;
@@ -76,7 +81,8 @@ class Inherited {
   Scratch<T> scratch;
 };
 
-// Until the violation is below tol. Throws std::domain_error where K has a NaN or an infinity.
+// Until the violation is below tol, with kernel values in double where the rows have them. Throws
+// std::domain_error where K has a NaN or an infinity.
 template <class T>
 Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,
              const Watch&, const Poll&, Scratch<T>&);
@@ -91,6 +97,8 @@ struct Duels {
   std::vector<std::span<const double>> upper;  // per class
   std::vector<std::pair<Index, Index>> pairs;
   Options options;
+  const Originals* originals = nullptr;
+  std::vector<std::span<const Index>> origin;  // per class: which of the originals its points are
 };
 
 // β and Kβ at the points of both classes, and what is to be said of them.
@@ -98,6 +106,7 @@ struct Duel {
   Result result;
   double level = 0;  // the gradient on the free variables, or the middle of what it may be
   double primal = 0, dual = 0, square = 0, seconds = 0;  // square: βᵀKβ
+  double weight = 0;  // Σ|β|, and the bounds of all points that have a loss
   Index free = 0, bound = 0;  // variables other than 0
 };
 

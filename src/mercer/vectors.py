@@ -174,6 +174,41 @@ def product(recipe: Recipe, X, Y, V) -> np.ndarray:
     return out if V.ndim == 2 else out[:, 0]
 
 
+def originals(X) -> _core.Originals:
+    """X for sums in double, where what works on it is packed in single precision.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix of float32 or float64
+    """
+    if scipy.sparse.issparse(X):
+        wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
+        index = np.int64 if wide else np.int32
+        return _core.originals(
+            np.require(X.indptr, index, ["C", "A"]),
+            np.require(X.indices, index, ["C", "A"]),
+            np.require(X.data, _precision(X.dtype), ["C", "A"]),
+            X.shape[1],
+        )
+    return _core.originals(np.require(X, _precision(X.dtype), ["C", "A"]))
+
+
+def symmetric_product(recipe: Recipe, X, v) -> np.ndarray:
+    """block(recipe, X) @ v in float64, every pair of points met once.
+
+    Parameters
+    ----------
+    X : (n, d) array, CSR matrix or `Packed`
+    v : (n,) array
+    """
+    X = X if isinstance(X, Packed) else Packed(X)
+    out = np.empty(X.shape[0])
+    _core.symmetric_product(
+        native_recipe(recipe), X._points, np.require(v, X.dtype, ["C", "A"]), out
+    )
+    return out
+
+
 def add_both_ways(tile, v_rows, v_columns, of_rows, of_columns) -> None:
     """of_rows += tile @ v_columns and of_columns += tile.T @ v_rows, in one reading.
 

@@ -204,7 +204,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 solution = self._solve_to_rounding(solver, problem, start, watch)
             else:
                 solution = solver.solve(problem, start=start, watch=watch)
-        if solution.status == "stopped" and solution.violation < self._tolerance:
+        reached = solution.violation + solution.rounding <= self._tolerance
+        if solution.status == "stopped" and reached:
             solution = _reached(solution)  # in the very round in which it was stopped
         self._refuse_unless_finite(problem, solution)
         if solution.status == "infeasible":
@@ -251,9 +252,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         size = max(1.0, np.abs(problem.linear).max(), np.abs(total).max())
         fine = self._to_rounding(solver, size)
         first = fine.solve(problem, start=start, watch=watch)
-        if first.status not in ("max_iter", "stalled", "indefinite"):
+        if first.status not in ("max_iter", "stalled", "imprecise", "indefinite"):
             return first
-        if first.violation <= self.tol:
+        if first.violation + first.rounding <= self.tol:
             return _reached(first)
         if self.max_iter >= 0:
             return first

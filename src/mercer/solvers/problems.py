@@ -15,12 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.gram import Gram
 from mercer.kernels.kinds import Precomputed
+
+UNIT = 2.0**-53  # the relative error of one rounding in double
+RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
+ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +93,14 @@ class LinearSystem:
     def coef(self, value: np.ndarray) -> np.ndarray:
         """The coefficients of the expansion: the solution itself."""
         return value
+
+
+class Bracket(NamedTuple):
+    """dual ≤ optimum ≤ primal, and how far these and their gap can be off."""
+
+    primal: float
+    dual: float
+    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +243,30 @@ class BoxQP:
             value = np.where(near & np.isfinite(bound), bound, value)
         return value
 
+    def balanced(self, value) -> np.ndarray:
+        """α with signᵀα = total without an error, in each group where that can be.
+
+        What rounding left over is taken off the smallest free variable, whose last
+        digit is finer than that of the sum.
+        """
+        beta, (low, high) = self.sign * np.asarray(value, dtype=float), self.bounds
+        for members, total in self.groups():
+            if total is None:
+                continue
+            part, least, most = beta[members], low[members], high[members]
+            free = np.flatnonzero((part > least) & (part < most) & (part != 0))
+            if not len(free):
+                continue
+            t = free[np.argmin(np.abs(part[free]))]
+            for _ in range(4):
+                excess = fsum([*part.tolist(), -total])
+                moved = part[t] - excess
+                if excess == 0 or not least[t] < moved < most[t]:
+                    break
+                part[t] = moved
+            beta[members] = part
+        return self.sign * beta
+
     def unscaling(self, coef) -> float:
         """By what coef must be multiplied to give β: 1 without `unit_margin`."""
         if not self.unit_margin:
@@ -342,13 +379,48 @@ class BoxQP:
             found[one] += self.surplus * (found[one] - found[1 - one])
         return tuple(found)
 
-    def objectives(self, value, function, level) -> tuple[float, float]:
-        """(primal, dual) of the machine: dual = -(the minimum here) ≤ primal.
+    def rounding(
+        self,
+        value,
+        entry_error: float = ENTRY_ERROR,
+        moved: float = 0.0,
+        size: float | None = None,
+    ) -> float:
+        """How far F = Kβ, summed in double, can be off at a point.
+
+        Parameters
+        ----------
+        entry_error : of a kernel value, in units of 2⁻⁵³ max k(x, x)
+        moved : Σ|Δβ| over all that was added to F, where it was not summed afresh
+        size : max k(x, x), if it is known
+        """
+        coef = np.abs(self.coef(value))
+        terms = np.count_nonzero(coef)
+        weight = max(float(coef.sum()), moved)
+        if size is None:
+            size = float(np.max(np.abs(self.gram.diag()), initial=0.0))
+        error = entry_error + min(terms, RUN) + terms / RUN
+        target = float(np.max(np.abs(self.target), initial=0.0))
+        return UNIT * (error * size * weight + 2 * target)
+
+    def objectives(
+        self, value, function, level, rounding: float | None = None
+    ) -> tuple[float, float]:
+        """(primal, dual) of the machine: dual ≤ -(the minimum here) ≤ primal.
 
         primal = ½ βᵀKβ + Σₜ max { s b - tubeₜ|b| : b in its bounds } - Σ level·total
         with s = target - F + level: for `svc` the hinge loss times C, and so on. Where
         a bound is infinite the loss counts as 0 up to the violation, as ∞ beyond it.
+        Either is moved outwards by what rounding may have done to it.
+
+        Parameters
+        ----------
+        rounding : how far `function` can be off; None for `rounding(value)`
         """
+        return self.bracket(value, function, level, rounding)[:2]
+
+    def bracket(self, value, function, level, rounding=None) -> Bracket:
+        """The `objectives`, and how far they can be from those of exact arithmetic."""
         beta = self.sign * value
         low, high = self.bounds
         tube = np.zeros(len(self)) if self.tube is None else self.tube
@@ -365,7 +437,28 @@ class BoxQP:
         )
         inside = (low <= 0) & (high >= 0)
         loss = np.where(inside, np.maximum(loss, 0), loss)
-        return square / 2 + float(np.sum(loss)) - constant, dual
+        primal = square / 2 + float(np.sum(loss)) - constant
+        if rounding is None:
+            rounding = self.rounding(value)
+        # An error of F counts with β in the square, with the bound where there is loss.
+        ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
+        weight = float(np.sum(np.abs(beta)))
+        losing = float(np.sum(ends[(loss != 0) & np.isfinite(ends)]))
+        size = float(np.abs(self.target) @ np.abs(beta)) + abs(square)
+        losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
+        digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
+        below = weight * rounding + digits * size
+        above = below + losing * rounding + digits * losses
+        below += self._residual(beta) * max(1.0, *map(abs, level))
+        return Bracket(primal + above, dual - below, 2 * (above + below))
+
+    def _residual(self, beta) -> float:
+        """By how much the sums that are fixed are missed."""
+        return sum(
+            abs(fsum([*beta[members].tolist(), -total]))
+            for members, total in self.groups()
+            if total is not None
+        )
 
     def _reach(self, surplus, bound, tube, value, function) -> np.ndarray:
         """s b - tube|b| at a bound b; at an infinite one 0, or ∞ beyond the tube."""
@@ -614,6 +707,8 @@ class Solution:
     status : "optimal", or what kept the solver from it
     level : of a `BoxQP`, the common gradient on the free variables of each group
     function : of a `BoxQP`, F = Kβ at the points
+    rounding : how far `violation` can be off by rounding
+    objective_rounding : the same of primal, dual and gap, which are bounds all the same
     seconds, rows_computed, cache_hits, precision : what it took, and in what precision
     path : (n_iter + 1, n) array of the variables from the start on, where the solver
         was asked to record them; else None
@@ -633,6 +728,8 @@ class Solution:
     cache_hits: int = 0
     precision: str = "double"
     path: Any = None
+    rounding: float = 0.0
+    objective_rounding: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -657,6 +754,10 @@ class Certificate:
     Attributes
     ----------
     violation : how far the optimality conditions are from holding
+    rounding : how far the violation can be from what it is in exact arithmetic; as long
+        as that fits below tol, it holds for primal, dual and gap too
+    objective_rounding : how far primal, dual and gap can be. They are moved outwards
+        by a part of it: dual ≤ optimum ≤ primal with the rounding included
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
     margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
     status : how the solver ended: "optimal", "indefinite", or what kept it from that
@@ -675,6 +776,8 @@ class Certificate:
     status: str = "recomputed"
     precision: str = "double"
     parts: tuple[Certificate, ...] = ()
+    rounding: float = 0.0
+    objective_rounding: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -688,6 +791,8 @@ class Certificate:
             "dual": f"{self.dual:.9g}",
             "gap": f"{self.gap:.3g}",
             "violation": f"{self.violation:.3g}",
+            "rounding": f"{self.rounding:.2g}, of objectives "
+            f"{self.objective_rounding:.2g}",
             "support vectors": f"{self.n_free} free, {self.n_bound} at bound",
             "margin": f"{self.margin:.6g}",
             "iterations": f"{self.n_iter} in {self.seconds:.3g} s",
@@ -716,6 +821,8 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
         cache_hits=int(solution.cache_hits),
         status=solution.status,
         precision=solution.precision,
+        rounding=solution.rounding,
+        objective_rounding=solution.objective_rounding,
     )
 
 
@@ -730,7 +837,8 @@ def certified(
     indefinite : whether K is known to be, beside what `problem.refuted` finds
     """
     level = problem.level(value, function) if level is None else level
-    primal, dual = problem.objectives(value, function, level)
+    rounding = problem.rounding(value)
+    primal, dual, error = problem.bracket(value, function, level, rounding)
     indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
@@ -741,6 +849,8 @@ def certified(
         n_bound=n_bound,
         margin=_margin(problem, value, function, level),
         status="indefinite" if indefinite else "recomputed",
+        rounding=rounding,
+        objective_rounding=error,
     )
 
 
@@ -763,6 +873,8 @@ def together(parts: Sequence[Certificate]) -> Certificate:
         status=max((part.status for part in parts), key=_gravity),
         precision="single" if single else "double",
         parts=tuple(parts),
+        rounding=max(part.rounding for part in parts),
+        objective_rounding=sum(part.objective_rounding for part in parts),
     )
 
 

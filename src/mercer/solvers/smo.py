@@ -16,12 +16,20 @@ import numpy as np
 
 from mercer import _core
 from mercer.gram import Gram, available_memory
-from mercer.points import take, vectors
-from mercer.solvers.problems import BoxQP, Certificate, Progress, Solution
-from mercer.vectors import Packed, centered, native_recipe
+from mercer.points import vectors
+from mercer.solvers.problems import (
+    ENTRY_ERROR,
+    RUN,
+    UNIT,
+    BoxQP,
+    Certificate,
+    Progress,
+    Solution,
+)
+from mercer.vectors import Packed, centered, native_recipe, originals
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
-SAMPLE = 64  # points at which single precision is checked against double
+LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 BUDGET = 10_000_000  # steps, where no other number is asked for
 
@@ -36,11 +44,11 @@ class SMO:
     max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
     time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
         goes on from `start=solution.value`
-    precision : of the kernel rows. "auto" is single where it is enough: for more than a
-        thousand points, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10, and if at the solution
-        the function agrees with double precision to tol/4 on a sample of points (or
-        2⁻²⁴ Σ|β| max k(x, x) ≤ tol/10, so that it must); otherwise the solve goes on
-        in double
+    precision : of the kernel rows. "auto" is single for more than a thousand points of
+        a compiled kernel, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10; otherwise the solve
+        goes on in double. The function at the solution is in either case summed afresh,
+        in double, over all support vectors and at every point that decides: n_SV²/2
+        kernel values and a few more. Where that shows a violation, the solve goes on
     working_set : variables solved for at once; None for the default
     """
 
@@ -71,10 +79,12 @@ class SMO:
         value = problem.start() if start is None else np.asarray(start, dtype=float)
         run = _Run(self, problem, watch, begin)
         single = self.precision == "single" or (
-            self.precision == "auto" and problem.gram.shape[0] > SMALL
+            self.precision == "auto"
+            and problem.gram.shape[0] > SMALL
+            and problem.gram.kernel.native(problem.gram.X) is not None
         )
         found = run(problem.sign * value, np.float32 if single else np.float64)
-        if single and self.precision == "auto" and not run.trusts(found):
+        if single and self.precision == "auto" and found.status in _UNFIT:
             found = run(found.beta, np.float64)
         return run.solution(found)
 
@@ -121,24 +131,33 @@ class SMO:
             Packed(X[places].astype(dtype, copy=False), only_core=True)._points
             for places in members
         ]
+        native = native_recipe(recipe)
+        size = _largest(native, packed, dtype)
+        if dtype is np.float32 and not size < LARGEST:
+            return self._duels(gram, members, upper, pairs, np.float64)
+        _refuse_unless_finite(gram, size)
         demanding = self.precision == "auto" and dtype is np.float32
+        origin = np.concatenate(members).astype(np.int64, copy=False)
         _core.duels(
-            native_recipe(recipe),
+            native,
             packed[0],
             packed,
             np.ascontiguousarray(pairs, dtype=np.int64),
-            np.concatenate([upper[places] for places in members]),
-            self.tol,
+            upper[origin],
+            self._target(),
             _cache_bytes(self.cache_mb),
             self._budget(int(sizes[pairs].sum(axis=1).max())),
             demanding,
+            originals(vectors(gram.X)),
+            origin,
             value,
             function,
             about,
         )
         word = "single" if dtype is np.float32 else "double"
-        duels = [
-            _About(*row).duel(beta, f, word)
+        error = size * max(_core.entry_error(native, points) for points in packed)
+        return [
+            _About(*row).duel(beta, f, word, self.tol, size, error)
             for row, beta, f in zip(
                 about.tolist(),
                 np.split(value, ends[:-1]),
@@ -146,27 +165,10 @@ class SMO:
                 strict=True,
             )
         ]
-        if demanding and not _core.direct(native_recipe(recipe), packed[0], packed[0]):
-            self._doubt(gram, members, pairs, duels)
-        return duels
 
-    def _doubt(self, gram: Gram, members, pairs, duels: list[Duel]) -> None:
-        """Take back what differs from double precision at a few points."""
-        n = gram.shape[0]
-        coef = np.zeros((n, len(pairs)))
-        function = np.full((n, len(pairs)), np.nan)  # off its points f is not known
-        for j, (pair, duel) in enumerate(zip(pairs, duels, strict=True)):
-            places = np.concatenate([members[c] for c in pair])
-            coef[places, j], function[places, j] = duel.beta, duel.function
-        sample, support = _sample(n), np.flatnonzero(coef.any(axis=1))
-        exact = gram.kernel.matmul(
-            _widened(take(gram.X, sample)),
-            _widened(take(gram.X, support)),
-            coef[support],
-        )
-        error = np.nan_to_num(np.abs(exact - function[sample])).max(axis=0)
-        for wrong in np.flatnonzero(error > self.tol / 4).tolist():
-            duels[wrong] = duels[wrong]._replace(trusted=False)
+    def _target(self) -> float:
+        """The violation to reach: there has to be room for rounding below tol."""
+        return self.tol * (1 - 1e-3)
 
     def _budget(self, n: int) -> int:
         """Pair steps for n variables."""
@@ -198,11 +200,19 @@ class _About(NamedTuple):
     n_free: float
     n_bound: float
     seconds: float
+    weight: float
+    unfit: float
 
-    def duel(self, beta: np.ndarray, function: np.ndarray, precision: str) -> Duel:
+    def duel(self, beta, function, precision: str, tol: float, size, error) -> Duel:
+        """With how far it can be off: `error` is of a kernel value, `size` of them."""
+        terms = self.n_free + self.n_bound
+        error += size * (min(terms, RUN) + terms / RUN)
+        rounding = UNIT * (error * self.weight + 2)
+        off = self.weight * rounding
+        off += UNIT * (2 * RUN) * (self.weight + abs(self.square) + abs(self.primal))
         found = Certificate(
-            primal=self.primal,
-            dual=self.dual,
+            primal=self.primal + off,
+            dual=self.dual - off,
             violation=self.violation,
             n_free=int(self.n_free),
             n_bound=int(self.n_bound),
@@ -213,8 +223,12 @@ class _About(NamedTuple):
             cache_hits=int(self.hits),
             status="optimal",
             precision=precision,
+            rounding=covering(rounding, 4 * off, tol - self.violation),
+            objective_rounding=4 * off,
         )
-        return Duel(beta, function, -self.level, not self.indefinite, found)
+        trusted = not (self.indefinite or self.unfit)
+        trusted &= self.violation + rounding <= tol
+        return Duel(beta, function, -self.level, trusted, found)
 
 
 class _Found(NamedTuple):
@@ -225,7 +239,13 @@ class _Found(NamedTuple):
     dtype: type
     status: str
     indefinite: bool
-    violation: float
+    checked: bool  # F was summed afresh from β, in double
+    moved: float  # Σ|Δβ| over all that was added to F
+    rows: _Source
+
+
+# How single precision ends where it does not serve.
+_UNFIT = ("stalled", "imprecise")
 
 
 class _Run:
@@ -239,6 +259,11 @@ class _Run:
 
     def __call__(self, beta: np.ndarray, dtype) -> _Found:
         problem, options = self.problem, self.options
+        source = _source(problem.gram, dtype, _cache_bytes(options.cache_mb))
+        if dtype is np.float32 and not source.largest < LARGEST:
+            nothing = np.zeros(problem.gram.shape[0])
+            return _Found(beta, nothing, dtype, "imprecise", False, False, 0.0, source)
+        _refuse_unless_finite(problem.gram, source.largest)
         variables = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
         index = _or_nothing(problem.index)
         value = np.array(beta, dtype=float)
@@ -260,7 +285,7 @@ class _Run:
             tube,
             np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
-            tol=options.tol,
+            tol=options._target(),
             cache_bytes=_cache_bytes(options.cache_mb),
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
@@ -269,15 +294,16 @@ class _Run:
             watch=self.watch and self._watched,
         )
         function = np.empty(problem.gram.shape[0])
-        solve = _rows(problem.gram, dtype, _cache_bytes(options.cache_mb))
-        status, indefinite, violation, _, iterations, rows, hits = solve(
+        status, indefinite, _, _, iterations, rows, hits, checked, moved = source.solve(
             task, value, function
         )
         self.iterations += iterations
         self.rows += rows
         self.hits += hits
         value = value[: len(problem)]
-        return _Found(value, function, dtype, status, indefinite, violation)
+        return _Found(
+            value, function, dtype, status, indefinite, checked, moved, source
+        )
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -299,76 +325,106 @@ class _Run:
         )
         return bool(self.watch(progress))
 
-    def trusts(self, found: _Found) -> bool:
-        """Whether single precision was enough: F agrees with double on a sample."""
-        if found.status in ("stalled", "imprecise"):
-            return False
-        if found.status != "optimal":
-            return True  # it ended for another reason; double would end no better
-        gram, coef = (
-            self.problem.gram,
-            self.problem.coef(self.problem.sign * found.beta),
-        )
-        sample, support = _sample(gram.shape[0]), np.flatnonzero(coef)
-        exact = gram.kernel.matmul(
-            _widened(take(gram.X, sample)),
-            _widened(take(gram.X, support)),
-            coef[support],
-        )
-        error = np.abs(exact - found.function[sample]).max(initial=0.0)
-        return bool(error <= self.options.tol / 4)
-
     def solution(self, found: _Found) -> Solution:
-        problem = self.problem
+        problem, tol = self.problem, self.options.tol
         # One that rounding keeps off its bound would pass for free, and set the level.
         value = problem.snapped(problem.sign * found.beta, hair=1e-13)
-        level = problem.level(value, found.function)
-        primal, dual = problem.objectives(value, found.function, level)
-        indefinite = found.indefinite or problem.refuted(value, found.function)
-        ended = found.status in ("optimal", "stalled")
+        value = problem.balanced(value)
+        function = found.function
+        if not found.checked and found.dtype is np.float32:
+            function = problem.gram @ problem.coef(value)
+            found = found._replace(checked=True)
+        moved = 0.0 if found.checked else found.moved
+        source = found.rows
+        rounding = problem.rounding(value, source.entry_error, moved, source.largest)
+        level = problem.level(value, function)
+        primal, dual, error = problem.bracket(value, function, level, rounding)
+        violation = problem.violation(value, function)
+        status, ended = found.status, found.status in ("optimal", "stalled")
+        if found.indefinite or problem.refuted(value, function):
+            primal, status = np.nan, "indefinite" if ended else status
+        elif ended and violation + rounding <= tol:
+            status = "optimal"
+        elif ended and violation <= tol:
+            status = "imprecise"
         return Solution(
             value=value,
             bias=-float(np.mean(level)),
-            primal=np.nan if indefinite else primal,
+            primal=primal,
             dual=dual,
-            violation=found.violation,
+            violation=violation,
             n_iter=self.iterations,
-            status="indefinite" if indefinite and ended else found.status,
+            status=status,
             level=level,
-            function=found.function,
+            function=function,
             seconds=time.perf_counter() - self.begin,
             rows_computed=self.rows,
             cache_hits=self.hits,
             precision="single" if found.dtype is np.float32 else "double",
+            rounding=covering(rounding, error, tol - violation),
+            objective_rounding=error,
         )
 
 
-def _rows(gram: Gram, dtype, cache_bytes: float) -> Callable:
-    """The call into the core with the rows of this Gram: (task, value, function)."""
+def covering(rounding: float, objective: float, room: float) -> float:
+    """The larger of two errors, if there is room for it below tol; else the first."""
+    return max(rounding, objective) if objective <= room else rounding
+
+
+class _Source(NamedTuple):
+    """Where rows come from: the call into the core, and what their values are like."""
+
+    solve: Callable  # (task, value, function)
+    largest: float  # max |k(x, x)|
+    entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
+
+
+def _source(gram: Gram, dtype, cache_bytes: float) -> _Source:
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
-        X = centered(vectors(gram.X), recipe.part, dtype)
-        points = Packed(X.astype(dtype, copy=False), only_core=True)._points
-        return lambda *rest: _core.smo(native_recipe(recipe), points, *rest)
+        native, given = native_recipe(recipe), vectors(gram.X)
+        X = centered(given, recipe.part, dtype)
+        with np.errstate(over="ignore"):  # infinite in single precision: not its task
+            points = Packed(X.astype(dtype, copy=False), only_core=True)._points
+        exact = originals(given)
+        return _Source(
+            lambda *rest: _core.smo(native, points, exact, *rest),
+            _largest(native, [points], dtype),
+            _core.entry_error(native, points),
+        )
+    diagonal = np.ascontiguousarray(gram.diag(), dtype=dtype)
+    largest = float(np.max(np.abs(diagonal), initial=0.0))
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
         matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
-        return lambda *rest: _core.smo_dense(matrix, *rest)
+        return _Source(
+            lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR
+        )
 
     def fill(rows, columns, out):
         out[:] = gram.rows(rows) if columns is None else gram.take(rows).dense()
 
-    diagonal = np.ascontiguousarray(gram.diag(), dtype=dtype)
-    return lambda *rest: _core.smo_callback(diagonal, fill, *rest)
+    return _Source(
+        lambda *rest: _core.smo_callback(diagonal, fill, *rest), largest, ENTRY_ERROR
+    )
 
 
-def _sample(n: int) -> np.ndarray:
-    """A few of n points, the same ones whenever there are n."""
-    return np.random.default_rng(n).choice(n, min(n, SAMPLE), replace=False)
+def _largest(recipe: _core.Recipe, packed: Sequence, dtype) -> float:
+    """max |k(x, x)| over points that are packed; NaN where there is one."""
+    most = 0.0
+    for points in packed:
+        diagonal = np.empty(points.shape[0], dtype)
+        _core.diag(recipe, points, diagonal)
+        most = float(np.maximum(most, np.max(np.abs(diagonal), initial=0.0)))
+    return most
 
 
-def _widened(X):
-    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+def _refuse_unless_finite(gram: Gram, largest: float) -> None:
+    if not largest < np.inf:
+        raise ValueError(
+            f"{gram.kernel!r} is not finite on these points: the largest k(x, x) is "
+            f"{largest}. Scale the data, or choose a kernel that grows less."
+        )
 
 
 def _or_nothing(values) -> np.ndarray:

@@ -1,0 +1,154 @@
+"""A certificate is never better than the truth: double precision, all points."""
+
+from math import fsum
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    Laplacian,
+    Linear,
+    NuSVC,
+    OneClassSVM,
+    Polynomial,
+)
+from mercer import vectors as native
+from mercer.gram import Gram
+from mercer.solvers.problems import svc
+from mercer.solvers.smo import SMO
+
+
+def labelled(n=1500, d=20, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)).astype(dtype)
+    return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0.5, 1, -1)
+
+
+def near_opposites(n=1500, apart=3e-5, seed=0, pairs=1):
+    X, y = labelled(n, seed=seed)
+    for i in range(pairs):
+        X[2 * i + 1] = X[2 * i]
+        X[2 * i + 1, 0] += apart
+        y[2 * i], y[2 * i + 1] = 1, -1
+    return X, y
+
+
+def far_away(n=1500):
+    X, y = labelled(n)
+    return X + 1e3, y
+
+
+CASES = {
+    "ordinary": (labelled, SVC(kernel=RBF(1.0))),
+    "float32": (lambda: labelled(dtype=np.float32), SVC(kernel=RBF(1.0), C=10)),
+    "two near points": (near_opposites, SVC(kernel=RBF(5.0), C=1e6)),
+    "many near points": (
+        lambda: near_opposites(pairs=20, apart=1e-4),
+        SVC(kernel=RBF(5.0), C=1e4),
+    ),
+    "an offset": (far_away, SVC(kernel=RBF(1.0), C=10)),
+    "laplacian": (labelled, SVC(kernel=Laplacian(0.5), C=100)),
+    "polynomial": (labelled, SVC(kernel=Polynomial(3), C=0.1)),
+    "linear": (labelled, SVC(kernel=Linear(), C=1.0)),
+    "nu": (labelled, NuSVC(kernel=RBF(1.0), nu=0.3)),
+    "one class": (labelled, OneClassSVM(kernel=RBF(1.0), nu=0.2)),
+    "regression": (
+        lambda: (labelled()[0], 10 * np.sin(6 * labelled()[0][:, 0])),
+        SVR(kernel=RBF(1.0), C=100),
+    ),
+    "stopped": (labelled, SVC(kernel=RBF(5.0), C=1e3, max_iter=50)),
+    "three classes": (
+        lambda: (labelled(2400)[0], np.digitize(labelled(2400)[0][:, 0], [0.3, 0.6])),
+        SVC(kernel=RBF(1.0), C=10),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_every_number_is_its_float64_value_within_the_rounding_it_states(case):
+    make, machine = CASES[case]
+    X, y = make()
+    machine.fit(X, y)
+    said = machine.certificate_
+    found = machine.certify(X, y)
+    slack = found.rounding + 1e-12
+    assert abs(said.violation - found.violation) <= said.rounding + slack
+    error = said.objective_rounding + found.objective_rounding
+    assert abs(said.primal - found.primal) <= error
+    assert abs(said.dual - found.dual) <= error
+    assert abs(said.gap - found.gap) <= error
+    assert_allclose(said.margin, found.margin, rtol=1e-6)
+    if said.status == "optimal":
+        for part in said.parts or (said,):
+            assert part.violation + part.rounding <= machine.tol
+
+
+@pytest.mark.parametrize("apart, C", [(3e-5, 1e6), (1e-3, 1e5), (1e-6, 1e4)])
+def test_the_dual_is_below_the_optimum(apart, C):
+    X, y = near_opposites(apart=apart)
+    said = SVC(kernel=RBF(5.0), C=C).fit(X, y).certificate_
+    problem = svc(Gram(RBF(5.0), X), y, C)
+    best = SMO(tol=1e-7, precision="double").solve(problem)
+    assert said.dual <= best.primal
+    assert best.dual <= said.primal
+
+
+def test_signed_coefficients_sum_to_zero_without_an_error():
+    X, y = labelled()
+    for machine in (SVC(C=7.3), SVR(C=3.1)):
+        coef = machine.fit(X, y).dual_coef_
+        assert fsum(coef.ravel().tolist()) == 0
+    three = np.digitize(X[:, 0], [0.3, 0.6])
+    columns = SVC(C=0.7).fit(X, three).expansion_.coef
+    assert [fsum(column.tolist()) for column in columns.T] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()])
+@pytest.mark.parametrize("n", [60, 1200])
+def test_a_kernel_that_overflows_is_an_error(machine, n):
+    X, y = labelled(n, d=40)
+    machine.set_params(kernel=Polynomial(300))
+    with pytest.raises(ValueError, match="not finite"):
+        machine.fit(1e3 * X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()])
+def test_single_precision_that_would_overflow_is_not_used(machine):
+    X, y = labelled(1200, d=40, dtype=np.float32)
+    machine.set_params(kernel=Polynomial(30))
+    machine.fit(100 * X, y)
+    assert np.isfinite(machine.certificate_.dual)
+    assert machine.certificate_.precision == "double"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n, d", [(1, 3), (37, 9), (500, 100), (700, 5)])
+@pytest.mark.parametrize("zeros", [0.0, 0.9])
+def test_a_symmetric_product_is_the_product(n, d, zeros, dtype):
+    rng = np.random.default_rng(n + d)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) >= zeros)
+    X, v = X.astype(dtype), rng.standard_normal(n)
+    recipe = RBF(0.5 / d).native(X)
+    expected = RBF(0.5 / d)(X.astype(float)) @ v
+    found = native.symmetric_product(recipe, X, v)
+    tolerance = 1e-12 if dtype is np.float64 else 1e-4
+    assert_allclose(found, expected, atol=tolerance * n)
+
+
+def test_a_symmetric_product_does_not_depend_on_the_threads():
+    X = np.random.default_rng(0).standard_normal((900, 30))
+    v, before = np.linspace(-1, 1, 900), native.threads()
+    recipe, found = RBF(0.1).native(X), []
+    try:
+        for count in (1, 2, 3):
+            native.set_threads(count)
+            found.append(native.symmetric_product(recipe, X, v))
+    finally:
+        native.set_threads(before)
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
