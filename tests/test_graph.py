@@ -205,9 +205,25 @@ def test_random_walk_is_summed_in_parts_alike(monkeypatch):
     rng = np.random.default_rng(0)
     graphs = [(rng.integers(6, size=(8, 2)).tolist(), "CCNOOO") for _ in range(5)]
     whole = RandomWalk(0.01)(graphs)
-    monkeypatch.setattr("mercer.kernels.walk.MOST_PAIRS", 40)
+    monkeypatch.setattr("mercer.kernels.walk.MOST_ENTRIES", 0)
     monkeypatch.setattr("mercer.kernels.walk.DENSE", 3)
     assert_allclose(RandomWalk(0.01)(graphs), whole, rtol=1e-12)
+
+
+@few
+@given(st.lists(strategies.graphs(most=7, weights=(1, 0.5, 2)), max_size=4))
+def test_random_walk_is_summed_by_spectra_and_by_gradients_alike(graphs):
+    graphs = [Graph(edges, nodes=range(len(labels))) for edges, labels in graphs]
+    for share in (0.1, 0.99):
+        kernel = RandomWalk(min(0.05, share * RandomWalk().bound(graphs)))
+        spectral = kernel(graphs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("mercer.kernels.walk.DENSE", -1)
+            assert_allclose(kernel(graphs), spectral, rtol=1e-11)
+            assert_allclose(kernel.diag(graphs), np.diagonal(spectral), rtol=1e-11)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("mercer.kernels.walk.CHUNK", 3)
+            assert_allclose(kernel(graphs), spectral, rtol=1e-13)
 
 
 # The bound of the random walk
@@ -224,8 +240,23 @@ def test_random_walk_refuses_a_decay_past_its_bound_and_names_it():
 
 def test_a_sum_that_does_not_settle_is_refused(monkeypatch):
     monkeypatch.setattr("mercer.kernels.walk.MOST_ROUNDS", 1)
-    with pytest.raises(ValueError, match="too near to its bound"):
-        RandomWalk(0.4)([PATH])
+    labelled = Graph(PATH.ends, "abb")
+    for call in (RandomWalk(0.4), RandomWalk(0.4).diag):
+        with pytest.raises(ValueError, match="too near to its bound"):
+            call([labelled])
+
+
+@pytest.mark.parametrize("labels", ["abab", "aaaa"])
+def test_random_walk_is_exact_near_to_its_bound(labels):
+    ring = Graph([(0, 1), (1, 2), (2, 3), (3, 0)], labels)
+    # Every node of the product of the ring with itself has 4 neighbours, 2 for each
+    # way round where the labels take turns.
+    pairs, degree = (16, 4) if labels == "aaaa" else (8, 4)
+    for gap in (1e-3, 1e-6, 1e-9):
+        decay = (1 - gap) / degree
+        assert_allclose(
+            RandomWalk(decay)([ring])[0, 0], pairs / (1 - decay * degree), rtol=1e-6
+        )
 
 
 def test_labels_raise_the_bound_of_the_random_walk():

@@ -21,6 +21,7 @@ LAYERS = [
     ["gram"],
     ["kernels/"],
     ["densities/", "sequences", "trees", "graphs"],
+    ["edges"],
     ["points", "vectors"],
     ["pools"],
     ["_core"],
@@ -29,7 +30,7 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments"],
+    "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
     "solvers": "problems losses penalized lasso products krylov sgd components bayes "
     "posterior".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
@@ -44,11 +45,11 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram trees graphs sequences points vectors pools",
+    "nearest windows expansion gram trees graphs sequences edges points vectors pools",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
-    "coordinate string substring fragments tree convolution graph walk node generative "
-    "approximate",
+    "coordinate string substring fragments tree convolution routes graph walk node "
+    "distance generative approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage "
     "bayes posterior evidence",
@@ -80,6 +81,7 @@ NATIVE = {
     "solvers/l1": "l1.cpp",
     "sequences": "strings.cpp",
     "kernels/tree": "trees.cpp",
+    "kernels/walk": "walks.cpp",
 }
 # Imports inside a function, each with its reason.
 LATE = {

@@ -36,6 +36,7 @@ void bind_sgd(nb::module_& m);
 void bind_l1(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
+void bind_walks(nb::module_& m);
 void bind_nearest(nb::module_& m);
 
 }  // namespace mercer

@@ -596,6 +596,7 @@ NB_MODULE(_core, m) {
   mercer::bind_l1(m);
   mercer::bind_strings(m);
   mercer::bind_trees(m);
+  mercer::bind_walks(m);
   mercer::bind_nearest(m);
   m.def("threads", &mercer::threads);
   m.def("set_threads", [](int count) {

@@ -30,6 +30,7 @@ _NAMES = {
     "mercer.trees": "Tree tag",
     "mercer.kernels.generative": "Fisher Natural Information",
     "mercer.kernels.graph": "WeisfeilerLehman ShortestPath",
+    "mercer.kernels.distance": "FromDistance",
     "mercer.kernels.walk": "RandomWalk",
     "mercer.kernels.node": "Diffusion MatrixExponential",
     "mercer.graphs": "Graph",

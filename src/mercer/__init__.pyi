@@ -36,6 +36,7 @@ from mercer.kernels.coordinate import Anova as Anova
 from mercer.kernels.coordinate import ChiSquared as ChiSquared
 from mercer.kernels.coordinate import Intersection as Intersection
 from mercer.kernels.coordinate import Spline as Spline
+from mercer.kernels.distance import FromDistance as FromDistance
 from mercer.kernels.dotproduct import DotProduct as DotProduct
 from mercer.kernels.dotproduct import Sigmoid as Sigmoid
 from mercer.kernels.explicit import GaussianSeries as GaussianSeries

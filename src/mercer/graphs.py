@@ -1,7 +1,9 @@
 """Graph: a small immutable container for points that are graphs, or have one.
 
-Kernels take graphs in any of three forms, which `Graph.of` brings to one: a `Graph`,
-a pair (edges, labels), or an object of the networkx kind, read through its methods.
+Kernels take graphs in many forms, which `Graph.of` brings to one: a `Graph`; a list of
+edges; a tuple (edges, labels) or (edges, labels, edge labels); a numpy or scipy matrix
+of the weights of edges, alone or in the place of the edges; an object of the networkx
+kind, read through its methods.
 """
 
 from __future__ import annotations
@@ -13,7 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.edges import (
+    edges_of,
+    is_matrix,
+    labels_of_edges,
+    listed,
+    named,
+    numbered,
+    shape_of,
+    square_side,
+)
 from mercer.points import as_points, describe, each
+
+FORMS = (
+    "Pass a Graph, a tuple (edges, labels), a list of edges (u, v), a square matrix of "
+    "the weights of edges, or a networkx graph."
+)
 
 
 class Graph:
@@ -28,7 +45,11 @@ class Graph:
     labels : {node: label}, or the labels of the nodes 0..n-1 (a text:
         one letter each); None for no labels
     nodes : the nodes, where neither labels nor edges name them all
+    edge_labels : {(u, v): label}, or a label for each of the edges as they are given;
+        None for no labels
     """
+
+    _edge_labels: tuple[Hashable, ...] | None = None
 
     def __init__(
         self,
@@ -36,30 +57,98 @@ class Graph:
         labels: Mapping | Sequence | None = None,
         *,
         nodes: Iterable[Hashable] | None = None,
+        edge_labels: Mapping | Sequence | None = None,
     ):
-        edges = _listed(edges, "edges")
-        self._nodes, self._labels = _named(edges, labels, nodes)
-        self._ends, self._weights = _numbered(edges, self._nodes)
+        edges = listed(edges, "edges")
+        self._nodes, self._labels = named(edges, labels, nodes)
+        self._ends, self._weights = numbered(edges, self._nodes)
+        self._name_edges(edge_labels, edges)
+
+    def _name_edges(self, given, edges: list | None) -> None:
+        """Take the labels of the edges; nothing changes after that."""
+        if given is not None:
+            self._edge_labels = labels_of_edges(given, edges, self.index, self._ends)
         for array in (self._ends, self._weights):
             array.flags.writeable = False
 
     @classmethod
-    def of(cls, x, who: str = "A graph kernel", what: str = "the point") -> Graph:
-        """x as a graph; `who` needs it and `what` it is, for the error."""
+    def of(
+        cls,
+        x,
+        who: str = "A graph kernel",
+        what: str = "the point",
+        label: str | None = None,
+        edge_label: str | None = None,
+    ) -> Graph:
+        """x as a graph; `who` needs it and `what` it is, for the error.
+
+        Parameters
+        ----------
+        label, edge_label : attributes of networkx graphs that are labels and must be
+            there; None for "label", where there is one
+        """
         if isinstance(x, cls):
             return x
         if all(hasattr(x, name) for name in ("nodes", "edges", "is_directed")):
-            return cls.from_networkx(x)
-        if isinstance(x, tuple) and len(x) == 2:
-            return cls(*x)
-        raise TypeError(
-            f"{who} needs graphs; {what} is {describe(x)}. Pass a Graph, a tuple "
-            "(edges, labels) or a networkx graph."
+            return _from_attributes(x, label, edge_label)
+        if isinstance(x, tuple) and len(x) in (2, 3):
+            return _from_parts(*x)
+        if is_matrix(x) and x.ndim == 2:
+            return cls.from_adjacency(x)
+        if isinstance(x, list) and not any(isinstance(edge, str) for edge in x):
+            return cls(x)
+        raise TypeError(f"{who} needs graphs; {what} is {shape_of(x)}. {FORMS}")
+
+    @classmethod
+    def from_adjacency(
+        cls,
+        A,
+        labels: Mapping | Sequence | None = None,
+        *,
+        nodes: Iterable[Hashable] | None = None,
+        edge_labels: Mapping | None = None,
+    ) -> Graph:
+        """The graph with the edges {i, j} where A(i, j) or A(j, i) is not 0.
+
+        That is their weight; where both are not 0 they must agree. So the matrices of
+        `kneighbors_graph` are read as they are: i and j are joined if either is among
+        the nearest of the other.
+
+        Parameters
+        ----------
+        A : (n, n) array or sparse matrix, entries ≥ 0; zeros that are stored in a
+            sparse matrix are no edges either
+        labels : of the nodes, as of a Graph
+        nodes : the names of the nodes; None for 0..n-1
+        edge_labels : {(u, v): label} or None
+        """
+        if not is_matrix(A):
+            raise TypeError(
+                f"Graph.from_adjacency needs a numpy or scipy matrix; got "
+                f"{describe(A)}. Lists of edges are for Graph(edges)."
+            )
+        n = square_side(A)
+        graph = cls.__new__(cls)
+        graph._nodes, graph._labels = named(
+            [], labels, range(n) if nodes is None else nodes
         )
+        if len(graph._nodes) != n:
+            raise ValueError(
+                f"An adjacency matrix of shape {A.shape} has {n} nodes; got "
+                f"{len(graph._nodes)} names of nodes."
+            )
+        graph._ends, graph._weights = edges_of(A)
+        graph._name_edges(edge_labels, None)
+        return graph
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, *, label: str = "label", weight: str | None = "weight"
+        cls,
+        graph: Any,
+        *,
+        label: str = "label",
+        weight: str | None = "weight",
+        edge_label: str | None = "label",
     ) -> Graph:
         """A networkx graph, or an object with the same methods, as a Graph.
 
@@ -67,6 +156,8 @@ class Graph:
         ----------
         label : the node attribute that is the label; where no node has it, no labels
         weight : the edge attribute that is the weight, 1 where absent; None ignores it
+        edge_label : the edge attribute that is the label of the edge; where no edge
+            has it, no labels; None ignores it
         """
         if graph.is_directed():
             raise ValueError(
@@ -91,7 +182,9 @@ class Graph:
             if weight is None
             else [(u, v, w) for u, v, w in graph.edges(data=weight, default=1)]
         )
-        return cls(edges, labels or None, nodes=given)
+        kinds = [] if edge_label is None else graph.edges(data=edge_label, default=None)
+        edge_labels = {(u, v): kind for u, v, kind in kinds if kind is not None}
+        return cls(edges, labels or None, nodes=given, edge_labels=edge_labels or None)
 
     @property
     def nodes(self) -> Sequence[Hashable]:
@@ -107,6 +200,18 @@ class Graph:
     def colours(self) -> Sequence[Hashable]:
         """The labels; None for every node where there are no labels."""
         return (None,) * len(self._nodes) if self._labels is None else self._labels
+
+    @property
+    def edge_labels(self) -> tuple[Hashable, ...] | None:
+        """The labels of the edges, or None."""
+        return self._edge_labels
+
+    @property
+    def edge_colours(self) -> Sequence[Hashable]:
+        """The labels; None for every edge where there are no labels."""
+        if self._edge_labels is None:
+            return (None,) * len(self._ends)
+        return self._edge_labels
 
     @property
     def ends(self) -> np.ndarray:
@@ -140,7 +245,9 @@ class Graph:
         """What equality compares."""
         nodes = self._nodes
         pairs = (frozenset((nodes[i], nodes[j])) for i, j in self._ends.tolist())
-        edges = frozenset(zip(pairs, self._weights.tolist(), strict=True))
+        edges = frozenset(
+            zip(pairs, self._weights.tolist(), self.edge_colours, strict=True)
+        )
         if self._labels is None:
             return frozenset(nodes), edges
         return frozenset(zip(nodes, self._labels, strict=True)), edges
@@ -169,6 +276,8 @@ class Graph:
 
     def __repr__(self) -> str:
         labelled = "" if self._labels is None else ", labelled"
+        if self._edge_labels is not None:
+            labelled += ", edges labelled"
         nodes, edges = len(self._nodes), len(self._ends)
         return (
             f"<Graph of {nodes} node{'s' * (nodes != 1)} and {edges} "
@@ -185,6 +294,8 @@ class GraphUnion(NamedTuple):
     first: np.ndarray  # the neighbours of node v are near[first[v]:first[v + 1]]
     near: np.ndarray
     weights: np.ndarray  # of the edges to them
+    edge_labels: list[Hashable]  # the different labels of edges, None for no label
+    kind: np.ndarray  # the number of each such edge's label among them
 
     @classmethod
     def of(cls, graphs: Sequence[Graph]) -> GraphUnion:
@@ -200,6 +311,7 @@ class GraphUnion(NamedTuple):
         apart = ends[:, 0] != ends[:, 1]  # by a loop a node is its own neighbour once
         own, near = np.concatenate([ends, ends[apart, ::-1]]).T
         order = np.argsort(own, kind="stable")
+        edge_labels, kind = _edge_kinds(graphs, len(ends))
         return cls(
             start,
             list(number),
@@ -207,6 +319,8 @@ class GraphUnion(NamedTuple):
             np.append(0, np.cumsum(np.bincount(own, minlength=start[-1]))),
             near[order],
             np.append(weights, weights[apart])[order],
+            edge_labels,
+            np.append(kind, kind[apart])[order],
         )
 
     @property
@@ -214,131 +328,74 @@ class GraphUnion(NamedTuple):
         """The graph of each node."""
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
-    def adjacency(self) -> sp.csr_array:
-        """A of all the graphs, block by block."""
+    def adjacency(self, kind: int | None = None) -> sp.csr_array:
+        """A of all the graphs, block by block; with the edges of one label only."""
         size = int(self.start[-1])
-        return sp.csr_array((self.weights, self.near, self.first), shape=(size, size))
+        weights = self.weights if kind is None else self.weights * (self.kind == kind)
+        return sp.csr_array((weights, self.near, self.first), shape=(size, size))
 
 
-def graphs_of(X, who: str) -> list[Graph]:
+def _edge_kinds(graphs: Sequence[Graph], m: int) -> tuple[list, np.ndarray]:
+    """The different labels of all edges, and the number of each edge's among them."""
+    if all(g.edge_labels is None for g in graphs):
+        return [None], np.zeros(m, dtype=np.intp)
+    number: dict[Hashable, int] = {}
+    kinds = [number.setdefault(e, len(number)) for g in graphs for e in g.edge_colours]
+    return list(number), np.array(kinds, dtype=np.intp)
+
+
+def graphs_of(
+    X, who: str, label: str | None = None, edge_label: str | None = None
+) -> list[Graph]:
     """The points of X as graphs; the error names the one that is none."""
     graphs = []
     for i, x in enumerate(each(as_points(X))):
         try:
-            graphs.append(Graph.of(x, who, f"point {i}"))
+            graphs.append(Graph.of(x, who, f"point {i}", label, edge_label))
         except (TypeError, ValueError) as error:
             error.add_note(f"This is point {i}.")
             raise
     return graphs
 
 
-def _listed(items, what: str) -> list:
-    if isinstance(items, np.ndarray):
-        return items.tolist()
-    if isinstance(items, bytes) or not isinstance(items, Iterable):
-        raise TypeError(f"A graph needs a list of {what}; got {describe(items)}.")
-    return list(items)
-
-
-def _named(edges: list, labels, nodes) -> tuple[Sequence, tuple | None]:
-    """The nodes, and their labels in the same order."""
-    if nodes is None and labels is None:
-        ends = (end for edge in edges for end in _pair(edge))
-        return tuple(_hashable(ends, "node")), None
-    if nodes is None and not isinstance(labels, Mapping):
-        labels = tuple(_listed(labels, "labels"))
-        _hashable(labels, "label")
-        return range(len(labels)), labels
-    names = tuple(_hashable(labels if nodes is None else nodes, "node"))
-    if labels is None:
-        return names, None
-    if not isinstance(labels, Mapping):
-        labels = dict(zip(names, _listed(labels, "labels"), strict=True))
-    if labels.keys() != set(names):
-        odd = next(iter(labels.keys() ^ set(names)))
+def _from_attributes(graph, label: str | None, edge_label: str | None) -> Graph:
+    """A networkx graph by the attributes a kernel was given, which must be there."""
+    read = Graph.from_networkx(
+        graph, label=label or "label", edge_label=edge_label or "label"
+    )
+    if label and len(read.nodes) and read.labels is None:
+        there = {key for _, data in graph.nodes(data=True) for key in data}
         raise ValueError(
-            f"Each node of a graph has one label; {odd!r} is among the "
-            f"{'labels' if odd in labels else 'nodes'} only."
+            f"label={label!r} names the attribute of the nodes that is their label; "
+            f"the nodes of this graph have {_attributes(there)}."
         )
-    _hashable(labels.values(), "label")
-    return names, tuple(labels[node] for node in names)
-
-
-def _pair(edge) -> tuple:
-    """The two ends of an edge."""
-    try:
-        u, v, *_ = edge
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"An edge is a pair (u, v) or a triple (u, v, weight); got "
-            f"{describe(edge)}."
-        ) from None
-    return u, v
-
-
-def _hashable(names: Iterable, what: str) -> dict:
-    """The names without repetition, in order."""
-    try:
-        return dict.fromkeys(names)
-    except TypeError as error:
-        if "unhashable" not in str(error):
-            raise
-        raise TypeError(
-            f"The {what}s of a graph must be hashable (numbers, strings, tuples); "
-            f"{error}. Make a tuple of a list or an array."
-        ) from None
-
-
-def _numbered(edges: list, nodes: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """The places of the ends of the edges, smaller first, and the weights; sorted."""
-    n, place = len(nodes), {node: i for i, node in enumerate(nodes)}
-    try:
-        keys = sorted(
-            {
-                i * n + j if i <= j else j * n + i
-                for i, j in ((place[u], place[v]) for u, v in edges)
-            }
-        )
-        weights = np.ones(len(keys))
-    except (TypeError, ValueError, KeyError):  # not all plain pairs of nodes
-        weighted = _weighted(edges, place)
-        keys = sorted(weighted)
-        weights = np.array([weighted[key] for key in keys])
-    ends = np.empty((len(keys), 2), dtype=np.intp)
-    np.divmod(np.array(keys, dtype=np.intp), n or 1, out=(ends[:, 0], ends[:, 1]))
-    return ends, weights
-
-
-def _weighted(edges: list, place: dict) -> dict[int, float]:
-    """The weight of each edge, by its place in the matrix of all pairs."""
-    weights: dict[int, float] = {}
-    for k, edge in enumerate(edges):
-        u, v = _pair(edge)
-        for end in _hashable((u, v), "node"):
-            if end not in place:
-                raise ValueError(
-                    f"Edge {k} ends in {end!r}, which is none of the {len(place)} "
-                    "nodes. Give every node a label, or list it in nodes."
-                )
-        i, j = sorted((place[u], place[v]))
-        weight = 1.0 if len(edge) == 2 else _weight(k, edge)
-        if weights.setdefault(i * len(place) + j, weight) != weight:
-            raise ValueError(
-                f"The edge between {u!r} and {v!r} is given twice, with the weights "
-                f"{weights[i * len(place) + j]:g} and {weight:g}. Give it once."
-            )
-    return weights
-
-
-def _weight(i: int, edge) -> float:
-    *_, weight = edge
-    try:
-        number = float(weight) if len(edge) == 3 else np.nan
-    except (TypeError, ValueError):
-        number = np.nan
-    if not (number > 0 and np.isfinite(number)):
+    if edge_label and len(read.ends) and read.edge_labels is None:
+        there = {key for *_, data in graph.edges(data=True) for key in data}
         raise ValueError(
-            f"Edge {i} is {edge!r}: an edge is (u, v) or (u, v, weight), its weight a "
-            "finite number > 0. Leave edges of weight 0 out."
+            f"edge_label={edge_label!r} names the attribute of the edges that is their "
+            f"label; the edges of this graph have {_attributes(there)}."
         )
-    return number
+    return read
+
+
+def _attributes(names: set) -> str:
+    return f"only {', '.join(sorted(map(repr, names)))}" if names else "no attributes"
+
+
+def _from_parts(edges, labels, edge_labels=None) -> Graph:
+    """A graph from a tuple, in which a matrix may stand for the edges."""
+    if sp.issparse(edges):
+        return Graph.from_adjacency(edges, labels, edge_labels=edge_labels)
+    if not (isinstance(edges, np.ndarray) and edges.ndim == 2):
+        return Graph(edges, labels, edge_labels=edge_labels)
+    rows, columns = edges.shape
+    square = rows == columns and labels is not None and len(labels) == rows
+    if square and columns in (2, 3):
+        raise ValueError(
+            f"An array of shape {edges.shape} with {rows} labels may be {rows} edges "
+            f"or the weights between {rows} nodes. Pass Graph(edges, labels) or "
+            "Graph.from_adjacency(A, labels)."
+        )
+    if columns in (2, 3):
+        return Graph(edges, labels, edge_labels=edge_labels)
+    return Graph.from_adjacency(edges, labels, edge_labels=edge_labels)

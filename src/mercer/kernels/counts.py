@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.kernels.base import Rule
+from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.kinds import FeatureKernel
 from mercer.points import as_points, count, each
 
@@ -114,6 +114,17 @@ def beside(blocks: Sequence[Counts]) -> Counts:
     """Counts of the same points by different parts, from left to right."""
     matrix = sp.hstack([block.matrix for block in blocks], format="csr")
     return Counts(sp.csr_array(matrix), np.concatenate([block.ids for block in blocks]))
+
+
+def check_attributes(kernel: Kernel, *names: str) -> None:
+    """Refuse names of attributes that are no text."""
+    for name in names:
+        given = getattr(kernel, name)
+        if not (given is None or (isinstance(given, str) and given)):
+            raise ValueError(
+                f"{type(kernel).__name__} needs the name of an attribute of networkx "
+                f"graphs as {name}, or None; got {name}={given!r}."
+            )
 
 
 # Ids

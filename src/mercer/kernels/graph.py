@@ -1,8 +1,9 @@
 """Kernels that compare a graph with a graph by counts: of patterns, of paths.
 
-Points are `Graph`s, tuples (edges, labels) or networkx graphs; nodes without labels
-all have the same one. The kernel by walks is in `walk.py`, kernels between the nodes
-of one graph are in `node.py`.
+Points are graphs in any form that `Graph.of` reads: `Graph`s, tuples (edges, labels),
+lists of edges, adjacency matrices, networkx graphs. Nodes without labels all have the
+same one, and so have edges. The kernel by walks is in `walk.py`, kernels between the
+nodes of one graph are in `node.py`.
 
 Shervashidze et al., JMLR 12 (2011), for `WeisfeilerLehman`; Borgwardt and Kriegel,
 ICDM (2005), for `ShortestPath`.
@@ -22,25 +23,34 @@ from mercer.kernels.base import check_whole
 from mercer.kernels.counts import (
     CountKernel,
     beside,
+    check_attributes,
     counted,
     label_ids,
     mixed,
 )
+from mercer.kernels.routes import (
+    CHUNK,
+    label_texts,
+    path_ids,
+    rounded,
+    route_chunks,
+)
 
 LONGEST_NAME = 120  # of a pattern; larger ones are named by their root and id
 MOST_TOGETHER = 128  # nodes of a graph whose paths are found together with others'
-CHUNK = 2**18  # distances that are held at a time
 FAR = 2**14 - 1  # no path; twice this fits in 16 bits
 
-_OWN, _NEAR, _START, _END = (
-    np.uint64(n) for n in (0x51ED270B, 0xA3B19535, 0xC2B2AE35, 0x27D4EB2F)
-)
+
+_OWN, _NEAR, _EDGE = (np.uint64(n) for n in (0x51ED270B, 0xA3B19535, 0x165667B1))
 
 
-def label_texts(labels: Sequence[Hashable]) -> list[str]:
-    """How labels are written in names; • stands for no label."""
-    texts = ["•" if label is None else str(label) for label in labels]
-    return texts if len(set(texts)) == len(texts) else [repr(label) for label in labels]
+def edge_texts(labels: Sequence[Hashable]) -> list[str]:
+    """How labels of edges stand before a node's; nothing for no label."""
+    texts = label_texts(labels)
+    return [
+        "" if label is None else f"{text}:"
+        for label, text in zip(labels, texts, strict=True)
+    ]
 
 
 # Patterns
@@ -51,42 +61,58 @@ class WeisfeilerLehman(CountKernel):
     """k(G, H) = Σ over depths 0..iterations of the pairs of nodes with equal patterns.
 
     The pattern of depth 0 of a node is its label, that of depth i its label and the
-    patterns of depth i - 1 of its neighbours. Weights of edges do not matter.
+    patterns of depth i - 1 of its neighbours, each with the label of the edge to it
+    where edges have labels. Weights of edges do not matter.
 
     Parameters
     ----------
     iterations : the largest depth; 0 compares labels only
+    label, edge_label : attributes of networkx graphs that are the labels of nodes and
+        of edges; None for "label", where there is one
     """
 
     iterations: int = 5
+    label: str | None = None
+    edge_label: str | None = None
 
     def __post_init__(self):
         check_whole(self, "iterations", self.iterations, least=0)
+        check_attributes(self, "label", "edge_label")
 
     def counts(self, X):
-        graphs = graphs_of(X, "WeisfeilerLehman")
+        graphs = self._graphs(X)
         union = GraphUnion.of(graphs)
         return beside(
             [counted(union.owner, ids, len(graphs)) for ids in self._refined(union)]
         )
+
+    def _graphs(self, X) -> list[Graph]:
+        return graphs_of(X, "WeisfeilerLehman", self.label, self.edge_label)
 
     def _refined(self, union: GraphUnion) -> Iterator[np.ndarray]:
         """The ids of the patterns of all nodes, depth by depth."""
         ids = label_ids(union.labels)[union.code]
         yield ids
         linked = np.flatnonzero(np.diff(union.first))
+        labelled = [label is not None for label in union.edge_labels]
+        along = np.flatnonzero(np.array(labelled, dtype=bool)[union.kind])
+        edges = mixed(label_ids(union.edge_labels) ^ _EDGE)[union.kind[along]]
         for _ in range(int(self.iterations)):
             around = np.zeros(len(ids), dtype=np.uint64)
             if len(linked):
                 near = mixed(ids ^ _NEAR)[union.near]
+                near[along] = mixed(near[along] + edges)
                 around[linked] = np.add.reduceat(near, union.first[linked])
             ids = mixed(mixed(ids ^ _OWN) + around)
             yield ids
 
     def feature_names(self, X):
-        """The patterns, such as "depth 1: C(C, O)": a C with the neighbours C and O."""
-        union = GraphUnion.of(graphs_of(X, "WeisfeilerLehman"))
-        texts = label_texts(union.labels)
+        """The patterns, such as "depth 1: C(C, O)": a C with the neighbours C and O.
+
+        The label of an edge stands before the neighbour: "depth 1: C(1:C, 2:O)".
+        """
+        union = GraphUnion.of(self._graphs(X))
+        texts = label_texts(union.labels), edge_texts(union.edge_labels)
         names: list[str] = []
         below: list[str] = []  # the name of the pattern of each node, a depth before
         for depth, ids in enumerate(self._refined(union)):
@@ -100,11 +126,16 @@ class WeisfeilerLehman(CountKernel):
         return names
 
     def _pattern(self, union: GraphUnion, v: int, texts, below, number: int) -> str:
+        texts, edges = texts
         root = texts[union.code[v]]
         if not below:
             return root
-        near = union.near[union.first[v] : union.first[v + 1]].tolist()
-        inside = ", ".join(sorted(below[u] for u in near))
+        arcs = slice(union.first[v], union.first[v + 1])
+        near = union.near[arcs].tolist()
+        kinds = (edges[kind] for kind in union.kind[arcs].tolist())
+        inside = ", ".join(
+            sorted(edge + below[u] for edge, u in zip(kinds, near, strict=True))
+        )
         if len(root) + len(inside) > LONGEST_NAME:
             inside = f"{len(near)} neighbours, #{number:016x}"
         return f"{root}({inside})"
@@ -120,22 +151,57 @@ class ShortestPath(CountKernel):
     A shortest path goes from a node to another one, and back as a second path; two are
     alike if they agree in the label of the start, that of the end, and the length.
     Weights of edges are their lengths; lengths that agree to 12 digits are equal.
+
+    Where edges have labels, two paths are alike only if these agree too, from the start
+    to the end. Two nodes may then be joined by shortest paths that are not alike: each
+    sequence of edge labels counts once for the two nodes.
+
+    Parameters
+    ----------
+    label, edge_label : attributes of networkx graphs that are the labels of nodes and
+        of edges; None for "label", where there is one
     """
 
+    label: str | None = None
+    edge_label: str | None = None
+
+    def __post_init__(self):
+        check_attributes(self, "label", "edge_label")
+
     def counts(self, X):
-        graphs = graphs_of(X, "ShortestPath")
-        paths, labels = _all_paths(graphs)
-        return counted(paths.owner, paths.ids(labels), len(graphs), paths.times)
+        graphs = self._graphs(X)
+        plain = [i for i, g in enumerate(graphs) if g.edge_labels is None]
+        paths, labels = _all_paths([graphs[i] for i in plain])
+        owner = np.array(plain, dtype=np.intp)[paths.owner]
+        parts = [(owner, paths.ids(labels), paths.times)]
+        for chunk in route_chunks(graphs):
+            for step in chunk.steps():
+                parts.append((step.owner, step.ids, np.ones(len(step.ids))))
+        rows, ids, times = map(np.concatenate, zip(*parts, strict=True))
+        return counted(rows, ids, len(graphs), times)
 
     def feature_names(self, X):
-        """The paths, such as "C to O in 3"."""
-        paths, labels = _all_paths(graphs_of(X, "ShortestPath"))
+        """The paths, such as "C to O in 3"; with labelled edges "C to O in 2: 1 2"."""
+        graphs = self._graphs(X)
+        names: dict[int, str] = {}
+        paths, labels = _all_paths([g for g in graphs if g.edge_labels is None])
         texts = label_texts(labels)
-        _, first = np.unique(paths.ids(labels), return_index=True)
+        found, first = np.unique(paths.ids(labels), return_index=True)
         kinds = zip(
-            paths.begin[first], paths.end[first], paths.length[first], strict=True
+            found.tolist(),
+            paths.begin[first].tolist(),
+            paths.end[first].tolist(),
+            paths.length[first].tolist(),
+            strict=True,
         )
-        return [f"{texts[a]} to {texts[b]} in {length:.12g}" for a, b, length in kinds]
+        for number, a, b, length in kinds:
+            names[number] = f"{texts[a]} to {texts[b]} in {length:.12g}"
+        for chunk in route_chunks(graphs):
+            names |= chunk.names()
+        return [names[number] for number in sorted(names)]
+
+    def _graphs(self, X) -> list[Graph]:
+        return graphs_of(X, "ShortestPath", self.label, self.edge_label)
 
 
 class Paths(NamedTuple):
@@ -149,9 +215,7 @@ class Paths(NamedTuple):
 
     def ids(self, labels: Sequence[Hashable]) -> np.ndarray:
         ids = label_ids(labels)
-        length = self.length.astype(np.float64).view(np.uint64)
-        ends = mixed(ids[self.begin] ^ _START) + mixed(ids[self.end] ^ _END)
-        return mixed(ends + mixed(length))
+        return path_ids(ids[self.begin], ids[self.end], self.length)
 
 
 def _all_paths(graphs: Sequence[Graph]) -> tuple[Paths, list[Hashable]]:
@@ -174,7 +238,7 @@ def _alike(owner, a, b, length) -> Paths:
     a, b = np.minimum(a, b), np.maximum(a, b)
     lengths, step = np.unique(length, return_inverse=True)
     if lengths.dtype.kind == "f":
-        lengths = _rounded(lengths)
+        lengths = rounded(lengths)
     key = np.zeros(len(owner), dtype=np.int64)
     spans = 1
     for column in (owner, a, b, step):
@@ -193,10 +257,7 @@ def _alike(owner, a, b, length) -> Paths:
     )
 
 
-def _rounded(lengths: np.ndarray) -> np.ndarray:
-    """Lengths > 0 to 12 digits; the order of a sum shows in the 16th."""
-    unit = 10.0 ** (11 - np.floor(np.log10(lengths)))
-    return np.rint(lengths * unit) / unit
+# Distances
 
 
 def _distances(graphs: Sequence[Graph], union: GraphUnion) -> Iterator[tuple]:

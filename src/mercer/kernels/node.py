@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
+from mercer.edges import check_structure
 from mercer.graphs import Graph
 from mercer.kernels.base import (
     BLOCK_MB,
@@ -65,7 +66,7 @@ class NodeKernel(Kernel):
         return None
 
     def __getstate__(self):
-        return {key: part for key, part in vars(self).items() if key[0] != "_"}
+        return {key: part for key, part in vars(self).items() if key != "_kept"}
 
     def __call__(self, X, Y=None):
         rows = self._places(X)
@@ -108,7 +109,8 @@ class Diffusion(NodeKernel):
 
     Parameters
     ----------
-    graph : a Graph, a tuple (edges, labels) or a networkx graph; weights count
+    graph : a Graph, a list of edges, an adjacency matrix (its nodes are 0..n-1), a
+        tuple (edges, labels) or a networkx graph; weights count
     beta : the time that the heat has to spread, > 0
     """
 
@@ -117,13 +119,11 @@ class Diffusion(NodeKernel):
 
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
-        Graph.of(self.graph, "Diffusion", "the graph")
+        # Read once: what becomes of a list or a matrix later is not seen.
+        self.__dict__["_read"] = Graph.of(self.graph, "Diffusion", "the graph")
 
     def _graph(self) -> Graph:
-        graph = self.__dict__.get("_read")
-        if graph is None:
-            graph = self.__dict__["_read"] = Graph.of(self.graph, "Diffusion")
-        return graph
+        return self.__dict__["_read"]
 
     def _matrix(self):
         return -self._graph().laplacian()
@@ -175,12 +175,20 @@ class MatrixExponential(NodeKernel):
 
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
-        shape = np.shape(self.H)
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise ValueError(
-                f"MatrixExponential needs a square matrix H; got shape {shape}."
+        listed = isinstance(self.H, list) and all(isinstance(h, list) for h in self.H)
+        if not (listed or hasattr(self.H, "shape")):
+            raise TypeError(
+                f"MatrixExponential needs a matrix H, numpy's or scipy's; got "
+                f"{describe(self.H)}. For a graph pass its graph.adjacency(), or use "
+                "Diffusion(graph)."
             )
+        if sp.issparse(self.H):
+            check_structure(self.H, "MatrixExponential")
         H = vectors(self.H, "MatrixExponential")
+        if H.shape[0] != H.shape[1]:
+            raise ValueError(
+                f"MatrixExponential needs a square matrix H; got shape {H.shape}."
+            )
         entries = H.data if sp.issparse(H) else H
         if not np.isfinite(entries).all():
             raise ValueError("MatrixExponential needs finite numbers in H.")

@@ -1,9 +1,14 @@
 """The random walk kernel: walks with the same labels in two graphs, all of them.
 
 Such pairs of walks are the walks on the product graph, whose nodes are the pairs of
-nodes with equal labels, and whose matrix is A×((u, u'), (v, v')) = A(u, v) A'(u', v').
-It is never formed for a value: a vector on the pairs is a matrix Z, and A× Z = A Z A',
-restricted to the pairs. Vishwanathan et al., JMLR 11 (2010), section 4.
+nodes with equal labels, and whose matrix is A×((u, u'), (v, v')) = A(u, v) A'(u', v')
+where the two edges have equal labels. Vishwanathan et al., JMLR 11 (2010), section 4.
+
+Where there is one label only, A× has the products of eigenvalues λ of A and λ' of A',
+and k = Σ (1ᵀu)² (1ᵀu')² / (1 - decay λλ') over their eigenvectors u and u'. Otherwise
+the core solves (I - decay A×) x = 1 by conjugate gradients, up to a residual r with
+‖r‖² / (1 - decay ρ) ≤ TOLERANCE · k, ρ at least the largest eigenvalue of A×; that is a
+bound of the error of k, rounding apart.
 """
 
 from __future__ import annotations
@@ -15,32 +20,41 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
+from mercer import _core
 from mercer.graphs import Graph, GraphUnion, graphs_of
 from mercer.kernels.base import Kernel, Rule, check_positive
+from mercer.kernels.counts import check_attributes
 
-TOLERANCE = 1e-12  # of a residual; the error of k is about its square
+TOLERANCE = 1e-15  # of k: what conjugate gradients may leave out
 MOST_ROUNDS = 10_000
-MOST_PAIRS = 2**20  # of nodes, held at a time
+MOST_ENTRIES = 2**22  # of a product that is written out, in each thread
 DENSE = 400  # a matrix of this size is quicker dense
+CHUNK = 2**20  # quotients that are held at a time
 
 
 @dataclass
 class RandomWalk(Kernel):
     """k(G, H) = Σₙ decayⁿ · #(pairs of walks of n steps with the same labels).
 
-    A walk may visit a node again; the labels are those of the nodes it visits. It
-    counts as often as the product of the weights of its edges. The sum is finite
-    where decay is below a bound that depends on the graphs, see `bound`.
+    A walk may visit a node again; the labels are those of the nodes it visits, and of
+    the edges it takes where they have any. It counts as often as the product of the
+    weights of its edges. The sum is finite where decay is below a bound that depends on
+    the graphs, see `bound`.
 
     Parameters
     ----------
     decay : > 0, and below the bound of the graphs
+    label, edge_label : attributes of networkx graphs that are the labels of nodes and
+        of edges; None for "label", where there is one
     """
 
     decay: float = 0.01
+    label: str | None = None
+    edge_label: str | None = None
 
     def __post_init__(self):
         check_positive(self, "decay", self.decay)
+        check_attributes(self, "label", "edge_label")
 
     def bound(self, X) -> float:
         """The decay below which k(x, y) is finite for all pairs from X.
@@ -49,33 +63,22 @@ class RandomWalk(Kernel):
         smallest over X; pairs of different graphs then converge, by Cauchy's and
         Schwarz's inequality. It is ∞ where no graph has an edge.
         """
-        graphs = graphs_of(X, "RandomWalk")
-        highest = max(map(_product_radius, graphs), default=0.0)
+        highest = max(map(_product_radius, self._graphs(X)), default=0.0)
         return 1 / highest if highest else np.inf
 
     def __call__(self, X, Y=None):
-        left = self._checked(X)
-        right = [] if Y is None else self._checked(Y)
-        products = Products(GraphUnion.of([*left, *right]))
-        begin, end = (
-            (0, len(left)) if Y is None else (len(left), len(left) + len(right))
-        )
-        K = np.empty((len(left), end - begin))
-        for i in range(len(left)):
-            start = i if Y is None else 0
-            K[i, start:] = products.walks(i, begin + start, end, float(self.decay))
-            if Y is None:
-                K[start:, i] = K[i, start:]
+        left = self._graphs(X)
+        right = [] if Y is None else self._graphs(Y)
+        walks = self._walks([left, right])
+        n, m = len(left), len(left if Y is None else right)
+        K = np.empty((n, m))
+        if K.size:
+            walks.fill(K, n)
         return K
 
     def diag(self, X):
-        graphs = self._checked(X)
-        products = Products(GraphUnion.of(graphs))
-        values = [
-            products.walks(i, i, i + 1, float(self.decay))[0]
-            for i in range(len(graphs))
-        ]
-        return np.array(values, dtype=float)
+        walks = self._walks([self._graphs(X)])
+        return walks.diagonal()
 
     def rule(self):
         return Rule(
@@ -84,88 +87,161 @@ class RandomWalk(Kernel):
             "decay^(n/2) times the number of walks with it",
         )
 
-    def _checked(self, X) -> list[Graph]:
-        """The graphs of X, refused where the sum over walks is infinite."""
-        graphs = graphs_of(X, "RandomWalk")
-        near = [i for i, g in enumerate(graphs) if not self._surely_finite(g)]
-        bounds = {i: 1 / _product_radius(graphs[i]) for i in near}
-        worst = min(bounds, key=lambda i: bounds[i], default=None)
+    def _graphs(self, X) -> list[Graph]:
+        return graphs_of(X, "RandomWalk", self.label, self.edge_label)
+
+    def _walks(self, sets: list[list[Graph]]) -> Walks:
+        """The graphs of some sets, refused where the sum over walks is infinite."""
+        union = GraphUnion.of([graph for graphs in sets for graph in graphs])
+        reach = _highest_degrees(union)
+        begin = 0
+        for graphs in sets:
+            part = reach[begin : begin + len(graphs)]
+            for i in np.flatnonzero(self.decay * part >= 1).tolist():
+                part[i] = _product_radius(graphs[i])
+            self._check(part)
+            begin += len(graphs)
+        return Walks(float(self.decay), union, reach)
+
+    def _check(self, reach: np.ndarray) -> None:
+        worst = int(np.argmax(reach)) if len(reach) else None
         # The eigenvalue is rounded; the bound itself must not slip through.
-        if worst is not None and self.decay >= (1 - 1e-12) * bounds[worst]:
+        if worst is not None and self.decay * reach[worst] >= 1 - 1e-12:
             raise ValueError(
                 f"RandomWalk sums over walks of every length, which is finite on these "
-                f"graphs only for decay < {bounds[worst]:.6g}, the bound of point "
+                f"graphs only for decay < {1 / reach[worst]:.6g}, the bound of point "
                 f"{worst}; got decay={self.decay!r}. Pass a smaller one; "
                 "RandomWalk().bound(X) is the bound of all points."
             )
-        return graphs
-
-    def _surely_finite(self, graph: Graph) -> bool:
-        """Whether decay is below a bound that costs nothing to compute."""
-        if not len(graph.ends):
-            return True
-        degree = graph.adjacency().sum(axis=1)
-        # No eigenvalue is above √(dᵤdᵥ), the largest over the edges; those of the
-        # product are products of two, or with labels below that.
-        highest = degree[graph.ends].prod(axis=1).max()
-        return bool(self.decay * highest < 1)
 
 
-class Products:
-    """The products of graph i with the graphs j of a union, many at a time."""
+class Walks:
+    """Σₙ decayⁿ 1ᵀ A×ⁿ 1 for pairs of graphs, by one of the two ways.
 
-    def __init__(self, union: GraphUnion):
-        self.union, self.A = union, union.adjacency()
+    Parameters
+    ----------
+    reach : at least the largest eigenvalue of the product of each graph with itself
+    """
 
-    def walks(self, i: int, begin: int, end: int, decay: float) -> np.ndarray:
-        """Σₙ decayⁿ 1ᵀ A×ⁿ 1 for the products with the graphs begin..end - 1."""
-        start = self.union.start
-        size = max(1, start[i + 1] - start[i])
-        part = (start[begin:end] - start[begin]) * size // MOST_PAIRS
-        cuts = [*np.unique(part, return_index=True)[1].tolist(), end - begin]
-        values = [self._sums(i, begin + a, begin + b, decay) for a, b in pairwise(cuts)]
-        return np.concatenate([*values, np.empty(0)])
+    def __init__(self, decay: float, union: GraphUnion, reach: np.ndarray):
+        self.decay, self.union, self.reach = decay, union, reach
+        sizes = np.diff(union.start)
+        alike = len(union.labels) <= 1 and len(union.edge_labels) <= 1
+        self.spectral = alike and sizes.max(initial=0) <= DENSE
 
-    def _sums(self, i: int, begin: int, end: int, decay: float) -> np.ndarray:
-        """1ᵀ(I - decay A×)⁻¹1 by conjugate gradients, on all products at once.
+    def fill(self, out: np.ndarray, n: int) -> None:
+        """Write the (n, m) block of the first n graphs with the others, or all."""
+        if self.spectral:
+            self._fill_by_spectra(out, n)
+            return
+        rule = _core.WalkRule(self.decay, MOST_ROUNDS, TOLERANCE, MOST_ENTRIES)
+        self._check(_core.walk_block(self._packed(), rule, self.reach, n, out))
 
-        Their vectors are matrices with a row for each node of the graphs j and a column
-        for each node of graph i; `total` sums those of each product.
+    def diagonal(self) -> np.ndarray:
+        """k(G, G) for each graph."""
+        out = np.empty(len(self.reach))
+        if not self.spectral:
+            rule = _core.WalkRule(self.decay, MOST_ROUNDS, TOLERANCE, MOST_ENTRIES)
+            self._check(_core.walk_diag(self._packed(), rule, self.reach, out))
+            return out
+        values, squares = self._spectra()
+        for i in range(len(out)):
+            own = slice(self.union.start[i], self.union.start[i + 1])
+            out[i] = (
+                self._quotients(values[own], squares[own], values[own]) @ (squares[own])
+            )
+        return out
+
+    def _packed(self) -> _core.GraphSet:
+        """The graphs for the core, nodes with like labels and degrees side by side.
+
+        Loops over them then run equally long, which processors foresee.
         """
-        union, start = self.union, self.union.start
-        own, all_others = (
-            slice(start[a], start[b]) for a, b in ((i, i + 1), (begin, end))
+        union = self.union
+        degree = np.diff(union.first)
+        order = np.lexsort((degree, union.code, union.owner))
+        first = np.append(0, np.cumsum(degree[order]))
+        arcs = np.arange(first[-1]) + np.repeat(union.first[order] - first[:-1],
+                                                degree[order])  # fmt: skip
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return _core.GraphSet(
+            union.start.astype(np.int64),
+            union.code[order].astype(np.int32),
+            first.astype(np.int64),
+            place[union.near[arcs]],
+            union.kind[arcs].astype(np.int32),
+            union.weights[arcs],
         )
-        A, B = self.A[own, own], self.A[all_others, all_others]
-        A = A.toarray() if A.shape[0] <= DENSE else A
-        owner = np.repeat(np.arange(end - begin), np.diff(start[begin : end + 1]))
-        pairs = (union.code[all_others, None] == union.code[own]).astype(float)
 
-        def total(Z):
-            return np.bincount(owner, Z.sum(axis=1), minlength=end - begin)
+    def _check(self, unsettled) -> None:
+        if unsettled is not None:
+            raise ValueError(
+                f"RandomWalk(decay={self.decay!r}) cannot be summed up: decay is too "
+                "near to its bound, RandomWalk().bound(X). Pass a smaller one."
+            )
 
-        value = np.zeros(end - begin)
-        residual, direction = pairs.copy(), pairs
-        square = total(pairs)
-        goal = TOLERANCE**2 * square
-        for _ in range(MOST_ROUNDS):
-            active = square > goal
-            if not active.any():
-                return value
-            image = direction - decay * pairs * (A @ (B @ direction).T).T
-            curvature = total(direction * image)
-            if (curvature[active] <= 0).any():
-                break
-            step = np.divide(square, curvature, out=np.zeros_like(square), where=active)
-            value += step * total(direction)
-            residual -= step[owner, None] * image
-            before, square = square, np.where(active, total(residual**2), square)
-            ratio = np.divide(square, before, out=np.zeros_like(square), where=active)
-            direction = residual + ratio[owner, None] * direction
-        raise ValueError(
-            f"RandomWalk(decay={decay!r}) cannot be summed up: decay is too near to "
-            "its bound, RandomWalk().bound(X). Pass a smaller one."
-        )
+    # One label only
+
+    def _fill_by_spectra(self, out: np.ndarray, n: int) -> None:
+        values, squares = self._spectra()
+        start = self.union.start
+        symmetric = n == len(start) - 1
+        last = len(start) - 1
+        for i in range(n):
+            own = slice(start[i], start[i + 1])
+            begin = i if symmetric else n
+            # So many columns at a time that Ctrl-C is heard between them.
+            most = max(1, CHUNK // max(1, start[i + 1] - start[i]))
+            part = (start[begin:last] - start[begin]) // most
+            cuts = [begin, *(begin + 1 + np.flatnonzero(np.diff(part))), last]
+            for a, b in pairwise(cuts):
+                nodes = slice(start[a], start[b])
+                each = squares[nodes] * self._quotients(
+                    values[own], squares[own], values[nodes]
+                )
+                row = _sums(each, start[a : b + 1] - start[a])
+                shift = 0 if symmetric else n
+                out[i, a - shift : b - shift] = row
+                if symmetric:
+                    out[a:b, i] = row
+
+    def _quotients(self, values, squares, others) -> np.ndarray:
+        """Σ (1ᵀu)² / (1 - decay λλ') over the u of one graph, for each λ' of others."""
+        return squares @ (1 / (1 - self.decay * np.multiply.outer(values, others)))
+
+    def _spectra(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues λ of every graph and (1ᵀu)² for its eigenvectors u."""
+        A, start = self.union.adjacency(), self.union.start
+        values, squares = np.empty((2, int(start[-1])))
+        for i in range(len(start) - 1):
+            own = slice(start[i], start[i + 1])
+            values[own], vectors = np.linalg.eigh(A[own, own].toarray())
+            squares[own] = vectors.sum(axis=0) ** 2
+        return values, squares
+
+
+def _sums(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The sums of values[start[i] : start[i + 1]], 0 where that is empty."""
+    sums = np.zeros(len(start) - 1)
+    some = np.flatnonzero(np.diff(start))
+    if len(some):
+        sums[some] = np.add.reduceat(values, start[some])
+    return sums
+
+
+def _highest_degrees(union: GraphUnion) -> np.ndarray:
+    """A bound of ρ for each graph that costs nothing: the largest dᵤdᵥ of an edge.
+
+    No eigenvalue of A is above √(dᵤdᵥ), the largest over the edges; those of the
+    product are products of two, or with labels below that.
+    """
+    n = len(union.start) - 1
+    degree = _sums(union.weights, union.first)
+    from_ = np.repeat(np.arange(len(degree)), np.diff(union.first))
+    reach = np.zeros(n)
+    np.maximum.at(reach, union.owner[from_], degree[from_] * degree[union.near])
+    return reach
 
 
 def _product_radius(graph: Graph) -> float:
@@ -173,11 +249,14 @@ def _product_radius(graph: Graph) -> float:
     if not len(graph.ends):
         return 0.0
     A = graph.adjacency()
-    if graph.labels is None or len(set(graph.labels)) == 1:
+    union = GraphUnion.of([graph])
+    if len(union.labels) <= 1 and len(union.edge_labels) <= 1:
         return _largest_eigenvalue(A) ** 2
-    code = GraphUnion.of([graph]).code
-    u, v = np.nonzero(code[:, None] == code)  # the pairs with equal labels
-    product = A[u][:, u].multiply(A[v][:, v])
+    u, v = np.nonzero(union.code[:, None] == union.code)  # pairs with equal labels
+    product = sp.csr_array((len(u), len(u)))
+    for kind in range(len(union.edge_labels)):
+        part = union.adjacency(kind)
+        product = product + part[u][:, u].multiply(part[v][:, v])
     return _largest_eigenvalue(sp.csr_array(product))
 
 
