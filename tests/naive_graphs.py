@@ -1,7 +1,7 @@
 """Kernels of graphs from their definitions, in loops over nodes: too slow to be wrong.
 
 A graph is (edges, labels): triples (i, j, weight) of nodes 0..n-1, each edge once, and
-a label for each node.
+a label for each node. It may have a third part, a label for each edge.
 """
 
 import math
@@ -11,10 +11,19 @@ from itertools import product
 INF = math.inf
 
 
+def edge_labels(graph):
+    """{(i, j): label}, both ways; None where edges have no labels."""
+    labels = graph[2] if len(graph) == 3 else [None] * len(graph[0])
+    return {
+        pair: label
+        for (i, j, _), label in zip(graph[0], labels, strict=True)
+        for pair in ((i, j), (j, i))
+    }
+
+
 def neighbours(graph):
-    edges, labels = graph
-    near = [[] for _ in labels]
-    for i, j, _ in edges:
+    near = [[] for _ in graph[1]]
+    for i, j, _ in graph[0]:
         near[i].append(j)
         if i != j:
             near[j].append(i)
@@ -22,14 +31,15 @@ def neighbours(graph):
 
 
 def patterns(graph, depth):
-    """The nested tuple (label, sorted patterns of the neighbours) of each node."""
-    near, labels = neighbours(graph), graph[1]
+    """(label, sorted pairs of the label of an edge and the pattern of a neighbour)."""
+    near, labels, along = neighbours(graph), graph[1], edge_labels(graph)
     now = [(label,) for label in labels]
     for _ in range(depth):
         now = [
-            (label, tuple(sorted((now[u] for u in around), key=repr)))
-            for label, around in zip(labels, near, strict=True)
-        ]
+            (labels[v], tuple(sorted(((along[v, u], now[u]) for u in near[v]),
+                                     key=repr)))
+            for v in range(len(labels))
+        ]  # fmt: skip
     return now
 
 
@@ -46,8 +56,7 @@ def weisfeiler_lehman(iterations):
 
 def distances(graph):
     """Floyd and Warshall, in three loops."""
-    edges, labels = graph
-    n = len(labels)
+    edges, n = graph[0], len(graph[1])
     D = [[0 if i == j else INF for j in range(n)] for i in range(n)]
     for i, j, weight in edges:
         if i != j:
@@ -57,14 +66,28 @@ def distances(graph):
     return D
 
 
+def routes(graph, D, i, j):
+    """The sequences of edge labels along all shortest paths from i to j."""
+    if i == j:
+        return {()}
+    along, length = edge_labels(graph), weights(graph)
+    return {
+        (along[i, u], *rest)
+        for u in neighbours(graph)[i]
+        if u != i and length[i, u] + D[u][j] == D[i][j]
+        for rest in routes(graph, D, u, j)
+    }
+
+
 def shortest_path():
     def parts(graph):
         D, labels = distances(graph), graph[1]
-        return Counter(
-            (labels[i], labels[j], D[i][j])
-            for i, j in product(range(len(labels)), repeat=2)
-            if i != j and D[i][j] < INF
-        )
+        found = Counter()
+        for i, j in product(range(len(labels)), repeat=2):
+            if i != j and D[i][j] < INF:
+                ways = routes(graph, D, i, j) if len(graph) == 3 else [None]
+                found.update((labels[i], labels[j], D[i][j], way) for way in ways)
+        return found
 
     def k(g, h):
         mine, theirs = parts(g), parts(h)
@@ -83,10 +106,12 @@ def random_walk(decay, steps=200):
             if g[1][i] == h[1][j]
         ]
         A, B = ({**weights(x)} for x in (g, h))
+        a, b = edge_labels(g), edge_labels(h)
         edges = [
             (p, q, A[p[0], q[0]] * B[p[1], q[1]])
             for p, q in product(pairs, repeat=2)
             if (p[0], q[0]) in A and (p[1], q[1]) in B
+            if a[p[0], q[0]] == b[p[1], q[1]]
         ]
         walks = dict.fromkeys(pairs, 1.0)  # of n steps that begin at a pair
         total, factor = 0.0, 1.0

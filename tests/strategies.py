@@ -107,10 +107,16 @@ def nested_trees(labels="AB", most_leaves=5):
 
 
 @st.composite
-def graphs(draw, most=6, labels="CNO", weights=(1,)):
-    """(edges, labels) with triples (i, j, weight), each edge once; loops among them."""
+def graphs(draw, most=6, labels="CNO", weights=(1,), edge_labels=None):
+    """(edges, labels) with triples (i, j, weight), each edge once; loops among them.
+
+    With `edge_labels` some have a third part, a label for each edge.
+    """
     n = draw(st.integers(0, most))
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
     edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if n else []
     weighted = [(i, j, draw(st.sampled_from(weights))) for i, j in edges]
-    return weighted, draw(st.lists(st.sampled_from(labels), min_size=n, max_size=n))
+    graph = weighted, draw(st.lists(st.sampled_from(labels), min_size=n, max_size=n))
+    if edge_labels is None or draw(st.integers(0, 4)) == 0:
+        return graph
+    return *graph, [draw(st.sampled_from(edge_labels)) for _ in edges]
