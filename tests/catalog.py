@@ -29,6 +29,7 @@ from mercer.kernels.algebra import (
 from mercer.kernels.base import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.convolution import Convolution
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
+from mercer.kernels.distance import FromDistance
 from mercer.kernels.dotproduct import DotProduct, Sigmoid
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.generative import Fisher, Natural
@@ -147,6 +148,21 @@ def graphs(seed, n=7):
     return [Graph(*made[0]), *made[1:]]
 
 
+def bonded_graphs(seed, n=7):
+    """Graphs whose edges have labels, but for the first."""
+    first, *others = graphs(seed, n) if n else [None]
+    rng = np.random.default_rng(seed)
+    made = [Graph(*other) for other in others]
+    return ([] if first is None else [first]) + [
+        Graph(
+            graph.ends,
+            dict(enumerate(graph.labels)),
+            edge_labels=rng.choice(list("-="), size=len(graph.ends)).tolist(),
+        )
+        for graph in made
+    ]
+
+
 def nodes(seed, n=7):
     return np.random.default_rng(seed).choice(list("abcdefgh"), size=n).tolist()
 
@@ -244,6 +260,9 @@ psd_kernels = [
     entry(Matern(100.0), vectors),
     entry(Matern(float("inf"), 2.0), vectors),
     entry(RationalQuadratic(0.7, 1.5), vectors),
+    entry(FromDistance("euclidean", [0.5, -1.0, 2.0]), vectors),
+    entry(FromDistance("euclidean", [0.5, -1.0, 2.0], 0.3), vectors),
+    entry(FromDistance("manhattan", [0.0, 0.0, 1.0], 0.5), vectors),
     # Coordinate by coordinate
     entry(Anova(2), vectors),
     entry(Anova(3, cumulative=True), vectors),
@@ -296,6 +315,9 @@ psd_kernels = [
     entry(ShortestPath(), graphs),
     entry(Normalized(ShortestPath()), graphs),
     entry(RandomWalk(0.02), graphs),
+    entry(WeisfeilerLehman(3), bonded_graphs),
+    entry(ShortestPath("label", "label"), bonded_graphs),
+    entry(RandomWalk(0.01, "label"), bonded_graphs),
     entry(Diffusion(TOWN, 0.7), nodes),
     entry(MatrixExponential(GRAM, 0.1), indices),
     # Closure rules
@@ -349,6 +371,10 @@ other_kernels = [
     entry(Radial(decay, differing_letters), words),
     entry(EditSimilarity(0.5), words),
     entry(EditSimilarity(4.0), sentences),
+    entry(FromDistance("edit", "abc"), words),
+    entry(FromDistance("edit", (97, "cc"), 0.5), sentences),
+    entry(FromDistance("chebyshev", [0.0, 0.0, 1.0]), vectors),
+    entry(FromDistance(differing_letters, "bad"), words),
     entry(Spline(), vectors),
     entry(BlockFunction(inner_products), vectors),
     entry(PairFunction(differing_letters, psd=False), words),
@@ -370,6 +396,10 @@ learning_kernels = [
     entry(Mismatch(2, 2), sentences),
     entry(On("age", RBF()) * On(["age", "height"], Laplacian()), pandas_frame),
     entry(Centered(RBF()), vectors),
+    entry(FromDistance("edit"), words),
+    entry(FromDistance("euclidean"), vectors),
+    entry(FromDistance(differing_letters, power=0.5), words),
+    entry(On(["age", "height"], FromDistance("manhattan", None, 0.5)), pandas_frame),
     entry(Convolution(letter_numbers, RBF()), words),
     entry(Exp(Normalized(RBF())), vectors),
     entry(Fisher(Gaussian(form="diag"), "empirical"), vectors),

@@ -87,9 +87,10 @@ class FromDistance(Kernel):
             return self._finite(vectors.diag(Recipe("product", "identity"), X))
         origin = one(self._origin()) if self._on_vectors else [self._origin()]
         there = self._between(X, origin)
+        squares = self._squared(there, "the origin")[:, 0]
         if callable(self.distance):
-            self._agreed(there[:, 0], self._between(origin, X)[0], "the origin")
-        return self._squared(there, "the origin")[:, 0]
+            self._check_agreement(there[:, 0], self._between(origin, X)[0])
+        return squares
 
     def sqdist(self, X, Y=None):
         """d(xᵢ, yⱼ)^(2 power), as it is given."""
@@ -188,6 +189,7 @@ class FromDistance(Kernel):
         D = np.empty((len(X), len(X)))
         for i, x in enumerate(X):
             D[i, i:] = D[i:, i] = [self._number(x, y) for y in X[i:]]
+        self._squared(D)  # refuses what is no distance
         self._check_itself(D)
         self._check_symmetry(X, D)
         return D
@@ -195,7 +197,8 @@ class FromDistance(Kernel):
     def _number(self, x, y) -> float:
         value = self.distance(x, y)  # type: ignore[operator]
         try:
-            return float(value)
+            # One number in an array will do: (n, 1) points give such.
+            return float(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 "The distance of FromDistance takes two points and must return a "
@@ -226,24 +229,28 @@ class FromDistance(Kernel):
 
     def _check_symmetry(self, X, D: np.ndarray) -> None:
         """Compare d(x, y) with d(y, x), for many points with some others of each."""
-        n = len(X)
-        step = -(-n // ALL_PAIRS)
-        for i in range(n):
-            for j in range(i % step, i, step):
-                self._agreed(D[i : i + 1, j], [self._number(X[i], X[j])], j, i)
+        step = -(-len(X) // ALL_PAIRS)
+        for i in range(len(X)):
+            others = range(i % step, i, step)
+            back = np.array([self._number(X[i], X[j]) for j in others])
+            self._check_agreement(D[i, others], back, i, others)
 
-    def _agreed(self, there, back, other, first: int = 0) -> np.ndarray:
-        """There, if the way back is as long; `other` is what points are paired with."""
+    def _check_agreement(self, there, back, first=None, others=None) -> None:
+        """Refuse ways there and back that differ, of one point and some others."""
         differ = np.abs(there - back) > AGREE * np.maximum(there, back)
-        if np.any(differ):
-            i = int(np.argmax(differ))
-            named = other if isinstance(other, str) else f"point {other}"
-            raise ValueError(
-                f"FromDistance needs d(x, y) = d(y, x); between point {first + i} and "
-                f"{named} it is {float(there[i])!r} one way and {float(back[i])!r} the "
-                "other. Pass a symmetric function, such as the mean of the two."
-            )
-        return there
+        if not np.any(differ):
+            return
+        at = int(np.argmax(differ))
+        two = (
+            f"point {at} and the origin"
+            if first is None
+            else f"point {others[at]} and point {first}"
+        )
+        raise ValueError(
+            f"FromDistance needs d(x, y) = d(y, x); between {two} it is "
+            f"{float(there[at])!r} one way and {float(back[at])!r} the other. Pass a "
+            "symmetric function, such as the mean of the two."
+        )
 
     # The origin
 
