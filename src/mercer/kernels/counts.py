@@ -25,6 +25,9 @@ from mercer.kernels.kinds import FeatureKernel
 from mercer.points import as_points, count, each
 
 
+PIECE = 2**18  # parts that are looked up at a time
+
+
 class Columns(NamedTuple):
     """The features of some points, over the columns that occur in them."""
 
@@ -104,7 +107,11 @@ def in_common(left: Counts, right: Counts) -> tuple[sp.csr_array, sp.csr_array]:
 
 def counted(rows: np.ndarray, ids: np.ndarray, n: int, times=None) -> Counts:
     """Counts of n points: part ids[i] occurs times[i] times (once) in point rows[i]."""
-    ids, columns = np.unique(ids, return_inverse=True)
+    given, ids = ids, np.unique(ids)
+    columns = np.empty(len(given), dtype=np.intp)
+    for i in range(0, len(given), PIECE):  # Ctrl-C is heard in between
+        some, which = np.unique(given[i : i + PIECE], return_inverse=True)
+        columns[i : i + PIECE] = np.searchsorted(ids, some)[which]
     times = np.ones(len(rows)) if times is None else times
     matrix = sp.csr_array((times, (rows, columns)), shape=(n, len(ids)))
     return Counts(matrix, ids)

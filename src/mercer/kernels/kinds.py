@@ -20,6 +20,7 @@ from mercer.points import as_points, count, describe, each, vectors
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
+PIECE_MB = 4.0  # of a product, between which Ctrl-C is heard
 
 
 class PairKernel(Kernel):
@@ -316,7 +317,7 @@ def inner_products(left, right) -> np.ndarray:
     )
     across, transposed = full[1].toarray().T, sp.csr_array(rest[1].T)
     out = np.empty((n, m), dtype=np.result_type(left.dtype, right.dtype))
-    for rows in row_blocks(n, m, BLOCK_MB):
+    for rows in row_blocks(n, m, PIECE_MB):
         np.matmul(full[0][rows].toarray(), across, out=out[rows])
         if transposed.nnz:
             out[rows] += (rest[0][rows] @ transposed).toarray()
