@@ -14,6 +14,8 @@ point is a language, by its words for one to ten, and d the share of letters tha
 be changed to turn the words of one into those of the other.
 """
 
+from functools import cache
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -57,11 +59,15 @@ family, name, *columns = zip(
 languages = list(zip(*columns, strict=True))
 
 
+@cache
+def share(s, t):
+    """The share of letters that differ, from 0 to 1."""
+    return edit_distance(s, t) / max(len(s), len(t))
+
+
+@cache
 def apart(x, y):
-    """The mean share of letters that differ, from 0 to 1."""
-    pairs = zip(x, y, strict=True)
-    shares = [edit_distance(s, t) / max(len(s), len(t)) for s, t in pairs]
-    return sum(shares) / len(shares)
+    return sum(map(share, x, y)) / len(x)
 
 
 # %%

@@ -29,6 +29,7 @@ from mercer import (
 )
 from mercer.kernels import graph as paths
 from mercer.kernels.counts import label_ids
+from mercer.vectors import set_threads, threads
 
 few = settings(max_examples=25, deadline=None)
 TRIANGLE = Graph([(0, 1), (1, 2), (2, 0)])
@@ -226,6 +227,31 @@ def test_random_walk_is_summed_by_spectra_and_by_gradients_alike(graphs):
             assert_allclose(kernel(graphs), spectral, rtol=1e-13)
 
 
+def test_random_walk_does_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(0)
+    graphs = [(rng.integers(9, size=(14, 2)).tolist(), "CCCNNOOOO") for _ in range(40)]
+    before, made = threads(), []
+    try:
+        for count in (1, 3):
+            set_threads(count)
+            made.append(RandomWalk(0.01)(graphs))
+    finally:
+        set_threads(before)
+    assert_array_equal(*made)
+
+
+def test_random_walk_leaves_out_no_more_than_it_says(monkeypatch):
+    rng = np.random.default_rng(1)
+    graphs = [(rng.integers(9, size=(14, 2)).tolist(), "CCCNNOOOO") for _ in range(8)]
+    kernel = RandomWalk(0.9 * RandomWalk().bound(graphs))
+    exact = kernel(graphs)
+    for tolerance in (1e-2, 1e-5, 1e-8):
+        monkeypatch.setattr("mercer.kernels.walk.TOLERANCE", tolerance)
+        error = exact - kernel(graphs)
+        assert error.min() >= -1e-12 * exact.max()  # what is left out is positive
+        assert (error <= 1.01 * tolerance * exact).all() and error.max() > 0
+
+
 # The bound of the random walk
 
 
@@ -386,6 +412,17 @@ def test_a_long_path_has_as_many_distances_as_nodes():
     line = Graph([(i, i + 1) for i in range(n - 1)])
     features = ShortestPath().features([line])
     assert_array_equal(np.sort(features.data), 2.0 * np.arange(1, n))
+
+
+def test_counts_are_multiplied_in_pieces_alike(monkeypatch):
+    rng = np.random.default_rng(0)
+    graphs = [(rng.integers(9, size=(14, 2)).tolist(), "CCCNNOOOO") for _ in range(9)]
+    kernels = (WeisfeilerLehman(2), ShortestPath())
+    whole = [kernel(graphs) for kernel in kernels]
+    monkeypatch.setattr("mercer.kernels.kinds.PIECE_MB", 1e-5)
+    monkeypatch.setattr("mercer.kernels.counts.PIECE", 5)
+    for kernel, expected in zip(kernels, whole, strict=True):
+        assert_array_equal(kernel(graphs), expected)
 
 
 def test_a_machine_learns_from_graphs():
