@@ -17,81 +17,182 @@ constexpr Index group = 16;  // scores that are looked at together
 
 Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
 
-// The `most` least scores so far, a heap with the worst on top. Points come in the order of their
-// numbers, so that of equal scores the first ones stay.
+// The `most` least keys so far, a heap with the worst on top: of equal keys the one of the later
+// point.
 struct Best {
   using Entry = std::pair<double, Index>;
   std::vector<Entry> heap;
 
-  void offer(double score, Index j, Index most) {
-    if (std::isnan(score)) score = std::numeric_limits<double>::infinity();
+  // Whether the point was taken.
+  bool offer(double key, Index j, Index most) {
+    if (std::isnan(key)) key = std::numeric_limits<double>::infinity();
+    Entry entry(key, j);
     if (static_cast<Index>(heap.size()) < most) {
-      heap.emplace_back(score, j);
+      heap.push_back(entry);
       std::push_heap(heap.begin(), heap.end());
-    } else if (score < heap.front().first) {
-      std::pop_heap(heap.begin(), heap.end());
-      heap.back() = {score, j};
-      std::push_heap(heap.begin(), heap.end());
+      return true;
     }
+    if (!(entry < heap.front())) return false;
+    std::pop_heap(heap.begin(), heap.end());
+    heap.back() = entry;
+    std::push_heap(heap.begin(), heap.end());
+    return true;
   }
 };
 
-// One row of a tile: most groups hold nothing near enough, which one comparison each tells.
-template <class T>
-void look(const T* value, const T* half, Index width, Index j, Index own, Index most, Best& best) {
-  for (Index c = 0; c < width; c += group) {
-    T score[group];
-    for (Index l = 0; l < group; ++l) score[l] = half[c + l] - value[c + l];
-    if (static_cast<Index>(best.heap.size()) == most) {
-      T limit = static_cast<T>(best.heap.front().first);
-      int any = 0;
-      for (Index l = 0; l < group; ++l) any |= score[l] < limit;
-      if (!any) continue;
-    }
-    Index end = std::min(group, width - c);
-    for (Index l = 0; l < end; ++l) {
-      if (j + c + l != own) best.offer(static_cast<double>(score[l]), j + c + l, most);
-    }
-  }
+// Eight sums, coordinate t going to sum t % 8, added up in one order: the same number on every
+// processor (this file is compiled once, without fused multiply-adds), for dense and sparse points,
+// in single or double precision, and wherever the points stand.
+constexpr Index lanes = 8;
+
+double total(const double (&part)[lanes]) {
+  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-// Several sums at once, so that they need not wait for each other.
+struct Times {
+  double operator()(double a, double b) const { return a * b; }
+};
+struct Squared {
+  double operator()(double a, double b) const { return (a - b) * (a - b); }
+};
+struct Apart {
+  double operator()(double a, double b) const { return std::abs(a - b); }
+};
+
 template <class T, class Term>
-double sum(const T* x, const T* y, Index d, Term term) {
-  constexpr Index lanes = 8;
+double sum(const DenseRows<T>& X, Index i, const DenseRows<T>& Y, Index j, Term term) {
+  const T *x = X.value + i * X.d, *y = Y.value + j * Y.d;
   double part[lanes] = {};
   Index t = 0;
-  for (; t + lanes <= d; t += lanes) {
+  for (; t + lanes <= X.d; t += lanes) {
     for (Index l = 0; l < lanes; ++l) {
       part[l] += term(static_cast<double>(x[t + l]), static_cast<double>(y[t + l]));
     }
   }
-  for (Index l = 0; t < d; ++t, ++l) {
+  for (Index l = 0; t < X.d; ++t, ++l) {
     part[l] += term(static_cast<double>(x[t]), static_cast<double>(y[t]));
   }
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+  return total(part);
 }
 
-template <class T>
-double sum_of(Part part, const T* x, const T* y, Index d) {
+// Where both points are 0 there is nothing to add.
+template <class T, class Term>
+double sum(const SparseRows<T>& X, Index i, const SparseRows<T>& Y, Index j, Term term) {
+  double part[lanes] = {};
+  Index k = X.start[i], l = Y.start[j], k_end = X.start[i + 1], l_end = Y.start[j + 1];
+  while (k < k_end || l < l_end) {
+    bool left = l == l_end || (k < k_end && X.column[k] <= Y.column[l]);
+    bool right = k == k_end || (l < l_end && Y.column[l] <= X.column[k]);
+    double x = left ? static_cast<double>(X.value[k]) : 0.0;
+    double y = right ? static_cast<double>(Y.value[l]) : 0.0;
+    part[(left ? X.column[k] : Y.column[l]) % lanes] += term(x, y);
+    k += left;
+    l += right;
+  }
+  return total(part);
+}
+
+template <class Rows>
+double sum_of(Part part, const Rows& X, Index i, const Rows& Y, Index j) {
   switch (part) {
-    case Part::product: return sum(x, y, d, [](double a, double b) { return a * b; });
-    case Part::square: return sum(x, y, d, [](double a, double b) { return (a - b) * (a - b); });
-    default: return sum(x, y, d, [](double a, double b) { return std::abs(a - b); });
+    case Part::product: return sum(X, i, Y, j, Times{});
+    case Part::square: return sum(X, i, Y, j, Squared{});
+    default: return sum(X, i, Y, j, Apart{});
+  }
+}
+
+// eˣ within two units in the last place, by the same steps everywhere: x = m ln 2 + r and the
+// series of eʳ.
+double fixed_exp(double x) {
+  if (std::isnan(x)) return x;
+  if (x > 709.79) return std::numeric_limits<double>::infinity();
+  if (x < -745.2) return 0;
+  double m = std::floor(x * 1.4426950408889634 + 0.5);
+  double r = (x - m * 6.93147180369123816490e-01) - m * 1.90821492927058770002e-10;
+  double series = 1;
+  for (int k = 13; k > 0; --k) series = 1 + r * series / k;
+  return std::ldexp(series, static_cast<int>(m));
+}
+
+double finished(const Recipe& recipe, double s) {
+  if (recipe.finish == Finish::identity) return s;
+  if (recipe.finish == Finish::exp) return fixed_exp(recipe.scale * s);
+  double base = recipe.scale * s + recipe.offset, result = 1;
+  for (Index k = recipe.degree; k > 0; k >>= 1) {
+    if (k & 1) result = result * base;
+    if (k > 1) base = base * base;
+  }
+  return result;
+}
+
+// By what the points are ranked: the sum of squares or of absolute differences, of which a distance
+// is made; or the squared distance of a kernel of the product.
+template <class Rows>
+class Keys {
+ public:
+  Keys(const Recipe& recipe, const Rows& X, const Rows& Y) : recipe_(recipe), X_(X), Y_(Y) {
+    if (recipe.part != Part::product) return;
+    for (Index i = 0; i < X.n; ++i) across_.push_back(value(X, i, X, i));
+    for (Index j = 0; j < Y.n; ++j) down_.push_back(value(Y, j, Y, j));
+  }
+  double operator()(Index i, Index j) const {
+    if (recipe_.part != Part::product) return sum_of(recipe_.part, X_, i, Y_, j);
+    double between = value(X_, i, Y_, j);
+    // Rounding can leave -1e-17 here; sqrt would turn it into NaN.
+    return std::max(0.0, (across_[i] - between) + (down_[j] - between));
+  }
+
+ private:
+  double value(const Rows& A, Index i, const Rows& B, Index j) const {
+    return finished(recipe_, sum_of(Part::product, A, i, B, j));
+  }
+  Recipe recipe_;
+  const Rows &X_, &Y_;
+  std::vector<double> across_, down_;
+};
+
+// One row of a tile: most groups hold nothing near enough, which one comparison each tells. What
+// is near enough, or not a number, gets its key.
+template <class T, class Key>
+void look(const T* value, const T* half, Index width, Index j, Index own, Index most, double base,
+          double factor, const Key& key, Best& best) {
+  constexpr T infinite = std::numeric_limits<T>::infinity();
+  auto limit = [&] {
+    if (static_cast<Index>(best.heap.size()) < most) return infinite;
+    double bound = base + factor * best.heap.front().first;
+    if (!(bound < static_cast<double>(std::numeric_limits<T>::max()))) return infinite;
+    return std::nextafter(static_cast<T>(bound), infinite);
+  };
+  T most_score = limit();
+  for (Index c = 0; c < width; c += group) {
+    T score[group];
+    int any = 0;
+    for (Index l = 0; l < group; ++l) {
+      score[l] = half[c + l] - value[c + l];
+      any |= !(score[l] > most_score);
+    }
+    if (!any) continue;
+    Index end = std::min(group, width - c);
+    for (Index l = 0; l < end; ++l) {
+      if (score[l] > most_score || j + c + l == own) continue;
+      if (best.offer(key(j + c + l), j + c + l, most)) most_score = limit();
+    }
   }
 }
 
 }  // namespace
 
 // Few rows are shared out by runs of columns too, each with its best; the best of all runs follow.
-template <class T>
+template <class T, class Rows>
 void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const T* half,
-             Index count, const Index* own, double* score, Index* index, const Poll& poll) {
+             const double* base, double factor, const Recipe& exact, const Rows& x, const Rows& y,
+             Index count, const Index* own, double* key, Index* index, const Poll& poll) {
   if (X.n == 0 || Y.n == 0 || count == 0) return;
   const auto& native = loops<T>();
   Index n = X.n, m = Y.n;
   int workers = static_cast<double>(n) * static_cast<double>(m) * (X.d + 16.0) < 1e6 ? 1 : threads();
   auto from = source(recipe, X, Y, workers);
+  Keys<Rows> keys(exact, x, y);
   Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
   std::vector<T> halves(static_cast<std::size_t>(rounded_up(m, columns) + slack), T{0});
   std::copy(half, half + m, halves.begin());
@@ -121,6 +222,7 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
                       from->products ? Y.norms.data() + j : nullptr, tile.data(), ld, false);
         for (Index r = 0; r < height; ++r) {
           look(tile.data() + r * ld, halves.data() + j, width, j, own ? own[i + r] : -1, count,
+               base[i + r], factor, [&](Index c) { return keys(i + r, c); },
                best[static_cast<std::size_t>((i + r) * runs + part)]);
         }
       }
@@ -135,35 +237,45 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
     }
     std::sort(all.begin(), all.end());
     for (Index c = 0; c < count; ++c) {
-      score[i * count + c] = all[static_cast<std::size_t>(c)].first;
+      key[i * count + c] = all[static_cast<std::size_t>(c)].first;
       index[i * count + c] = all[static_cast<std::size_t>(c)].second;
     }
     all = {};
   }
 }
 
-template <class T>
-void pair_sums(Part part, const T* x, Index n, const T* y, Index d, const Index* index, Index count,
-               double* out, const Poll& poll) {
+template <class Rows>
+void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Index count, double* out,
+               const Poll& poll) {
   constexpr Index rows = 64;
-  int workers = static_cast<double>(n) * static_cast<double>(count) * (d + 16.0) < 1e6 ? 1 : threads();
+  Index n = X.n;
+  int workers = static_cast<double>(n) * static_cast<double>(count) * (X.d + 16.0) < 1e6 ? 1 : threads();
   auto task = [&](Index number, int) {
     for (Index i = number * rows; i < std::min(n, (number + 1) * rows); ++i) {
       for (Index c = i * count; c < (i + 1) * count; ++c) {
-        out[c] = sum_of(part, x + i * d, y + index[c] * d, d);
+        out[c] = sum_of(part, X, i, Y, index[c]);
       }
     }
   };
   parallel((n + rows - 1) / rows, workers, task, poll);
 }
 
-template void nearest(const Recipe&, const Points<float>&, const Points<float>&, const float*, Index,
-                      const Index*, double*, Index*, const Poll&);
-template void nearest(const Recipe&, const Points<double>&, const Points<double>&, const double*,
-                      Index, const Index*, double*, Index*, const Poll&);
-template void pair_sums(Part, const float*, Index, const float*, Index, const Index*, Index, double*,
-                        const Poll&);
-template void pair_sums(Part, const double*, Index, const double*, Index, const Index*, Index,
-                        double*, const Poll&);
+#define MERCER_NEAREST_OF(T, Rows)                                                               \
+  template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,             \
+                        const double*, double, const Recipe&, const Rows&, const Rows&, Index,   \
+                        const Index*, double*, Index*, const Poll&);
+MERCER_NEAREST_OF(float, DenseRows<float>)
+MERCER_NEAREST_OF(double, DenseRows<float>)
+MERCER_NEAREST_OF(double, DenseRows<double>)
+MERCER_NEAREST_OF(float, SparseRows<float>)
+MERCER_NEAREST_OF(double, SparseRows<float>)
+MERCER_NEAREST_OF(double, SparseRows<double>)
+
+#define MERCER_PAIR_SUMS_OF(Rows) \
+  template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, const Poll&);
+MERCER_PAIR_SUMS_OF(DenseRows<float>)
+MERCER_PAIR_SUMS_OF(DenseRows<double>)
+MERCER_PAIR_SUMS_OF(SparseRows<float>)
+MERCER_PAIR_SUMS_OF(SparseRows<double>)
 
 }  // namespace mercer

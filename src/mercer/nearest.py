@@ -1,9 +1,16 @@
 """The nearest points in feature space, by k(x, x) - 2 k(x, y) + k(y, y).
 
-No matrix of all distances is stored. On vectors the compiled core keeps the best of
-each row while it computes kernel values, in the precision of the points; the distances
-to these few are then taken again in float64 from the coordinates, where nothing
-cancels. All other kernels are asked for tiles of their matrix.
+No matrix of all distances is stored. Points are ranked by a key that rounds alike on
+every processor, for any number of threads and any size of tiles; only equal keys tie,
+and ties go by the order of the points:
+
+    kernels of ⟨x, y⟩, ‖x - y‖, Σ|xᵢ - yᵢ|   the core's sum over coordinates, in a fixed
+                                             order (`mercer.vectors.nearest`)
+    explicit features                        that sum of (φ(x) - φ(y))² over features
+    all other kernels                        the kernel value of the two points alone
+
+Quick values in tiles rule out what cannot be near enough, with a margin for their
+rounding; the others get their key.
 """
 
 from __future__ import annotations
@@ -11,24 +18,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import vectors
-from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.algebra import Normalized
+from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
+from mercer.kernels.kinds import FeatureKernel, PairKernel, Precomputed, dense
+from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.points import Points, as_points, count, each, same_value, take
 from mercer.points import vectors as as_vectors
 from mercer.vectors import Recipe
 
-EXTRA = 4  # candidates beyond those asked for: rounding may swap neighbours
-# A few times the relative error of a float32 kernel value: of a sum, of an exponential.
-ROUNDING, ROUNDING_EXP = 2e-6, 1e-4
-# What the core computes and float64 coordinates make exact.
-EXACT = {
-    ("product", "identity"),
-    ("product", "power"),
-    ("product", "exp"),
-    ("square", "exp"),
-    ("absolute", "exp"),
-}
+ROUNDING = 1e-11  # of a kernel value in a tile, relative to k(x, x) + k(y, y)
+MOST_FEATURES = 2.0**26  # numbers; a map of more is not held for all points at once
+MANY_PAIRS = 20_000  # so many pairs in doubt are computed row by row, not one by one
+MANY_CANDIDATES = 4_000_000  # that wait for their keys
 
 
 def nearest(
@@ -55,173 +59,229 @@ def nearest(
     """
     X = as_points(X)
     Y = None if Y is None else as_points(Y)
-    recipe = kernel.native(X) if Y is None else kernel.native(Y)
-    if recipe is not None and (recipe.part, recipe.finish) in EXACT:
-        A = as_vectors(X, type(kernel).__name__)
-        B = A if Y is None else as_vectors(Y, type(kernel).__name__)
+    if isinstance(kernel, Scaled):
+        squares, index = nearest(kernel.kernel, X, Y, n_neighbors, with_own=with_own)
+        return float(kernel.factor) * squares, index
+    right = X if Y is None else Y
+    recipe = kernel.native(right)
+    if recipe is not None and (recipe.part, recipe.finish) in vectors.RANKED:
+        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors)
+        if recipe.part == "product":
+            return key, index
+        return _ascending(-2 * np.expm1(recipe.scale * key)), index
+    if (
+        isinstance(kernel, TransformedKernel)
+        and kernel.decreasing
+        and is_vectors(right)
+    ):
+        recipe = Recipe(kernel.part, "exp", scale=-1.0)
+        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors)
+        squares = 2 * (kernel.transform(np.zeros(1)) - kernel.transform(key))
+        return _ascending(squares), index
+    features = _features(kernel, X, Y)
+    if features is not None:
+        A, B = features
         own = np.arange(A.shape[0]) if Y is None else None
-        return _of_vectors(recipe, A, B, n_neighbors, own)
-    values, index, down = _by_tiles(kernel, X, Y, n_neighbors)
-    if not with_own:
-        return down[index] - 2 * values, index
-    across = down if Y is None else np.asarray(kernel.diag(X), dtype=float)
-    squares = (across[:, None] - values) + (down[index] - values)
-    scale = np.abs(across)[:, None] + np.abs(down[index])
-    squares = _without_rounding(squares, scale, index, X, X if Y is None else Y)
-    return _sorted(squares, index)
+        return vectors.nearest(Recipe("product", "identity"), A, B, n_neighbors, own)
+    return _by_tiles(kernel, X, Y, n_neighbors, with_own)
 
 
-# Vectors, in the core
+def _of_vectors(kernel: Kernel, recipe: Recipe, X, Y, k: int):
+    """The keys and numbers of the nearest vectors."""
+    A = as_vectors(X, type(kernel).__name__)
+    if Y is None:
+        return vectors.nearest(recipe, A, A, k, np.arange(A.shape[0]))
+    return vectors.nearest(recipe, A, as_vectors(Y, type(kernel).__name__), k)
 
 
-def _of_vectors(recipe: Recipe, A, B, k: int, own):
-    """The same in the core; rows that float32 leaves in doubt are done in float64."""
-    # An exponential of a product has no scale on which float32 could be judged.
-    narrow = A.dtype == B.dtype == np.float32
-    if (recipe.part, recipe.finish) == ("product", "exp") or not narrow:
-        A, B, narrow = A.astype(float), B.astype(float), False
-    squares, index, beyond = _candidates(recipe, A, B, k, own)
-    if narrow:
-        some = np.flatnonzero(~_certain(recipe, A, B, squares[:, -1], beyond))
-        if len(some):
-            rest = None if own is None else own[some]
-            wide = _candidates(recipe, A[some].astype(float), B.astype(float), k, rest)
-            squares[some], index[some] = wide[:2]
-    return squares, index
+def _ascending(squares: np.ndarray) -> np.ndarray:
+    """Squares in the order of their keys, of which rounding may lose a little."""
+    return np.maximum.accumulate(np.maximum(squares, 0), axis=1)
 
 
-def _candidates(recipe: Recipe, A, B, k: int, own):
-    """The k best of k + EXTRA candidates, and k(x, y) - k(y, y)/2 of the last one.
-
-    Other points have no more of it, but for rounding; -∞ where there are no others.
-    """
-    wanted = min(k + EXTRA, B.shape[0] - (own is not None))
-    half = 0.5 * vectors.diag(recipe, B)
-    # k(x, y) tells far points apart where the distance does not any more.
-    constant = bool((half == half[0]).all())
-    scores = np.zeros_like(half) if constant else half
-    score, index = vectors.nearest(recipe, A, B, scores, wanted, own)
-    beyond = -score[:, -1] - (half[0] if constant else 0)
-    if wanted == B.shape[0] - (own is not None):
-        beyond[:] = -np.inf
-    # Sums of coordinates have the order of the distances, and more digits.
-    key = _exact_keys(recipe, A, B, index)
-    key, index = (part[:, :k].copy() for part in _sorted(key, index))
-    squares = key if recipe.part == "product" else -2 * np.expm1(recipe.scale * key)
-    return squares, index, beyond
+def _features(kernel: Kernel, X, Y):
+    """Φ(X) and Φ(Y) in the same columns where the kernel has a map; else None."""
+    inner = kernel.kernel if isinstance(kernel, Normalized) else kernel
+    if not isinstance(inner, FeatureKernel):
+        return None
+    right = X if Y is None else Y
+    first = inner.features(take(right, slice(0, 1)))
+    if not sp.issparse(first):
+        if (count(X) + count(right)) * first.shape[1] > MOST_FEATURES:
+            return None
+    A, B = inner.aligned(X, Y)
+    A, B = (Z.tocsr() if sp.issparse(Z) else dense(Z) for Z in (A, B))
+    B = A if Y is None else B
+    if inner is kernel:
+        return A, B
+    left = _of_unit_length(A)
+    return left, left if Y is None else _of_unit_length(B)
 
 
-def _certain(recipe: Recipe, A, B, worst: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """Whether the points beyond the candidates are farther than the worst kept."""
-    if recipe.part != "product":
-        value = 1 - worst / 2
-        return (beyond + 0.5) * (1 + ROUNDING_EXP) < value
-    across = vectors.diag(recipe, A).astype(float)
-    scale = across + float(vectors.diag(recipe, B).max())
-    rounding = ROUNDING * max(1, recipe.degree) * scale
-    return across - 2 * beyond - rounding > worst
-
-
-def _exact_keys(recipe: Recipe, A, B, index) -> np.ndarray:
-    """The squared distances to the points `index`, from the coordinates in float64.
-
-    For kernels of a distance, the sums of which that distance is made.
-    """
-    if recipe.part != "product":
-        return vectors.pair_sums(recipe.part, A, B, index)
-    if recipe.finish == "identity":
-        return vectors.pair_sums("square", A, B, index)
-    each_a, each_b = (np.arange(Z.shape[0])[:, None] for Z in (A, B))
-    x = _finished(recipe, vectors.pair_sums("product", A, A, each_a))
-    y = _finished(recipe, vectors.pair_sums("product", B, B, each_b))[:, 0]
-    between = _finished(recipe, vectors.pair_sums("product", A, B, index))
-    # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
-    return np.maximum((x - between) + (y[index] - between), 0)
-
-
-def _finished(recipe: Recipe, sums: np.ndarray) -> np.ndarray:
-    if recipe.finish == "exp":
-        return np.exp(recipe.scale * sums)
-    return (recipe.scale * sums + recipe.offset) ** recipe.degree
+def _of_unit_length(features):
+    """φ / ‖φ‖; a φ of length 0 is 1 in a column of its own, as `Normalized` has it."""
+    n = features.shape[0]
+    squares = vectors.pair_sums("product", features, features, np.arange(n)[:, None])
+    zero = squares == 0
+    lengths = np.sqrt(np.where(zero, 1, squares))
+    if not sp.issparse(features):
+        return np.hstack([features / lengths, zero])
+    entries = np.repeat(lengths[:, 0], np.diff(features.indptr))
+    scaled = sp.csr_array(
+        (features.data / entries, features.indices, features.indptr),
+        shape=features.shape,
+    )
+    return sp.hstack([scaled, sp.csr_array(zero.astype(float))], format="csr")
 
 
 # Any kernel, tile by tile
 
 
-def _by_tiles(kernel: Kernel, X, Y, k: int):
-    """k(x, y) and the numbers of the k nearest y of each x; and k(y, y) of all y."""
+class _Rows:
+    """Some points x against all y: what is near enough in the tiles, and its keys."""
+
+    def __init__(self, kernel: Kernel, X, right, rows: slice, down, across, k: int):
+        self.kernel, self.X, self.right, self.k = kernel, X, right, k
+        self.first, self.n = rows.start, rows.stop - rows.start
+        # k(x, y) tells far points apart where the distance does not any more.
+        self.half = np.zeros(len(down)) if (down == down[0]).all() else down / 2
+        self.down, self.across = down, across
+        self.best = np.full((self.n, k), np.inf)  # the k least scores so far
+        self.slack = self._slack()
+        self.found: list = []  # row, number, score and kernel value of candidates
+        self.waiting = 0
+
+    def _slack(self) -> np.ndarray:
+        """How far rounding may move a score."""
+        if isinstance(self.kernel, Precomputed | PairKernel):
+            return np.zeros(self.n)  # a value is the same in whatever tile it stands
+        size = np.abs(self.down).max(initial=0.0)
+        own = size if self.across is None else np.abs(self.across)
+        slack = np.broadcast_to(ROUNDING * (size + own), self.n)
+        return np.where(np.isfinite(slack), slack, 0)
+
+    def see(self, K: np.ndarray, j: int, diagonal: bool) -> None:
+        """Take note of the tile of kernel values with the points from j on."""
+        scores = self.half[j : j + K.shape[1]] - K.astype(float, copy=False)
+        scores[np.isnan(scores)] = np.inf
+        if diagonal:
+            np.fill_diagonal(scores, np.nan)  # nobody's own neighbour
+        least = scores
+        if K.shape[1] > self.k:
+            least = np.partition(scores, self.k - 1, axis=1)[:, : self.k]
+        self.best = np.sort(np.hstack([self.best, least]), axis=1)[:, : self.k]
+        row, column = np.nonzero(scores <= self._limit()[:, None])
+        value = K[row, column].astype(float)
+        self.found.append((row, column + j, scores[row, column], value))
+        self.waiting += len(row)
+        if self.waiting > MANY_CANDIDATES:
+            self.found = [self._chosen()]
+            self.waiting = len(self.found[0][0])
+
+    def _limit(self) -> np.ndarray:
+        return self.best[:, -1] + self.slack
+
+    def _chosen(self):
+        """The k first of each row, by their keys and then by their numbers."""
+        row, number, score, value = (
+            np.concatenate(parts) for parts in zip(*self.found, strict=True)
+        )
+        near = score <= self._limit()[row]
+        row, number, score, value = (part[near] for part in (row, number, score, value))
+        order = np.lexsort((number, score, row))
+        row, number, score, value = (
+            part[order] for part in (row, number, score, value)
+        )
+        # Scores further apart than rounding are in their order; others form a group.
+        with np.errstate(invalid="ignore"):
+            apart = np.diff(score) > self.slack[row[1:]]
+        starts = np.concatenate([[True], apart | (np.diff(row) > 0)])
+        group = np.cumsum(starts) - 1
+        rank = np.arange(len(row)) - np.searchsorted(row, row)
+        wanted = rank[starts][group] < self.k
+        if self.slack.any():
+            many = wanted & (np.bincount(group)[group] > 1)
+            score, value = score.copy(), value.copy()
+            value[many] = self._values(row[many], number[many])
+            score[many] = self.half[number[many]] - value[many]
+        order = np.lexsort((number, score, group))
+        order = order[(rank < self.k)[: len(order)]]
+        return tuple(part[order] for part in (row, number, score, value))
+
+    def _values(self, row, number) -> np.ndarray:
+        """k(x, y) of each pair by itself."""
+        values = np.empty(len(row))
+        left, right = self.X, self.right
+        if len(row) <= MANY_PAIRS:
+            for t, (i, j) in enumerate(zip(row + self.first, number, strict=True)):
+                pair = self.kernel(take(left, [i]), take(right, [j]))
+                values[t] = float(np.asarray(pair)[0, 0])
+            return values
+        ends = np.flatnonzero(np.diff(row, append=-1)) + 1
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            x = take(left, [row[start] + self.first])
+            values[start:end] = self.kernel(x, take(right, number[start:end]))[0]
+        return values
+
+    def result(self):
+        """Kernel values and numbers of the nearest, two (n, k) arrays."""
+        _, number, _, value = self._chosen()
+        return value.reshape(self.n, self.k), number.reshape(self.n, self.k)
+
+
+def _wide(X):
+    """The points in float64, where they are float32 vectors."""
+    return X.astype(float) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def _by_tiles(kernel: Kernel, X, Y, k: int, with_own: bool):
+    """The squares and numbers of the k nearest y of each x, for any kernel."""
+    X, Y = _wide(X), None if Y is None else _wide(Y)
     own, right = Y is None, X if Y is None else Y
     n, m = count(X), count(right)
     down = np.asarray(kernel.diag(right), dtype=float)
-    # k(x, y) tells far points apart where the distance does not any more.
-    half = np.zeros(m) if (down == down[0]).all() else down / 2
+    across = None
+    if with_own:
+        across = down if own else np.asarray(kernel.diag(X), dtype=float)
     side = int(math.sqrt(BLOCK_MB * 2**20 / 8))
     values, index = np.empty((n, k)), np.empty((n, k), dtype=np.int64)
     for i in range(0, n, side):
         rows = slice(i, min(i + side, n))
         part = take(X, rows)
-        best: list = [np.empty((rows.stop - i, 0))] * 2
-        best.append(np.empty((rows.stop - i, 0), dtype=np.int64))
+        these = None if across is None else across[rows]
+        search = _Rows(kernel, X, right, rows, down, these, k)
         for j in range(0, m, side):
             columns = slice(j, min(j + side, m))
             diagonal = own and i == j
             K = np.asarray(kernel(part, None if diagonal else take(right, columns)))
-            best = _merged(best, _best_of(K, half[columns], j, k, diagonal), k)
-        _, values[rows], index[rows] = best
-    return values, index, down
+            search.see(K, j, diagonal)
+        values[rows], index[rows] = search.result()
+    if across is None:
+        return down[index] - 2 * values, index
+    squares = (across[:, None] - values) + (down[index] - values)
+    scale = np.abs(across)[:, None] + np.abs(down[index])
+    return _without_rounding(squares, scale, index, X, right)
 
 
-def _best_of(K: np.ndarray, half: np.ndarray, j: int, k: int, diagonal: bool):
-    """Scores, kernel values and numbers of the k best of a tile, or all it has."""
-    S = half - K.astype(float, copy=False)
-    S[np.isnan(S)] = np.inf
-    if diagonal:
-        # Nobody's own neighbour: behind the points at an infinite distance.
-        np.fill_diagonal(S, np.nan)
-    best = _least(S, min(k, S.shape[1] - diagonal))
-    S, K = (np.take_along_axis(values, best, axis=1) for values in (S, K))
-    return [S, K.astype(float, copy=False), best + j]
-
-
-def _least(S: np.ndarray, k: int) -> np.ndarray:
-    """The columns of the k least numbers of each row, ties by column, NaN last."""
-    if k >= S.shape[1] - 1:
-        return np.argsort(S, axis=1, kind="stable")[:, :k]
-    chosen = np.argpartition(S, k, axis=1)[:, :k]
-    worst = np.take_along_axis(S, chosen, axis=1).max(axis=1, initial=-np.inf)
-    tied = np.flatnonzero((S <= worst[:, None]).sum(axis=1) > k)
-    chosen[tied] = np.argsort(S[tied], axis=1, kind="stable")[:, :k]
-    order = np.lexsort((chosen, np.take_along_axis(S, chosen, axis=1)), axis=1)
-    return np.take_along_axis(chosen, order, axis=1)
-
-
-def _merged(best: list, more: list, k: int) -> list:
-    """The k best of two lists of scores, values and numbers; the first goes first."""
-    parts = [np.hstack(pair) for pair in zip(best, more, strict=True)]
-    order = np.argsort(parts[0], axis=1, kind="stable")[:, :k]
-    return [np.take_along_axis(part, order, axis=1) for part in parts]
-
-
-def _without_rounding(squares, scale, index, X, Y) -> np.ndarray:
-    """0 for equal points and for what rounding has made negative."""
+def _without_rounding(squares, scale, index, X, Y):
+    """0 for equal points, which go first, and for what rounding has made negative."""
     rounding = math.sqrt(np.finfo(float).eps) * scale
     squares[(squares < 0) & (squares >= -rounding)] = 0
-    near = np.argwhere((squares > 0) & (squares <= rounding))
+    equal = np.zeros(squares.shape, dtype=bool)
+    near = np.argwhere(np.abs(squares) <= rounding)
     if len(near):
         left, right = each(X), each(Y)
         for i, c in near:
-            if _equal(left[i], right[index[i, c]]):
-                squares[i, c] = 0
-    return squares
+            equal[i, c] = _equal(left[i], right[index[i, c]])
+    squares[equal] = 0
+    # Equal points by number; all others stay in the order of their keys.
+    place = np.where(equal, index - index.max(initial=0) - 1, np.arange(index.shape[1]))
+    order = np.argsort(np.where(squares < -rounding, place - 2**62, place), axis=1)
+    squares, index = (np.take_along_axis(part, order, 1) for part in (squares, index))
+    return np.maximum.accumulate(squares, axis=1), index
 
 
 def _equal(x, y) -> bool:
     if hasattr(x, "toarray"):
         x, y = x.toarray(), y.toarray()
     return same_value(x, y)
-
-
-def _sorted(squares: np.ndarray, index: np.ndarray):
-    """Each row from the nearest on, ties by number."""
-    order = np.lexsort((index, squares), axis=1)
-    return np.take_along_axis(squares, order, 1), np.take_along_axis(index, order, 1)

@@ -92,7 +92,7 @@ class Packed:
             self.dtype = _precision(X.dtype)
             given, X = X, np.require(X, self.dtype, ["C", "A"])
             self._points = _core.pack(X)
-            if not only_core and _blas_may_serve(X.shape[1]):
+            if not only_core and _blas_may_serve():
                 self._dense = X.copy() if X is given else X
 
     @property
@@ -230,13 +230,20 @@ def centered(X, part: str, dtype):
     shifts = dtype == np.float32 and part in ("square", "absolute")
     if not shifts or scipy.sparse.issparse(X) or not len(X):
         return X
+    mean = _middle(X)
+    return X if mean is None else X - mean.astype(X.dtype, copy=False)
+
+
+def _middle(X) -> np.ndarray | None:
+    """A point near the middle of dense points; None where the origin will do."""
     some = X[:: max(1, len(X) // 256)]  # any point near the middle will do
     mean = some.mean(axis=0, dtype=float)
     zeros = 3 * np.count_nonzero(some) < some.size
     spread = 8 if zeros or X.shape[1] <= SHORT else 0.1
-    if np.abs(mean).max(initial=0.0) <= spread * some.std(dtype=float):
-        return X
-    return X - mean.astype(X.dtype, copy=False)
+    # Columns far apart from each other spread all entries, and none of their points.
+    width = min(some.std(dtype=float), some.std(axis=0, dtype=float).max(initial=0.0))
+    near = np.abs(mean).max(initial=0.0) <= spread * width
+    return None if near else mean
 
 
 def diag(recipe: Recipe, X) -> np.ndarray:
@@ -247,37 +254,180 @@ def diag(recipe: Recipe, X) -> np.ndarray:
     return out
 
 
-def nearest(recipe: Recipe, X, Y, half, count: int, own=None):
-    """Of each x the `count` points y with the least half(y) - k(x, y): scores, numbers.
+# Kernels on vectors whose nearest points the core finds.
+RANKED = {
+    ("product", "identity"),
+    ("product", "power"),
+    ("product", "exp"),
+    ("square", "exp"),
+    ("absolute", "exp"),
+}
 
-    From the least on, equal ones in the order of their numbers; two (n, count) arrays.
+
+def nearest(recipe: Recipe, X, Y, count: int, own=None):
+    """Of each x the `count` nearest points y: their keys, and their numbers in Y.
+
+    Two (n, count) arrays, from the least key on, equal ones in the order of their
+    numbers. The key is Σₜ (xₜ - yₜ)² for ⟨x, y⟩ and kernels of it, Σₜ |xₜ - yₜ| for
+    kernels of that, and k(x, x) - 2 k(x, y) + k(y, y) for others: in float64, by one
+    sum in a fixed order without fused multiply-adds, so that neither the processor nor
+    threads, tiles, precision or zeros left out change it. Only equal keys tie.
+
+    Points are ruled out by quick products where a bound of the rounding of all that is
+    computed allows it, and get their key where it does not.
 
     Parameters
     ----------
-    X, Y : (n, d) and (m, d) arrays, CSR matrices or `Packed`
-    half : (m,) array; with k(y, y) / 2 the scores have the order of the distances
+    recipe : one of those in `RANKED`
+    X, Y : (n, d) and (m, d) arrays or CSR matrices
     own : the n numbers of the x among the y, which are not their own neighbours
     """
-    X, Y = _pair(X, Y)
-    own = np.empty(0) if own is None else own
-    score = np.empty((X.shape[0], count))
+    key = np.empty((X.shape[0], count))
     index = np.empty((X.shape[0], count), np.int64)
-    _core.nearest(
-        native_recipe(recipe),
-        X._points,
-        Y._points,
-        np.require(half, X.dtype, ["C", "A"]),
-        np.require(own, np.int64, ["C", "A"]),
-        score,
+    x, y, dtype = _given_rows(X, Y)
+    screen = _screen(recipe, X, Y, dtype) if dtype == np.float32 else None
+    if screen is None:
+        screen = _screen(recipe, X, Y, np.dtype(np.float64))
+    exact = recipe
+    if (recipe.part, recipe.finish) == ("product", "identity"):
+        exact = Recipe("square", "identity")
+    search = _core.nearest if len(x) == 1 else _core.nearest_csr
+    search(
+        *screen,
+        native_recipe(exact),
+        *x,
+        *y,
+        np.require(np.empty(0) if own is None else own, np.int64, ["C", "A"]),
+        key,
         index,
     )
-    return score, index
+    return key, index
+
+
+def _given_rows(X, Y):
+    """X and Y as the core reads coordinates one by one, and their precision."""
+    dtype = np.result_type(_precision(X.dtype), _precision(Y.dtype))
+    sparse = scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)
+    rows = _csr_rows if sparse else _dense_rows
+    x = rows(X, dtype)
+    return x, x if Y is X else rows(Y, dtype), dtype
+
+
+def _dense_rows(X, dtype):
+    return (np.require(X, dtype, ["C", "A"]),)
+
+
+def _csr_rows(X, dtype):
+    """start, column and value of each row, columns ascending."""
+    X = scipy.sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return (
+        np.require(X.indptr, np.int64, ["C", "A"]),
+        np.require(X.indices, np.int32, ["C", "A"]),
+        np.require(X.data, dtype, ["C", "A"]),
+    )
+
+
+def _screen(recipe: Recipe, X, Y, dtype: np.dtype):
+    """What rules points out without their key: k, X, Y, half, base, factor.
+
+    A key ≤ z implies half(y) - k(x, y) ≤ base(x) + factor·z, all of it computed in
+    `dtype`. The slack is several times what rounding can do: a sum of r products is
+    off by r units in the last place of Σ|xₜyₜ| ≤ (‖x‖² + ‖y‖²)/2 at most. None where
+    single precision is too coarse, or overflows.
+    """
+    kind = (recipe.part, recipe.finish)
+    terms = max(_longest_row(X), _longest_row(Y))
+    slack = (4 * terms + 64) * float(np.finfo(dtype).eps)
+    tiny = (4 * terms + 64) * float(np.finfo(dtype).tiny)
+    if recipe.part == "absolute":
+        A, B = _packed_both(X, Y, dtype)
+        quick = Recipe("absolute", "power", scale=-1.0, offset=0.0, degree=1)
+        half, base, factor = np.zeros(B.shape[0]), np.full(A.shape[0], tiny), 1 + slack
+    elif recipe.part == "square" or recipe.finish == "identity":
+        A, B = _packed_both(*_both_centered(X, Y, dtype), dtype)
+        quick = Recipe("product", "identity")
+        across, down = (diag(quick, Z).astype(float) for Z in (A, B))
+        half = (1 - slack) / 2 * down
+        base, factor = tiny - (1 - slack) / 2 * across, 0.5
+    else:
+        if dtype == np.float32 and recipe.finish == "exp":
+            return None  # an exponential of a product has no scale to judge it on
+        A, B = _packed_both(X, Y, dtype)
+        quick, slack = recipe, 2 * max(1, recipe.degree) * slack
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = [slack * _largest_terms(recipe, Z) for Z in (A, B)]
+            across, down = (diag(quick, Z).astype(float) / 2 for Z in (A, B))
+            half, base, factor = down - sizes[1], tiny + sizes[0] - across, 0.5
+    if dtype == np.float32:
+        scale = np.abs(half).max(initial=0.0)
+        coarse = slack > 2e-3 or (kind[0] != "absolute" and not 1e-20 < scale < 1e30)
+        if coarse or not np.isfinite(base).all():
+            return None
+    elif slack > 0.1 or not (np.isfinite(half).all() and np.isfinite(base).all()):
+        half, base = np.zeros_like(half), np.full_like(base, np.inf)  # rules out none
+    return (
+        native_recipe(quick),
+        A._points,
+        B._points,
+        np.require(half, dtype, ["C", "A"]),
+        base,
+        factor,
+    )
+
+
+def _largest_terms(recipe: Recipe, X: Packed) -> np.ndarray:
+    """What k(x, x) would be without any cancellation, by which its rounding is judged.
+
+    For e^{cs} of a product s it is (1 + |c|s) e^{|c|s}: the rounding of s counts.
+    """
+    if recipe.finish == "exp":
+        products = np.abs(recipe.scale) * diag(Recipe("product", "identity"), X)
+        return (1 + products) * np.exp(products)
+    size = Recipe(
+        "product",
+        "power",
+        abs(recipe.scale),
+        abs(recipe.offset),
+        recipe.degree,
+    )
+    return diag(size, X).astype(float)
+
+
+def _longest_row(X) -> int:
+    """How many terms a sum over the coordinates of a point may have."""
+    if not scipy.sparse.issparse(X):
+        return X.shape[1]
+    return int(np.diff(X.tocsr().indptr).max(initial=0))
+
+
+def _packed_both(X, Y, dtype) -> tuple[Packed, Packed]:
+    A = Packed(X.astype(dtype, copy=False), only_core=True)
+    return A, A if Y is X else Packed(Y.astype(dtype, copy=False), only_core=True)
+
+
+def _both_centered(X, Y, dtype):
+    """Both sets, moved by one vector to the middle of Y where they are dense.
+
+    A common offset would leave few digits of the differences to products.
+    """
+    if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
+        return X, Y
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = _middle(Y)
+        if middle is None or not np.isfinite(middle).all():
+            return X, Y
+        A = X.astype(dtype, copy=False) - middle.astype(dtype)
+        return A, A if Y is X else Y.astype(dtype, copy=False) - middle.astype(dtype)
 
 
 def pair_sums(part: str, X, Y, index) -> np.ndarray:
     """Σₜ part(xᵢₜ, yⱼₜ) in float64 for the points j = index[i, c] of Y, (n, count).
 
-    Equal points give equal sums, wherever they stand.
+    In a fixed order, that of `nearest`: the same on every processor, for dense and
+    sparse points, wherever they stand.
 
     Parameters
     ----------
@@ -286,25 +436,14 @@ def pair_sums(part: str, X, Y, index) -> np.ndarray:
     index : (n, count) array of whole numbers
     """
     out = np.empty(index.shape)
-    if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
-        A, B = (scipy.sparse.csr_array(Z, dtype=np.float64) for Z in (X, Y))
-        for c in range(index.shape[1]):
-            out[:, c] = _sparse_sums(part, A, B[index[:, c]])
-        return out
-    dtype = np.result_type(_precision(X.dtype), _precision(Y.dtype))
-    X, Y = (np.require(Z, dtype, ["C", "A"]) for Z in (X, Y))
     recipe = native_recipe(Recipe(part, "identity"))
-    _core.pair_sums(recipe, X, Y, np.require(index, np.int64, ["C", "A"]), out)
+    x, y, _ = _given_rows(X, Y)
+    index = np.require(index, np.int64, ["C", "A"])
+    if len(x) == 1:
+        _core.pair_sums(recipe, *x, *y, index, out)
+    else:
+        _core.pair_sums_csr(recipe, *x, *y, X.shape[1], index, out)
     return out
-
-
-def _sparse_sums(part: str, A, B) -> np.ndarray:
-    """Σₜ part(aₜ, bₜ) row by row."""
-    if part == "product":
-        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-    difference = abs(A - B)
-    terms = difference if part == "absolute" else difference.multiply(difference)
-    return np.asarray(terms.sum(axis=1)).ravel()
 
 
 def exp(x) -> np.ndarray:
@@ -376,15 +515,13 @@ _PRODUCT = os.environ.get("MERCER_PRODUCT", "") or "auto"
 if _PRODUCT not in ("own", "blas", "auto"):
     raise ValueError(f"MERCER_PRODUCT is own, blas or auto; got {_PRODUCT!r}.")
 
-# One thread each, AVX2: our tiles were faster than scipy's BLAS up to d = 123 and equal
-# within 2 % at d = 784. Our baseline tiles were slower from here on, as a BLAS chooses
-# its own instructions. AVX-512 is not measured.
-_BLAS_FROM = 32
 
+def _blas_may_serve() -> bool:
+    """Whether dense points are multiplied by a BLAS, on request only.
 
-def _blas_may_serve(d: int) -> bool:
-    if _PRODUCT == "auto":
-        return instruction_set() == "baseline" and d >= _BLAS_FROM
+    What a BLAS makes of a row hangs on the rows beside it, on addresses and on the
+    processor; our own sums do not, and are the same for sparse points.
+    """
     return _PRODUCT == "blas"
 
 
@@ -415,15 +552,28 @@ def _density(X: np.ndarray, rows: int = 256) -> float:
     return np.count_nonzero(sample) / max(sample.size, 1)
 
 
+_SIDE = 2048  # rows of a product at a time, so that Ctrl-C is heard in between
+
+
 def _plain_product(recipe: Recipe, X, Y, out) -> np.ndarray:
     """X Yᵀ; where Y is None symmetric bit for bit, with the diagonal of `diag`."""
     out = _room(out, len(X), len(X if Y is None else Y), X.dtype)
+    for i in range(0, len(X), _SIDE):
+        rows = slice(i, i + _SIDE)
+        if Y is not None:
+            np.matmul(X[rows], Y.T, out=out[rows])
+            continue
+        # Tiles on and above the diagonal, each written twice: a BLAS need not round
+        # (i, j) and (j, i) alike.
+        for j in range(i, len(X), _SIDE):
+            columns = slice(j, j + _SIDE)
+            tile = X[rows] @ X[columns].T
+            if i == j:
+                tile = np.triu(tile) + np.triu(tile, 1).T
+            out[rows, columns] = tile
+            out[columns, rows] = tile.T
     if Y is None:
-        np.matmul(X, X.T, out=out)
         np.fill_diagonal(out, diag(recipe, X))
-        return out
-    for i in range(0, len(X), 4096):  # so that Ctrl-C is heard in between
-        np.matmul(X[i : i + 4096], Y.T, out=out[i : i + 4096])
     return out
 
 

@@ -214,6 +214,9 @@ class Pullback(Kernel):
     def diag(self, X):
         return self.kernel.diag(self._image(X))
 
+    def sqdist(self, X, Y=None):
+        return self.kernel.sqdist(self._image(X), None if Y is None else self._image(Y))
+
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left, right = _both(self._image, X, Y)
         return self.kernel.matmul(left, right, V, block_mb=block_mb)
@@ -262,6 +265,9 @@ class On(Kernel):
 
     def diag(self, X):
         return self.kernel.diag(self._part(X))
+
+    def sqdist(self, X, Y=None):
+        return self.kernel.sqdist(self._part(X), None if Y is None else self._part(Y))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left, right = _both(self._part, X, Y)

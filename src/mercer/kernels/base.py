@@ -49,8 +49,8 @@ class Kernel(ABC):
     """k(x, y) = ⟨φ(x), φ(y)⟩, a similarity of two points; `k(X, Y)` is its matrix.
 
     To write one, make a dataclass of its parameters and fill in `__call__`. Everything
-    else here is right as it stands; a kernel may replace `diag`, `matmul` or `resolve`
-    by a faster equal, and `rule` by what is known of it.
+    else here is right as it stands; a kernel may replace `diag`, `sqdist`, `matmul` or
+    `resolve` by a faster or more exact equal, and `rule` by what is known of it.
     """
 
     # A numpy number on the left of an operator hands over to ours.
@@ -438,6 +438,9 @@ class Sum(Kernel):
     def diag(self, X):
         return self.left.diag(X) + self.right.diag(X)
 
+    def sqdist(self, X, Y=None):
+        return self.left.sqdist(X, Y) + self.right.sqdist(X, Y)
+
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         left = self.left.matmul(X, Y, V, block_mb=block_mb)
         return left + self.right.matmul(X, Y, V, block_mb=block_mb)
@@ -498,6 +501,9 @@ class Scaled(Kernel):
 
     def diag(self, X):
         return _times(self.factor, self.kernel.diag(X))
+
+    def sqdist(self, X, Y=None):
+        return _times(self.factor, self.kernel.sqdist(X, Y))
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)

@@ -21,6 +21,7 @@ from mercer.points import as_points, count, describe, each, vectors
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
 PIECE_MB = 4.0  # of a product, between which Ctrl-C is heard
+MIRROR = 512  # rows of a matrix that are mirrored at a time
 
 
 class PairKernel(Kernel):
@@ -306,8 +307,9 @@ def _check_indices(index: np.ndarray, n: int) -> None:
 def inner_products(left, right) -> np.ndarray:
     """left @ rightᵀ as an array; columns that are almost full go through BLAS."""
     if not (sp.issparse(left) and sp.issparse(right)):
-        return dense(left @ right.T)
-    left, right = sp.csr_array(left), sp.csr_array(right)
+        block = dense(left @ right.T)
+        return mirrored(block) if left is right else block
+    own, left, right = left is right, sp.csr_array(left), sp.csr_array(right)
     (n, p), m = left.shape, right.shape[0]
     share = np.bincount(left.indices, minlength=p).astype(float)
     share *= np.bincount(right.indices, minlength=p)
@@ -321,7 +323,21 @@ def inner_products(left, right) -> np.ndarray:
         np.matmul(full[0][rows].toarray(), across, out=out[rows])
         if transposed.nnz:
             out[rows] += (rest[0][rows] @ transposed).toarray()
-    return out
+    return mirrored(out) if own else out
+
+
+def mirrored(K: np.ndarray) -> np.ndarray:
+    """K, written to: what is below its diagonal becomes what is above, bit for bit.
+
+    A BLAS may round (i, j) and (j, i) differently.
+    """
+    if not K.flags.writeable:
+        K = K.copy()
+    for i in range(0, len(K), MIRROR):
+        rows = slice(i, i + MIRROR)
+        K[i + MIRROR :, rows] = K[rows, i + MIRROR :].T
+        K[rows, rows] = np.triu(K[rows, rows]) + np.triu(K[rows, rows], 1).T
+    return K
 
 
 def vouched(psd: bool | None, what: str = "a user's function") -> Rule:

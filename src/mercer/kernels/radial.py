@@ -138,6 +138,7 @@ class Matern(TransformedKernel):
     """
 
     part: ClassVar[str] = "square"
+    decreasing: ClassVar[bool] = True
 
     nu: float
     length: float = 1.0
@@ -209,6 +210,7 @@ class RationalQuadratic(TransformedKernel):
     """
 
     part: ClassVar[str] = "square"
+    decreasing: ClassVar[bool] = True
 
     alpha: float = 1.0
     length: float = 1.0

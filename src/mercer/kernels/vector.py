@@ -32,6 +32,7 @@ from mercer.kernels.explicit import PolynomialMap
 from mercer.kernels.kinds import dense
 from mercer.vectors import Recipe
 
+DIFFERENCES = ("square", "absolute", "chi2")  # parts that are 0 where x = y
 TILE_MB = 8.0  # the arrays of a tile stay near the processor
 
 
@@ -47,6 +48,18 @@ class VectorKernel(Kernel):
 
     def diag(self, X):
         return vectors.diag(self.recipe(), self._pair(X)[0])
+
+    def sqdist(self, X, Y=None):
+        recipe = self.recipe()
+        linear = (recipe.part, recipe.finish) == ("product", "identity")
+        if not linear and not (recipe.finish == "exp" and recipe.part in DIFFERENCES):
+            return super().sqdist(X, Y)
+        # From differences: a common offset of the points takes no digits away.
+        part = "square" if linear else recipe.part
+        sums = vectors.block(Recipe(part, "identity"), *self._pair(X, Y))
+        if linear:
+            return sums
+        return -2 * np.expm1(sums.dtype.type(recipe.scale) * sums)
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         X, Y = self._pair(X, Y)
@@ -67,6 +80,7 @@ class TransformedKernel(Kernel):
     """k(x, y) = f(Σₜ part(xₜ, yₜ)), the sum from the core: fill in `transform`."""
 
     part: ClassVar[str] = "product"
+    decreasing: ClassVar[bool] = False  # whether f is: the sum then ranks as k does
 
     @abstractmethod
     def transform(self, sums: np.ndarray) -> np.ndarray:

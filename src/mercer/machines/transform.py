@@ -7,7 +7,7 @@ problem, Neural Computation 10 (1998).
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,12 +26,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.kinds import FeatureFunction, Precomputed
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import is_vectors
+from mercer.kernels.vector import Linear, is_vectors
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, count, precision
+from mercer.points import Points, count, precision, vectors
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,
@@ -54,6 +54,35 @@ SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # single precision, as in scikit-learn.
 NEGATIVE = {"double": 1e-5, "single": 5e-3}
 ZERO = {"double": 1e-12, "single": 2e-7}
+# Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
+OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
+
+
+@dataclass
+class Shift:
+    """x ↦ x - origin, in float64."""
+
+    origin: np.ndarray
+
+    def __call__(self, X) -> np.ndarray:
+        return vectors(X, "Linear").astype(float) - self.origin
+
+
+def _about_the_middle(X) -> Kernel:
+    """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
+
+    Components are the same, as they are about the mean; but ⟨x, y⟩ would hold the
+    square of a large offset, and few digits of what varies. Points of few non-zeros
+    stay as they are.
+    """
+    X = vectors(X, "Linear")
+    if sp.issparse(X) or not X.size:
+        return Linear()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=float)
+        spread = X.std(axis=0, dtype=float).max()
+        far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
+    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()
 
 
 class KernelPCA(
@@ -243,7 +272,8 @@ class KernelPCA(
                     f"({X.shape[0]}, {X.shape[1]}) for {X.shape[0]} indexed."
                 )
             return Precomputed(X), np.arange(X.shape[0])
-        return self._as_kernel(X, self.gamma).resolve(X), X
+        kernel = self._as_kernel(X, self.gamma).resolve(X)
+        return (_about_the_middle(X) if type(kernel) is Linear else kernel), X
 
     def _as_kernel(self, X, gamma: float | None) -> Kernel:
         return as_kernel(
