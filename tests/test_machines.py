@@ -73,12 +73,22 @@ def test_points_of_any_kind_give_what_their_kernel_values_give(machine, kernel, 
     expected = values(known, np.arange(N, N + NEW))
     found = values(learnt, take(X, slice(N, None)))
     assert np.isfinite(found).all()
-    sure = certain(known, expected)
+    sure, rows = certain(known, expected), without_ties(known, K)
     assert_allclose(
-        found[..., sure],
-        expected[..., sure],
+        found[rows][..., sure],
+        expected[rows][..., sure],
         atol=1e-5 * max(1, np.abs(expected).max()),
     )
+
+
+def without_ties(machine, K):
+    """The new points whose nearest neighbours do not hang on rounding."""
+    k = getattr(machine, "n_neighbors", None)
+    if k is None:
+        return slice(None)
+    own = np.diagonal(K)
+    squares = np.sort(own[N:, None] + own[:N] - 2 * K[N:, :N], axis=1)
+    return np.diff(squares)[:, k - 1] > 1e-9 * own.max()
 
 
 def certain(machine, values):
@@ -112,8 +122,13 @@ def test_a_machine_is_copied_and_pickled_with_its_points(machine, kernel, points
     X = points(4, N)
     learnt = fitted(machine, kernel, X)
     found = values(learnt, X)
-    assert_array_equal(values(copy.deepcopy(learnt), X), found)
-    assert_array_equal(values(pickle.loads(pickle.dumps(learnt)), X), found)
+    for other in (copy.deepcopy(learnt), pickle.loads(pickle.dumps(learnt))):
+        if hasattr(learnt, "expansion_"):
+            assert_array_equal(other.expansion_.coef, learnt.expansion_.coef)
+            assert_array_equal(other.expansion_.bias, learnt.expansion_.bias)
+        # Kernel values of points at another address may be rounded differently.
+        size = max(1, np.abs(found).max())
+        assert_allclose(values(other, X), found, rtol=0, atol=1e-8 * size)
 
 
 @on_machines

@@ -392,7 +392,7 @@ def test_copies_answer_alike():
     machine = KernelPerceptron(variant="voted", random_state=0).fit(X, y)
     expected = machine.decision_function(X)
     for twin in (copy.deepcopy(machine), pickle.loads(pickle.dumps(machine))):
-        assert_array_equal(twin.decision_function(X), expected)
+        assert_allclose(twin.decision_function(X), expected, rtol=1e-9, atol=1e-12)
         assert_array_equal(twin.mistakes_, machine.mistakes_)
 
 

