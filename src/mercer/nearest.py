@@ -25,7 +25,15 @@ from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
 from mercer.kernels.kinds import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.kernels.vector import TransformedKernel, is_vectors
-from mercer.points import Points, as_points, count, each, same_value, take
+from mercer.points import (
+    Points,
+    as_points,
+    concatenate,
+    count,
+    each,
+    same_value,
+    take,
+)
 from mercer.points import vectors as as_vectors
 from mercer.vectors import Recipe
 
@@ -109,13 +117,46 @@ def _features(kernel: Kernel, X, Y):
     if not sp.issparse(first):
         if (count(X) + count(right)) * first.shape[1] > MOST_FEATURES:
             return None
-    A, B = inner.aligned(X, Y)
-    A, B = (Z.tocsr() if sp.issparse(Z) else dense(Z) for Z in (A, B))
-    B = A if Y is None else B
+    A, B = _mapped(inner, X, Y)
     if inner is kernel:
         return A, B
     left = _of_unit_length(A)
     return left, left if Y is None else _of_unit_length(B)
+
+
+def _mapped(kernel: FeatureKernel, X, Y):
+    """Φ(X) and Φ(Y), equal points having equal rows.
+
+    A map that multiplies by a BLAS may round a point differently beside other points.
+    """
+    own, n = Y is None, count(X)
+    distinct = None
+    if type(kernel).aligned is FeatureKernel.aligned and (own or type(X) is type(Y)):
+        both = X if own else concatenate(X, Y)
+        distinct = _distinct(both)
+    if distinct is None:
+        A, B = kernel.aligned(X, Y)
+        A, B = (Z.tocsr() if sp.issparse(Z) else dense(Z) for Z in (A, B))
+        return A, A if own else B
+    first, place = distinct
+    features = kernel.features(take(both, first))
+    features = features.tocsr() if sp.issparse(features) else dense(features)
+    A = features[place[:n]]
+    return A, A if own else features[place[n:]]
+
+
+def _distinct(X):
+    """Where each different point first stands, and which of these every point is."""
+    if is_vectors(X) and isinstance(X, np.ndarray):
+        _, first, place = np.unique(X, axis=0, return_index=True, return_inverse=True)
+        return first, place.ravel()
+    points = each(X)
+    try:
+        known = {x: i for i, x in reversed(list(enumerate(points)))}
+    except TypeError:
+        return None  # points that are not hashed are as they come
+    number = {x: t for t, x in enumerate(known)}
+    return list(known.values()), np.array([number[x] for x in points], dtype=int)
 
 
 def _of_unit_length(features):
