@@ -2,6 +2,8 @@
 #
 #   make demo    build, install, train and judge a kernel machine, draw a picture
 #   make test    build, install, run the test suite
+#   make test-roundings   the tests that rounding could break, with other roundings:
+#                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make bench   build, install, run the benchmarks against their peers
 #   make lint    formatting, linting, types
 
@@ -10,13 +12,16 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test test-roundings bench lint clean
 
 demo: $(VENV)/.demo
 	$(python) examples/demo.py out/demo.png
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
+
+test-roundings: $(VENV)/.test
+	$(python) tools/roundings.py -- -n auto
 
 bench: $(VENV)/.test
 	$(python) benchmarks/gram.py --json out/gram.json

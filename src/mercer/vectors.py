@@ -5,13 +5,15 @@ or CSR matrices, or `Packed` once for many calls. Blocks of two float32 sets of 
 are float32, all others float64.
 
 The environment is read at import: MERCER_ISA (baseline, avx2, avx512) forces an
-instruction set, MERCER_PRODUCT (own, blas, auto) says who multiplies dense matrices,
+instruction set, MERCER_PRODUCT (own, blas, auto) says who multiplies dense matrices
+(auto: a BLAS only where a product of long points is all there is to do),
 MERCER_NUM_THREADS how many threads may work.
 """
 
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -291,7 +293,7 @@ def nearest(recipe: Recipe, X, Y, count: int, own=None):
     exact = recipe
     if (recipe.part, recipe.finish) == ("product", "identity"):
         exact = Recipe("square", "identity")
-    search = _core.nearest if len(x) == 1 else _core.nearest_csr
+    search: Any = _core.nearest if len(x) == 1 else _core.nearest_csr
     search(
         *screen,
         native_recipe(exact),
@@ -439,10 +441,9 @@ def pair_sums(part: str, X, Y, index) -> np.ndarray:
     recipe = native_recipe(Recipe(part, "identity"))
     x, y, _ = _given_rows(X, Y)
     index = np.require(index, np.int64, ["C", "A"])
-    if len(x) == 1:
-        _core.pair_sums(recipe, *x, *y, index, out)
-    else:
-        _core.pair_sums_csr(recipe, *x, *y, X.shape[1], index, out)
+    dense = len(x) == 1
+    sums: Any = _core.pair_sums if dense else _core.pair_sums_csr
+    sums(recipe, *x, *y, *([] if dense else [X.shape[1]]), index, out)
     return out
 
 

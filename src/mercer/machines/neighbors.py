@@ -74,8 +74,19 @@ class NearestNeighbors(Machine):
     ):
         """The nearest training points of each point of X: distances, and their numbers.
 
-        Two (m, n_neighbors) arrays, from the nearest on; points at the same distance
-        come in the order of their numbers.
+        Two (m, n_neighbors) arrays, from the nearest on. Points tie where what ranks
+        them is the same number, and then come in the order of their numbers: in
+        float64, summed over coordinates in one order, without fused multiply-adds
+
+            Σ (xᵢ - yᵢ)²                    Linear, and kernels of ‖x - y‖
+            Σ |xᵢ - yᵢ|                     kernels of that sum
+            k(x, x) - 2 k(x, y) + k(y, y)   Polynomial and Exponential
+            Σ (φᵢ(x) - φᵢ(y))²              explicit features, also Normalized ones
+
+        so that processor, threads, tiles, float32 or float64, dense or sparse make no
+        difference. Other kernels are ranked by k(x, y) of the two points alone: what
+        its own functions (exp of numpy, a BLAS) round differently on two processors
+        can break a tie differently there.
 
         Parameters
         ----------
@@ -157,7 +168,8 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
 
     With a linear kernel it is scikit-learn's KNeighborsClassifier. Nothing but the
     points is learnt, and nothing n × n is stored. There is no `expansion_`: the votes
-    are no function of the kernel's space.
+    are no function of the kernel's space. Of points at exactly the same distance the
+    first ones count; `kneighbors` says what is the same.
 
     Parameters
     ----------
@@ -220,7 +232,8 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
 
     With a linear kernel it is scikit-learn's KNeighborsRegressor. Nothing but the
     points is learnt, and nothing n × n is stored. There is no `expansion_`: f is no
-    function of the kernel's space.
+    function of the kernel's space. Of points at exactly the same distance the first
+    ones count; `kneighbors` says what is the same.
 
     Parameters
     ----------
