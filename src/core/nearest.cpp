@@ -202,6 +202,12 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
     rows = rounded_up(rows / 2, from->band);
   }
   while (workers > 1 && tasks() < 4 * workers && runs * columns < m) runs *= 2;
+  // Between two tasks Ctrl-C is heard: they must not be long, as far as memory allows.
+  double steps = static_cast<double>(rows) * static_cast<double>(m) * (X.d + 16.0);
+  while (steps > 4e8 * static_cast<double>(runs) && runs * columns < m &&
+         n * runs * (count + 4) < (Index{1} << 21)) {
+    runs *= 2;
+  }
   Index run = rounded_up((m + runs - 1) / runs, columns);
   std::vector<Best> best(static_cast<std::size_t>(n * runs));
   std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));

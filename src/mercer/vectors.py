@@ -410,7 +410,7 @@ def _packed_both(X, Y, dtype) -> tuple[Packed, Packed]:
     return A, A if Y is X else Packed(Y.astype(dtype, copy=False), only_core=True)
 
 
-def _both_centered(X, Y, dtype):
+def _both_centered(X, Y, dtype) -> tuple[Any, Any]:
     """Both sets, moved by one vector to the middle of Y where they are dense.
 
     A common offset would leave few digits of the differences to products.
