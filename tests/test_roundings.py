@@ -387,14 +387,15 @@ def test_two_clusters_far_apart_keep_their_neighbours():
 
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("solver", ["auto", "dense", "krylov"])
-def test_linear_components_do_not_see_a_common_offset(offset, solver):
-    X, new = whole_numbers(60), whole_numbers(7) + 0.5
+@pytest.mark.parametrize("form", FORMS)
+def test_linear_components_do_not_see_a_common_offset(offset, solver, form):
+    X, new, form = whole_numbers(60), whole_numbers(7) + 0.5, FORMS[form]
     one, other = (
         KernelPCA(3, eigen_solver=solver, random_state=0).fit(Z)
-        for Z in (X, X + offset)
+        for Z in (X, form(X + offset))
     )
     assert_allclose(other.eigenvalues_, one.eigenvalues_, rtol=1e-9)
-    found = other.transform(new + offset)
+    found = other.transform(form(new + offset))
     assert_allclose(np.abs(found), np.abs(one.transform(new)), rtol=1e-7, atol=1e-7)
     assert_allclose(other.expansion_(new + offset), found, rtol=1e-12)
 

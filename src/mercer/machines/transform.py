@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
-from mercer.kernels.kinds import FeatureFunction, Precomputed
+from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
 from mercer.machines.base import WORDS, Machine, as_kernel
@@ -54,6 +54,7 @@ SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # single precision, as in scikit-learn.
 NEGATIVE = {"double": 1e-5, "single": 5e-3}
 ZERO = {"double": 1e-12, "single": 2e-7}
+MADE_DENSE = 2.0**24  # numbers of sparse points far from the origin
 # Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
 OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
 
@@ -65,19 +66,20 @@ class Shift:
     origin: np.ndarray
 
     def __call__(self, X) -> np.ndarray:
-        return vectors(X, "Linear").astype(float) - self.origin
+        return dense(vectors(X, "Linear")).astype(float) - self.origin
 
 
 def _about_the_middle(X) -> Kernel:
     """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
 
     Components are the same, as they are about the mean; but ⟨x, y⟩ would hold the
-    square of a large offset, and few digits of what varies. Points of few non-zeros
-    stay as they are.
+    square of a large offset, and few digits of what varies. Sparse points too large
+    to be made dense stay as they are.
     """
     X = vectors(X, "Linear")
-    if sp.issparse(X) or not X.size:
+    if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
         return Linear()
+    X = dense(X)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(axis=0, dtype=float)
         spread = X.std(axis=0, dtype=float).max()
