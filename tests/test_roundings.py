@@ -284,6 +284,14 @@ def test_every_processor_finds_the_same_neighbours(variant, here):
     assert run(**variant) == here
 
 
+def test_points_of_two_dimensions_are_refused_and_no_points_have_no_neighbours():
+    with pytest.raises(ValueError, match="equally many columns"):
+        vectors.nearest(RANKED["linear"], grid(0, 3, 2), grid(0, 3, 4), 1)
+    for kernel in (Linear(), RBF(0.2) + Linear(), FeatureFunction(lambda X: X)):
+        squares, index = nearest(kernel, grid(0, 0, 3), grid(0, 5, 3), 2)
+        assert squares.shape == index.shape == (0, 2)
+
+
 # Symmetry
 
 

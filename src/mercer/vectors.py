@@ -284,6 +284,7 @@ def nearest(recipe: Recipe, X, Y, count: int, own=None):
     X, Y : (n, d) and (m, d) arrays or CSR matrices
     own : the n numbers of the x among the y, which are not their own neighbours
     """
+    _check_columns(X, Y)
     key = np.empty((X.shape[0], count))
     index = np.empty((X.shape[0], count), np.int64)
     x, y, dtype = _given_rows(X, Y)
@@ -486,15 +487,19 @@ def _pair(X, Y) -> tuple[Packed, Packed | None]:
     if Y is None:
         return X, None
     Y = Y if isinstance(Y, Packed) else Packed(Y)
+    _check_columns(X, Y)
+    if X.dtype != Y.dtype:
+        X = X if X.dtype == np.float64 else X._widened()
+        Y = Y if Y.dtype == np.float64 else Y._widened()
+    return X, Y
+
+
+def _check_columns(X, Y) -> None:
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X and Y need equally many columns; got X of shape {X.shape} "
             f"and Y of shape {Y.shape}."
         )
-    if X.dtype != Y.dtype:
-        X = X if X.dtype == np.float64 else X._widened()
-        Y = Y if Y.dtype == np.float64 else Y._widened()
-    return X, Y
 
 
 def _room(out, n: int, m: int, dtype) -> np.ndarray:
