@@ -21,9 +21,10 @@ LAYERS = [
     ["gram"],
     ["kernels/"],
     ["densities/", "sequences", "trees", "graphs"],
-    ["edges"],
+    ["edges", "copies"],
     ["points", "vectors"],
-    ["pools"],
+    ["sparsity"],
+    ["pools", "memory"],
     ["_core"],
 ]
 
@@ -45,7 +46,8 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram trees graphs sequences edges points vectors pools",
+    "nearest windows expansion gram trees graphs sequences edges points vectors pools "
+    "copies sparsity memory",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution routes graph walk node "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.memory import available_memory
 from mercer.points import Points, as_points, count, describe, take
 
 
@@ -162,45 +161,3 @@ def _many(index):
         return index
     index = np.atleast_1d(index)
     return index if index.size else index.astype(np.intp)
-
-
-def available_memory() -> float:
-    """Bytes that can be had now: of the machine, of the container; ∞ if unknown."""
-    groups = Path("/sys/fs/cgroup")
-    return min(
-        _machine_memory(Path("/proc/meminfo")),
-        _group_memory(groups, "memory.max", "memory.current", "inactive_file"),
-        _group_memory(
-            groups / "memory",
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "total_inactive_file",
-        ),
-    )
-
-
-def _machine_memory(meminfo: Path) -> float:
-    kilobytes = _entries(meminfo).get("MemAvailable:")
-    return np.inf if kilobytes is None else 1024.0 * float(kilobytes)
-
-
-def _group_memory(folder: Path, limit: str, usage: str, cache: str) -> float:
-    """What a control group may still take; its file cache gives way when needed."""
-    try:
-        most = (folder / limit).read_text().strip()
-        used = float((folder / usage).read_text())
-    except OSError:
-        return np.inf
-    if most == "max":
-        return np.inf
-    reclaimable = float(_entries(folder / "memory.stat").get(cache, 0))
-    return max(0.0, float(most) - used + reclaimable)
-
-
-def _entries(path: Path) -> dict[str, str]:
-    """The first two words of every line of a file of numbers; {} if there is none."""
-    try:
-        lines = [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return {}
-    return {words[0]: words[1] for words in lines if len(words) > 1}

@@ -16,6 +16,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import sparsity
+
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
 
 _PRECISIONS = (np.float64, np.float32)
@@ -27,12 +29,34 @@ def is_frame(X) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
+def _opened(X) -> nw.DataFrame:
+    """A data frame as narwhals has it, whose columns have different names."""
+    _check_names(X)
+    return nw.from_native(X, eager_only=True)
+
+
+def _check_names(X) -> None:
+    name = repeated_name(X)
+    if name is not None:
+        raise ValueError(
+            f"The data frame has more than one column named {name!r}. Give its columns "
+            "different names, or pass an array."
+        )
+
+
+def repeated_name(X):
+    """A name that two columns of a data frame share; None where there is none."""
+    names = list(getattr(X, "columns", []))
+    seen: set = set()
+    return next((n for n in names if n in seen or seen.add(n)), None)
+
+
 def as_points(X) -> Points:
     """X as a dataset: arrays and frames as they are, sparse as CSR, the rest a list."""
     if type(X) is np.ndarray and X.ndim:
         return X  # the common case, first
     if sp.issparse(X):
-        return X if X.format == "csr" else X.tocsr()
+        return sparsity.as_csr(X)
     if is_frame(X):
         return X
     if nw.dependencies.is_into_series(X):
@@ -45,6 +69,43 @@ def as_points(X) -> Points:
             f"points; got {describe(X)}. Wrap a single point in a list."
         )
     return X if isinstance(X, list) else list(X)
+
+
+def sound(X) -> Points:
+    """X as it was given, for a first reader: sparse points checked and in order.
+
+    They are CSR with sorted columns and no stored zeros; so is a list of sparse rows.
+    """
+    if sp.issparse(X):
+        return sparsity.canonical(X)
+    if isinstance(X, list | tuple):
+        some = [x for x in X if sp.issparse(x)]
+        for x in some:
+            sparsity.check(x)
+        rows = [x for x in some if x.ndim == 1 or x.shape[0] == 1 < x.shape[1]]
+        if rows and len(rows) == len(X):
+            return sparsity.canonical(vectors(list(X)))
+    return X
+
+
+def holds_numbers(X) -> bool:
+    """Whether all columns of a data frame are of numbers, some perhaps missing."""
+    if repeated_name(X) is not None:
+        return np.asarray(X).dtype.kind in "biuf"
+    return all(map(_is_of_numbers, _opened(X).iter_columns()))
+
+
+def _is_of_numbers(series) -> bool:
+    kind = series.dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return True
+    if kind not in (nw.Object, nw.Unknown):
+        return False
+    values, gaps = series.to_list(), series.is_null().to_list()
+    return all(
+        gap or isinstance(value, numbers.Number)
+        for value, gap in zip(values, gaps, strict=True)
+    )
 
 
 def _plain_array(X) -> np.ndarray:
@@ -77,7 +138,7 @@ def precision(X) -> type:
 def each(X) -> Sequence:
     """The points of X one by one; rows of a data frame as dicts, of CSR as 1 × d."""
     if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
+        frame = _opened(X)
         rows = zip(*map(_listed, frame.iter_columns()), strict=True)
         return [dict(zip(frame.columns, row, strict=True)) for row in rows]
     return [X[i : i + 1] for i in range(count(X))] if sp.issparse(X) else X
@@ -89,7 +150,7 @@ def take(X, index) -> Points:
         return X[index]
     if is_frame(X):
         chosen = np.arange(count(X))[index]
-        return nw.from_native(X, eager_only=True)[chosen.tolist()].to_native()
+        return _opened(X)[chosen.tolist()].to_native()
     if isinstance(index, slice):
         return list(X)[index]
     return [X[i] for i in np.arange(len(X))[index]]
@@ -100,14 +161,14 @@ def one(x) -> Points:
     if isinstance(x, np.ndarray):
         return x[None] if x.ndim else x.reshape(1, 1)
     if sp.issparse(x) and (x.ndim == 1 or x.shape[0] == 1):
-        return sp.csr_array(x.reshape(1, -1))
+        return sp.csr_array(sparsity.as_csr(x).reshape(1, -1))
     return np.array([[x]]) if isinstance(x, numbers.Real) else [x]
 
 
 def concatenate(X, Y) -> Points:
     """The points of X, then those of Y."""
     if is_frame(X) and is_frame(Y):
-        frames = [nw.from_native(Z, eager_only=True) for Z in (X, Y)]
+        frames = [_opened(Z) for Z in (X, Y)]
         return nw.concat(frames, how="vertical").to_native()
     if is_frame(X) or is_frame(Y):
         raise TypeError(
@@ -165,7 +226,7 @@ def _no_such_column(X, name) -> IndexError:
 
 
 def _frame_field(X, name) -> Points:
-    frame = nw.from_native(X, eager_only=True)
+    frame = _opened(X)
     names = frame.columns
     try:
         if isinstance(name, slice):
@@ -264,9 +325,8 @@ def vectors(X, who: str = "A vector kernel"):
         )
     if X.dtype == object:
         X = _array_of_vectors(list(X), who)
-    if sp.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    if sp.issparse(X):
+        X = sparsity.canonical(X)
     return X if X.dtype in _PRECISIONS else X.astype(_real(X.dtype, who))
 
 
@@ -280,7 +340,7 @@ def _real(dtype, who: str):
 
 
 def _frame_array(X, who: str) -> np.ndarray:
-    frame = nw.from_native(X, eager_only=True)
+    frame = _opened(X)
     columns = [_column(series) for series in frame.iter_columns()]
     for name, values in zip(frame.columns, columns, strict=True):
         if not isinstance(values, np.ndarray):
@@ -331,7 +391,7 @@ def _row(x, i: int, who: str):
                 f"{who} compares vectors; point {i} is a sparse matrix of shape "
                 f"{x.shape}."
             )
-        return sp.csr_array(x.reshape(1, -1))
+        return sp.csr_array(sparsity.as_csr(x).reshape(1, -1))
     try:
         row = np.asarray(x)
     except ValueError:  # ragged
@@ -364,7 +424,7 @@ def pair(X, Y, who: str = "A vector kernel"):
 def column_names(X) -> list[str]:
     """The names of a data frame's columns; x0, x1, ... for other vectors."""
     if is_frame(X):
-        return [str(name) for name in nw.from_native(X, eager_only=True).columns]
+        return [str(name) for name in _opened(X).columns]
     return [f"x{j}" for j in range(vectors(X).shape[1])]
 
 
@@ -397,7 +457,5 @@ def same_value(a, b) -> bool:
 
 def _entries(matrix) -> tuple[np.ndarray, ...]:
     """The non-zero entries of a sparse matrix and their places, in order."""
-    matrix = matrix.tocsr(copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
+    matrix = sparsity.canonical(matrix)
     return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)

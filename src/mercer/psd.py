@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from mercer import sparsity
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.points import Points, describe
@@ -167,7 +168,7 @@ def _square(K) -> tuple[np.ndarray, float]:
     """K as a float64 array, and eps of the precision it came in."""
     if isinstance(K, Gram):
         K = _values(K)
-    K = np.asarray(K.toarray() if sp.issparse(K) else K)
+    K = np.asarray(sparsity.as_csr(K).toarray() if sp.issparse(K) else K)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
         raise ValueError(
             f"A Gram matrix is square, (n, n) with n ≥ 1; got shape {K.shape}."

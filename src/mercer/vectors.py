@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 
 import mercer.pools  # noqa: F401  (threadpoolctl gets to know our threads)
-from mercer import _core
+from mercer import _core, sparsity
 
 SHORT = 64  # coordinates up to which differences are summed as they are
 
@@ -77,7 +77,7 @@ class Packed:
         self.sparse = scipy.sparse.issparse(X)
         self._dense = None
         if self.sparse:
-            X = X.tocsr()
+            X = sparsity.as_csr(X)
             self.dtype = _precision(X.dtype)
             wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
             index = np.int64 if wide else np.int32

@@ -8,6 +8,7 @@ kernel positive semidefinite.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import numbers
 from abc import ABC, abstractmethod
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.memory import available_memory
 from mercer.points import (
     Points,
     as_points,
@@ -29,6 +31,7 @@ from mercer.points import (
 )
 
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
+LARGE = 2**28  # bytes of a block from which on the memory is looked at first
 
 
 class Rule(NamedTuple):
@@ -63,6 +66,9 @@ class Kernel(ABC):
         for name in ("__eq__", "__repr__"):
             if name not in cls.__dict__:
                 setattr(cls, name, getattr(cls, name))
+        call = cls.__dict__.get("__call__")
+        if call is not None and not getattr(call, "__isabstractmethod__", False):
+            cls.__call__ = _guarded(call)  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
@@ -342,6 +348,38 @@ class Kernel(ABC):
     def __neg__(self):
         raise TypeError(
             "-k is not a kernel: k(x, x) would be negative. Use positive factors."
+        )
+
+
+def _guarded(call):
+    """A kernel's `__call__` behind one door: sound points, and room for the matrix."""
+
+    @functools.wraps(call)
+    def guarded(self, X, Y=None, **options):
+        own = Y is None or Y is X
+        X = as_points(X)
+        if Y is not None:
+            Y = X if own else as_points(Y)
+        n = count(X)
+        m = n if own else count(Y)
+        if 4 * n * m > LARGE:
+            _check_room(self, X, X if own else Y)
+        return call(self, X, Y, **options)
+
+    return guarded
+
+
+def _check_room(kernel: Kernel, X, Y) -> None:
+    """Refuse, with a MemoryError, a matrix larger than the memory there is."""
+    n, m = count(X), count(Y)
+    single = precision(X) == precision(Y) == np.float32
+    size, available = (4.0 if single else 8.0) * n * m, available_memory()
+    if size > available:
+        raise MemoryError(
+            f"The {n} × {m} matrix k(X, Y) of {kernel!r} takes {size / 1e9:.3g} GB; "
+            f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
+            "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
+            "take fewer points."
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import sparsity
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.points import as_points, count, describe, each, vectors
 
@@ -206,6 +207,8 @@ class Precomputed(Kernel):
 
     def __post_init__(self):
         check_verdict(self, self.psd)
+        if sp.issparse(self.matrix):
+            sparsity.check(self.matrix)
         shape = np.shape(self.matrix)
         if self.matrix is not None and (len(shape) != 2 or shape[0] != shape[1]):
             raise ValueError(
@@ -358,8 +361,9 @@ def check_verdict(kernel: Kernel, psd) -> None:
 
 def dense(block) -> np.ndarray:
     """A block of kernel values as a float array."""
-    block = np.asarray(block.toarray() if sp.issparse(block) else block)
-    return _floating(block)
+    if sp.issparse(block):
+        block = sparsity.as_csr(block).toarray()
+    return _floating(np.asarray(block))
 
 
 def _floating(values):
@@ -384,7 +388,7 @@ def mapped(kernel: Kernel, name: str, function: Callable, X):
     """function(X), checked to have one row per point."""
     X = as_points(X)
     image = function(X)
-    image = image.tocsr() if sp.issparse(image) else np.asarray(image)
+    image = sparsity.as_csr(image) if sp.issparse(image) else np.asarray(image)
     shape = image.shape
     if len(shape) != 2 or shape[0] != count(X):
         raise ValueError(

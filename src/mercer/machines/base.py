@@ -40,7 +40,16 @@ from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.points import Points, as_points, count, is_frame, take, vectors
+from mercer.points import (
+    Points,
+    as_points,
+    count,
+    holds_numbers,
+    is_frame,
+    sound,
+    take,
+    vectors,
+)
 from mercer.solvers.bayes import Posterior
 from mercer.solvers.components import Eigenpairs
 from mercer.solvers.perceptron import Mistakes
@@ -101,6 +110,7 @@ class Machine(BaseEstimator, ABC):
 
     def _validated_points(self, X, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
+        X = sound(X)
         if self._takes_vectors(X):
             X = validate_data(
                 self,
@@ -114,6 +124,12 @@ class Machine(BaseEstimator, ABC):
 
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
+        X = sound(X)
+        if sp.issparse(y):
+            raise ValueError(
+                f"{type(self).__name__} needs y as an array; got a sparse matrix of "
+                f"shape {y.shape}. Pass y.toarray()."
+            )
         if self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
             X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
@@ -290,10 +306,7 @@ def _is_structured(X) -> bool:
     if sp.issparse(X):
         return False
     if is_frame(X):
-        values = np.asarray(X)
-        return values.dtype.kind not in "biufc" and not all(
-            isinstance(value, numbers.Number) for value in values.flat
-        )
+        return not holds_numbers(X)
     if isinstance(X, list | tuple):
         X = _array_of_sequences(X)
         if X is None:
