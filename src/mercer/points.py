@@ -75,9 +75,16 @@ def sound(X) -> Points:
     """X as it was given, for a first reader: sparse points checked and in order.
 
     They are CSR with sorted columns and no stored zeros; so is a list of sparse rows.
+    What is missing among numbers is NaN.
     """
     if sp.issparse(X):
         return sparsity.canonical(X)
+    if isinstance(X, np.ma.MaskedArray):
+        X = _plain_array(X)
+    if isinstance(X, np.ndarray):
+        return _without_gaps(X) if X.dtype == object and X.ndim == 2 else X
+    if is_frame(X):
+        return _plain_frame(X) if repeated_name(X) is None and holds_numbers(X) else X
     if isinstance(X, list | tuple):
         some = [x for x in X if sp.issparse(x)]
         for x in some:
@@ -85,7 +92,72 @@ def sound(X) -> Points:
         rows = [x for x in some if x.ndim == 1 or x.shape[0] == 1 < x.shape[1]]
         if rows and len(rows) == len(X):
             return sparsity.canonical(vectors(list(X)))
+        if any(isinstance(x, list | tuple) and any(map(_is_gap, x)) for x in X):
+            return _read_with_gaps(X)
     return X
+
+
+def _is_gap(value) -> bool:
+    """Whether a value stands for one that is missing, and is no number."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _without_gaps(X: np.ndarray) -> np.ndarray:
+    """An array of objects with NaN for what is missing."""
+    gaps = np.array([_is_gap(value) for value in X.flat], dtype=bool).reshape(X.shape)
+    if not gaps.any():
+        return X
+    X = X.copy()
+    X[gaps] = np.nan
+    return X
+
+
+def _read_with_gaps(X: Sequence) -> Points:
+    """Equally long lists of numbers, some missing, as an array; else as they are."""
+    sizes = {len(x) if isinstance(x, list | tuple | np.ndarray) else -1 for x in X}
+    if len(sizes) > 1 or not all(
+        _is_gap(value) or isinstance(value, _NUMBER) for x in X for value in x
+    ):
+        return X
+    return np.array([[np.nan if _is_gap(v) else float(v) for v in x] for x in X])
+
+
+def _plain_frame(X) -> Points:
+    """A data frame of numbers with float64 for what arrays would hold as objects."""
+    frame = _opened(X)
+    odd = [series for series in frame.iter_columns() if not _is_plain(series)]
+    if not odd:
+        return X
+    made = [
+        nw.new_series(
+            series.name, _as_floats(series), nw.Float64, backend=frame.implementation
+        )
+        for series in odd
+    ]
+    return frame.with_columns(*made).to_native()
+
+
+def _is_plain(series) -> bool:
+    kind = series.dtype
+    if kind.is_integer() or kind.is_float():
+        return True
+    if kind == nw.Boolean:
+        return not series.is_null().any()
+    # Complex numbers are for others to refuse.
+    return any(isinstance(v, complex | np.complexfloating) for v in series.to_list())
+
+
+def _as_floats(series) -> np.ndarray:
+    values, gaps = series.to_list(), series.is_null().to_list()
+    return np.array(
+        [np.nan if gap else float(v) for v, gap in zip(values, gaps, strict=True)]
+    )
+
+
+def cloned_frame(X) -> Points:
+    """A copy of a data frame."""
+    # pandas copies frames whose columns share a name, narwhals does not open them.
+    return X.copy() if repeated_name(X) is not None else _opened(X).clone().to_native()
 
 
 def holds_numbers(X) -> bool:
@@ -405,6 +477,29 @@ def _row(x, i: int, who: str):
                 f"{describe(number)}."
             )
     return row.astype(float)
+
+
+def check_finite(X, who: str) -> None:
+    """Refuse NaN and infinity among numbers; `who` reads them, for the error."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
+        return
+    entries = X.data if sp.issparse(X) else X
+    # A sum is finite only if all numbers are, or overflows: then they are looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(entries.sum(dtype=float)) or np.isfinite(entries).all():
+            return
+    if sp.issparse(X):
+        X = X.tocoo()
+        i = int(np.flatnonzero(~np.isfinite(X.data))[0])
+        row, value = X.coords[0][i], X.data[i]
+    else:
+        where = tuple(np.argwhere(~np.isfinite(X))[0])
+        row, value = where[0], X[where]
+    what = "missing (NaN)" if np.isnan(value) else f"{value}"
+    raise ValueError(
+        f"{who} compares finite numbers; at point {row} one is {what}. Fill it in, or "
+        "leave the point out."
+    )
 
 
 def pair(X, Y, who: str = "A vector kernel"):

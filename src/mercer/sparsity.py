@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 WAY_OUT = "Build it anew from its entries: sp.csr_array((data, (row, column)), shape)."
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.copies import owned
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -26,7 +27,14 @@ from mercer.kernels.base import (
     polynomial,
 )
 from mercer.kernels.kinds import check_callable, numbers_at
-from mercer.points import as_points, count, field, take
+from mercer.points import (
+    as_points,
+    check_finite,
+    count,
+    field,
+    same_value,
+    take,
+)
 
 
 @dataclass
@@ -258,7 +266,10 @@ class On(Kernel):
             )
 
     def _part(self, X):
-        return field(as_points(X), self.field)
+        part = field(as_points(X), self.field)
+        if not self.kernel.missing:
+            check_finite(part, f"On({self.field!r}, {type(self.kernel).__name__})")
+        return part
 
     def __call__(self, X, Y=None):
         return self.kernel(self._part(X), None if Y is None else self._part(Y))
@@ -310,7 +321,14 @@ class Centered(Kernel):
 
     def _means(self, X) -> np.ndarray:
         """⟨φ(xᵢ), μ⟩ for the points of X."""
-        return self._kept()[1] if X is self.reference else self._fresh_means(X)
+        return self._kept()[1] if self._are_reference(X) else self._fresh_means(X)
+
+    def _are_reference(self, X) -> bool:
+        """Whether X are the reference points; to compare them costs less than means."""
+        if X is self.reference:
+            return True
+        alike = type(X) is type(self.reference) and count(X) == count(self.reference)
+        return alike and same_value(X, self.reference)
 
     def _fresh_means(self, X) -> np.ndarray:
         reference = as_points(self._resolved("reference"))
@@ -353,7 +371,7 @@ class Centered(Kernel):
     def resolve(self, X, weight=None):
         kernel = self.kernel.resolve(X, weight)
         if self.reference is None:
-            return Centered(kernel, X, weight)
+            return Centered(kernel, owned(X), None if weight is None else weight.copy())
         return (
             self
             if kernel is self.kernel

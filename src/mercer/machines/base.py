@@ -31,9 +31,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from mercer.copies import is_foreign, owned, shares
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.algebra import Conformal
+from mercer.kernels.algebra import Conformal, On
 from mercer.kernels.base import Constant, Kernel
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
@@ -75,6 +76,11 @@ class Machine(BaseEstimator, ABC):
 
     A machine has a parameter `kernel` and fills in `fit`, which ends with
     `expansion_`; all it says of new points is read from there.
+
+    A fitted machine owns what it learnt: it keeps copies of the points, so that arrays,
+    frames and lists may be edited after `fit`. Shared are memory-mapped arrays, whose
+    files must stay as they are; arrays that are parameters of a kernel, as the matrix
+    of `Precomputed(K)`; and objects that cannot be copied.
     """
 
     kernel: Any
@@ -110,7 +116,7 @@ class Machine(BaseEstimator, ABC):
 
     def _validated_points(self, X, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
-        X = sound(X)
+        given, X = X, sound(X)
         if self._takes_vectors(X):
             X = validate_data(
                 self,
@@ -119,12 +125,16 @@ class Machine(BaseEstimator, ABC):
                 ensure_all_finite=self._finite,
                 reset=reset,
             )
-            return _filled(X) if self._precomputed else X
-        return self._structured(X, reset=reset)
+            X = _filled(X) if self._precomputed else X
+        else:
+            X = self._structured(X, reset=reset)
+        if reset:
+            self._borrows = _borrowed(X, given)
+        return X
 
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
-        X = sound(X)
+        given, X = X, sound(X)
         if sp.issparse(y):
             raise ValueError(
                 f"{type(self).__name__} needs y as an array; got a sparse matrix of "
@@ -133,11 +143,19 @@ class Machine(BaseEstimator, ABC):
         if self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
             X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
-            return _filled(X) if self._precomputed else X, y
-        y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
-        X = self._structured(X, reset=True)
-        check_consistent_length(X, y)
+            X = _filled(X) if self._precomputed else X
+        else:
+            y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
+            X = self._structured(X, reset=True)
+            check_consistent_length(X, y)
+        self._borrows = _borrowed(X, given)
         return X, y
+
+    _borrows = True  # whether the points of a fit are in memory of the user's
+
+    def _own(self, points: Points, X: Points) -> Points:
+        """Points to keep, of the checked points X: a copy, unless they are one."""
+        return owned(points) if self._borrows and shares(points, X) else points
 
     def _values(self, X) -> np.ndarray:
         """f at new points."""
@@ -149,8 +167,15 @@ class Machine(BaseEstimator, ABC):
 
         Points of other kinds reach the kernel untouched; it knows what it compares.
         """
-        words = isinstance(self.kernel, str)
-        return words or self._precomputed or not _is_structured(X)
+        if isinstance(self.kernel, str) or self._precomputed:
+            return True
+        if (
+            is_frame(X)
+            and isinstance(self.kernel, Kernel)
+            and _reads_names(self.kernel)
+        ):
+            return False
+        return not _is_structured(X)
 
     def _structured(self, X, reset: bool) -> Points:
         """Points that are not vectors: counted, and their columns named, if any."""
@@ -297,8 +322,28 @@ _WORDS: dict[str, Callable[..., Kernel]] = {
 WORDS = frozenset(_WORDS)
 
 
+def _borrowed(X, given) -> bool:
+    """Whether an edit of what was given may change the checked points X."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype == object:
+        return True
+    if isinstance(given, list | tuple):
+        return False  # read into an array
+    if isinstance(given, np.ndarray) or sp.issparse(given):
+        return shares(X, given)
+    return is_foreign(X)
+
+
 def _filled(X) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X
+
+
+def _reads_names(kernel: Kernel) -> bool:
+    """Whether a part of the kernel reads a column of a data frame by its name."""
+    if isinstance(kernel, On):
+        names = kernel.field if isinstance(kernel.field, list) else [kernel.field]
+        if any(isinstance(name, str) for name in names):
+            return True
+    return any(map(_reads_names, kernel.children()))
 
 
 def _is_structured(X) -> bool:

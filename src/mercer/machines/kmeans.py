@@ -218,8 +218,8 @@ class KernelKMeans(
             K = X if n == len(X) else X[np.ix_(index, index)]
             # Whole numbers in a single column would be taken for places.
             K = K if K.dtype.kind == "f" else K.astype(float)
-            return Gram(Precomputed(), K).held()
-        points = X if n == count(X) else take(X, index)
+            return Gram(Precomputed(), K).held()  # what is kept are places in X
+        points = self._own(X if n == count(X) else take(X, index), X)
         gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
         room = available_memory() / 4
         if self.cache_size is not None:

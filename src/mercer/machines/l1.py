@@ -204,7 +204,8 @@ class SparseMachine(SupportVectorMachine):
                 self._warn_unless_optimal(part)
                 break
         used = np.flatnonzero(coef.any(axis=(1, 2)))
-        kernel, points = counted.gram.kernel, take(counted.gram.X, used)
+        points = counted.gram.X
+        kernel, points = counted.gram.kernel, self._own(take(points, used), points)
         kernel = Precomputed() if self._precomputed else kernel
         flat = coef[used].reshape(len(used), -1)
         return regs, Expansion(kernel, points, flat, bias.ravel()), tuple(found)

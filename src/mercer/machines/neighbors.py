@@ -59,6 +59,7 @@ class NearestNeighbors(Machine):
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
+        X = self._own(X, X)
         if self._precomputed:
             self.kernel_, self._points = Precomputed(X), np.arange(X.shape[0])
         else:

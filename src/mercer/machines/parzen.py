@@ -235,7 +235,7 @@ class ParzenDensity(DensityMixin, Parzen):
         some = weight > 0
         points, weight = distinct(X if some.all() else X[some], weight[some])
         self._learn_window(points, [(points, weight)])
-        self._points, self._weight = points, weight
+        self._points, self._weight = self._own(points, X), weight
         return self
 
     def score_samples(self, X: Points) -> np.ndarray:
@@ -415,6 +415,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
             coef, bias = coef[:, 1] - coef[:, 0], bias[1] - bias[0]
         # Kernel values of new points come with them: no need for the old ones.
         self.kernel_ = Precomputed() if self._precomputed else kernel
+        points = self._own(points, X)
         self.expansion_ = Expansion(self.kernel_, points, coef, bias)
         for name in ("bandwidth_", "trials_", "status_", "priors_"):
             self.__dict__.pop(name, None)

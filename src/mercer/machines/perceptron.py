@@ -309,7 +309,7 @@ class KernelPerceptron(MistakeDriven):
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = np.unique(found.point)
-            points, support = take(gram.X, places), places + offset
+            points, support = self._own(take(gram.X, places), X), places + offset
             if goes_on and len(self.support_):
                 points = concatenate(self.expansion_.points, points)
                 support = np.concatenate([self.support_, support])

@@ -114,6 +114,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         weight = (
             None if sample_weight is None else self._checked_weight(sample_weight, X)
         )
+        # All of it is kept: the predictions of leave-one-out are made when asked for.
+        X, y = self._own(X, X), np.array(y, dtype=float)
+        weight = None if weight is None else weight.copy()
         kernel, points = self._kernel_and_points(X, weight)
         problem = LinearSystem(Gram(kernel, points), y, self._reg(y), weight)
         solution = (self.solver or BySize()).solve(problem)

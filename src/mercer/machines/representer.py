@@ -29,7 +29,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Machine
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count
+from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
@@ -215,7 +215,13 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else task.gram.kernel
         whole = Expansion(kernel, task.gram.X, coef, bias)
-        self.expansion_ = whole.pruned()
+        if self.warm_start:  # all points are kept
+            whole = replace(whole, points=self._own(whole.points, task.given[0]))
+        pruned = whole.pruned()
+        if not self.warm_start:
+            points = self._own(pruned.points, task.given[0])
+            pruned = replace(pruned, points=points)
+        self.expansion_ = pruned
         used = np.flatnonzero(coef.reshape(len(coef), -1).any(axis=1))
         self.support_ = task.index[used]
         self.certificate_ = together(
@@ -332,11 +338,5 @@ def regularization_path(
 
 
 def _same(X, Y) -> bool:
-    """Whether two sets of points are the same, as far as can be told at no cost."""
-    if X is Y:
-        return True
-    if type(X) is not type(Y) or count(X) != count(Y):
-        return False
-    if isinstance(X, np.ndarray):
-        return np.array_equal(X, Y)
-    return isinstance(X, list) and all(a is b for a, b in zip(X, Y, strict=True))
+    """Whether two sets of points are the same, by value."""
+    return type(X) is type(Y) and count(X) == count(Y) and same_value(X, Y)

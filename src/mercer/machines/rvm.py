@@ -85,7 +85,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         bias = np.array([part.bias for part in found])
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else counted.gram.kernel
-        points = take(counted.gram.X, chosen)
+        points = self._own(take(counted.gram.X, chosen), counted.gram.X)
         if len(found) == 1:
             self.expansion_ = Expansion(kernel, points, coef[:, 0], bias[0])
         else:

@@ -139,6 +139,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
 
     def _learn(self, X, y, target, sample_weight, **learnt) -> None:
         """All passes over the points; what is learnt is set at the end, all at once."""
+        X = self._kept_points(X)
         weight, index = weights(sample_weight, X)
         points = np.arange(count(X)) if self._precomputed else X
         keys = _keys(points, target) if self.shuffle else np.arange(count(X))
@@ -157,6 +158,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
             if known.kernel is not kernel:
                 own = take(points, state.points)
                 state = replace(state, kernel=kernel, points=own)
+            state = replace(state, points=self._own(state.points, X))
             self._keep(state, curve, ended.status, learnt)
         self._warn_unless_optimal(ended)
 
@@ -210,6 +212,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
 
     def _learn_more(self, X, target, sample_weight, **learnt) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
+        X = self._kept_points(X)
         weight, index = weights(sample_weight, X)
         solver = self._solver(self.horizon)
         points = X if index is None else take(X, index)
@@ -221,7 +224,16 @@ class KernelSGD(CallbackSupportMixin, Machine):
         order, each = _visits(count(points), weight)
         losses, _ = walk.run(order, each)
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
-        self._keep(walk.state(), curve, "passes", learnt)
+        state = walk.state()
+        state = replace(state, points=self._own(state.points, X))
+        self._keep(state, curve, "passes", learnt)
+
+    def _kept_points(self, X) -> Points:
+        """X; objects are copied at once, as a copy of a list would still share them."""
+        if isinstance(X, np.ndarray) or sp.issparse(X):
+            return X
+        X, self._borrows = self._own(X, X), False
+        return X
 
     def _keep(self, state: State, curve: list[float], status: str, learnt) -> None:
         last = self._expansion(state, state.coef)

@@ -383,7 +383,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         kernel, points = counted.gram.kernel, counted.gram.X
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else kernel
-        self.expansion_ = Expansion(kernel, take(points, chosen), coef[chosen], bias)
+        points = self._own(take(points, chosen), X)
+        self.expansion_ = Expansion(kernel, points, coef[chosen], bias)
         self.support_ = counted.index[chosen].astype(np.int32)
         self.certificate_ = together(found)
         self.fit_status_ = int(early(self.certificate_))

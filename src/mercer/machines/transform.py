@@ -125,8 +125,8 @@ class KernelPCA(
         of all components or more is sought
     remove_zero_eig : whether to leave out components of eigenvalue 0
     random_state : of what is random in "krylov", "randomized" and "arpack"
-    copy_X, n_jobs : without effect; X is never changed, and `mercer.vectors` has the
-        number of threads
+    copy_X : False to keep X itself, which must then stay as it is, and not a copy
+    n_jobs : without effect; `mercer.vectors` has the number of threads
     cache_size : MB for kernel values of "krylov" and "randomized", which compute anew
         what does not fit; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
@@ -251,6 +251,7 @@ class KernelPCA(
         if self.fit_inverse_transform and self._precomputed:
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
         X = self._validated_points(X)
+        X = self._own(X, X) if self.copy_X else X
         kernel, points = self._kernel_and_points(X)
         n = count(points)
         wanted = None if self.n_components is None else min(n, self.n_components)

@@ -1,0 +1,73 @@
+"""Points that nobody else edits: what a fitted machine keeps stays as it was.
+
+What is out of core stays there: an array in a memory-mapped file is shared.
+"""
+
+from __future__ import annotations
+
+import copy
+import mmap
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.points import Points, cloned_frame, is_frame
+
+_FIXED = (str, bytes, int, float, type(None), np.generic)
+
+
+def owned(X) -> Points:
+    """A copy of points of any kind; of what is memory-mapped, the thing itself."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X if is_mapped(X) else X.copy()
+    if sp.issparse(X):
+        return X if is_mapped(X.data) else X.copy()
+    if is_frame(X):
+        return cloned_frame(X)
+    if isinstance(X, _FIXED):
+        return X
+    if isinstance(X, np.ndarray):
+        out = np.empty_like(X)
+        out.ravel()[:] = _each(X.ravel())
+        return out
+    if type(X) in (list, tuple):
+        return type(X)(_each(X))
+    if type(X) is dict:
+        return dict(zip(X, _each(X.values()), strict=True))
+    if type(X).__hash__ not in (None, object.__hash__):
+        return X  # it is known by its value, which then does not change
+    try:
+        return copy.deepcopy(X)
+    except Exception:  # a user's object need not know how: then it is shared
+        return X
+
+
+def _each(values) -> list:
+    return [x if isinstance(x, _FIXED) else owned(x) for x in values]
+
+
+def shares(X, Y) -> bool:
+    """Whether an edit of Y may change X; not certain to where it says yes."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return isinstance(Y, np.ndarray) and np.may_share_memory(X, Y)
+    if sp.issparse(X):
+        return sp.issparse(Y) and any(
+            np.may_share_memory(getattr(X, part), getattr(Y, part))
+            for part in ("data", "indices", "indptr")
+        )
+    return True
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether the numbers of an array are in a memory-mapped file."""
+    source = array
+    while isinstance(source, np.ndarray):
+        source = source.base
+    if isinstance(source, memoryview):
+        source = source.obj
+    return isinstance(source, mmap.mmap)
+
+
+def is_foreign(array: np.ndarray) -> bool:
+    """Whether an array made from something else reads the memory of that thing."""
+    return array.base is not None or not array.flags.owndata
