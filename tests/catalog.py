@@ -266,7 +266,7 @@ psd_kernels = [
     # Coordinate by coordinate
     entry(Anova(2), vectors),
     entry(Anova(3, cumulative=True), vectors),
-    entry(Anova(5), vectors),
+    entry(Anova(5, cumulative=True), vectors),
     entry(Anova(2, RBF(0.8)), vectors),
     entry(Anova(2, [Linear(), RBF(0.3), Constant(2.0)], cumulative=True), vectors),
     entry(ChiSquared(0.4), histograms),

@@ -25,7 +25,7 @@ from mercer.edges import (
     shape_of,
     square_side,
 )
-from mercer.points import as_points, describe, each
+from mercer.points import as_points, describe, objects
 
 FORMS = (
     "Pass a Graph, a tuple (edges, labels), a list of edges (u, v), a square matrix of "
@@ -349,7 +349,7 @@ def graphs_of(
 ) -> list[Graph]:
     """The points of X as graphs; the error names the one that is none."""
     graphs = []
-    for i, x in enumerate(each(as_points(X))):
+    for i, x in enumerate(objects(as_points(X))):
         try:
             graphs.append(Graph.of(x, who, f"point {i}", label, edge_label))
         except (TypeError, ValueError) as error:

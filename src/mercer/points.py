@@ -21,6 +21,10 @@ from mercer import sparsity
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
 
 _PRECISIONS = (np.float64, np.float32)
+FOR_STRINGS = (
+    "Spectrum, Subsequence, Mismatch, WeightedDegree, WeightedSubstrings and "
+    "EditSimilarity compare strings"
+)
 _NUMBER = numbers.Real | np.bool_ | Decimal
 
 
@@ -31,24 +35,15 @@ def is_frame(X) -> bool:
 
 def _opened(X) -> nw.DataFrame:
     """A data frame as narwhals has it, whose columns have different names."""
-    _check_names(X)
-    return nw.from_native(X, eager_only=True)
-
-
-def _check_names(X) -> None:
-    name = repeated_name(X)
-    if name is not None:
+    names = list(X.columns) if hasattr(X, "columns") else []
+    if len(set(map(str, names))) < len(names):
+        texts = list(map(str, names))
+        twice = next(name for name in texts if texts.count(name) > 1)
         raise ValueError(
-            f"The data frame has more than one column named {name!r}. Give its columns "
-            "different names, or pass an array."
+            f"The data frame has more than one column named {twice!r}. Give its "
+            "columns different names, or pass an array."
         )
-
-
-def repeated_name(X):
-    """A name that two columns of a data frame share; None where there is none."""
-    names = list(getattr(X, "columns", []))
-    seen: set = set()
-    return next((n for n in names if n in seen or seen.add(n)), None)
+    return nw.from_native(X, eager_only=True)
 
 
 def as_points(X) -> Points:
@@ -84,7 +79,7 @@ def sound(X) -> Points:
     if isinstance(X, np.ndarray):
         return _without_gaps(X) if X.dtype == object and X.ndim == 2 else X
     if is_frame(X):
-        return _plain_frame(X) if repeated_name(X) is None and holds_numbers(X) else X
+        return _plain_frame(X) if holds_numbers(X) else X
     if isinstance(X, list | tuple):
         some = [x for x in X if sp.issparse(x)]
         for x in some:
@@ -156,14 +151,11 @@ def _as_floats(series) -> np.ndarray:
 
 def cloned_frame(X) -> Points:
     """A copy of a data frame."""
-    # pandas copies frames whose columns share a name, narwhals does not open them.
-    return X.copy() if repeated_name(X) is not None else _opened(X).clone().to_native()
+    return _opened(X).clone().to_native()
 
 
 def holds_numbers(X) -> bool:
     """Whether all columns of a data frame are of numbers, some perhaps missing."""
-    if repeated_name(X) is not None:
-        return np.asarray(X).dtype.kind in "biuf"
     return all(map(_is_of_numbers, _opened(X).iter_columns()))
 
 
@@ -214,6 +206,14 @@ def each(X) -> Sequence:
         rows = zip(*map(_listed, frame.iter_columns()), strict=True)
         return [dict(zip(frame.columns, row, strict=True)) for row in rows]
     return [X[i : i + 1] for i in range(count(X))] if sp.issparse(X) else X
+
+
+def objects(X) -> Sequence:
+    """`each`, for kernels of whole objects: a frame of one column is a list of them."""
+    if is_frame(X) and len(_opened(X).columns) == 1:
+        [series] = _opened(X).iter_columns()
+        return _listed(series)
+    return each(X)
 
 
 def take(X, index) -> Points:
@@ -389,6 +389,8 @@ def vectors(X, who: str = "A vector kernel"):
     X = _frame_array(X, who) if is_frame(X) else as_points(X)
     if isinstance(X, list):
         X = _array_of_vectors(X, who)
+    if X.dtype.kind in "US" or (X.dtype == object and X.ndim == 1):
+        X = _array_of_vectors(X.ravel().tolist(), who)  # says which are strings
     if X.ndim != 2:
         raise ValueError(
             f"{who} compares vectors, given as an (n, d) array; got an array of shape "
@@ -419,7 +421,7 @@ def _frame_array(X, who: str) -> np.ndarray:
             raise TypeError(
                 f"{who} compares vectors; column {name!r} of the data frame holds "
                 f"{frame.schema[name]}, not numbers. Choose columns with "
-                f"On([...], kernel), or encode it as numbers."
+                f"On([...], kernel), or encode it as numbers. {FOR_STRINGS}."
             )
     return np.column_stack(columns) if columns else np.empty((count(X), 0))
 
@@ -432,7 +434,13 @@ def _array_of_vectors(X: list, who: str):
             "Pass np.empty((0, d))."
         )
     for i, x in enumerate(X):
-        if isinstance(x, str | bytes | Mapping) or x is None:
+        if isinstance(x, str | bytes):
+            raise TypeError(
+                f"{who} compares vectors; point {i} is the string {_shown(x)}. "
+                f"{FOR_STRINGS}: choose one of these kernels, or encode the strings as "
+                "numbers."
+            )
+        if isinstance(x, Mapping) or x is None:
             raise TypeError(
                 f"{who} compares vectors; point {i} is {describe(x)}. Pass an (n, d) "
                 "array, or choose a kernel for such points."
@@ -477,6 +485,31 @@ def _row(x, i: int, who: str):
                 f"{describe(number)}."
             )
     return row.astype(float)
+
+
+def a_string(X) -> str | None:
+    """Where X holds a string and what it is, for an error; None where it holds none."""
+    if is_frame(X):
+        for series in _opened(X).iter_columns():
+            for value in series.to_list():
+                if isinstance(value, str | bytes):
+                    return f"{_shown(value)} in column {series.name!r} of the frame"
+        return None
+    if sp.issparse(X) or getattr(X, "dtype", np.dtype(object)).kind in "biufc":
+        return None
+    if isinstance(X, str | bytes):
+        return _shown(X)
+    for i, x in enumerate(X if hasattr(X, "__iter__") else []):
+        for value in x if isinstance(x, list | tuple | np.ndarray) else [x]:
+            if isinstance(value, str | bytes):
+                return f"{_shown(value)}, of point {i},"
+    return None
+
+
+def _shown(text: str | bytes) -> str:
+    """A string for an error message, of which a long one is cut."""
+    text = repr(text.item() if isinstance(text, np.generic) else text)
+    return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
 
 
 def check_finite(X, who: str) -> None:

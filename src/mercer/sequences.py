@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.points import as_points, describe, each
+from mercer.points import as_points, describe, objects
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _encoded(who: str, points: list) -> Callable[[int, int], Sequences]:
 
 
 def _checked(who: str, X) -> list:
-    points = list(each(as_points(X)))
+    points = list(objects(as_points(X)))
     for i, x in enumerate(points):
         if type(x) is str or isinstance(x, str | list | tuple | bytes):
             continue

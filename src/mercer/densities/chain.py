@@ -38,7 +38,7 @@ from mercer.densities.passes import (
     length_shares,
     walk,
 )
-from mercer.points import as_points, each
+from mercer.points import as_points, objects
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class MarkovChain(Density):
     def _counts(self, X) -> list[np.ndarray]:
         """How each sequence starts, (n, 1, S), and how it moves, (n, S, S)."""
         assert self.symbols is not None
-        codes, S = coded(each(as_points(X)), self.symbols, "MarkovChain"), self._size
+        codes, S = coded(objects(as_points(X)), self.symbols, "MarkovChain"), self._size
         starts, moves = np.zeros((len(codes), 1, S)), np.zeros((len(codes), S, S))
         for i, code in enumerate(codes):
             if len(code):
@@ -103,7 +103,7 @@ class MarkovChain(Density):
 
     def fit(self, X, weight=None) -> MarkovChain:
         weight = checked_weight(X, weight, "MarkovChain")
-        points = each(as_points(X))
+        points = objects(as_points(X))
         symbols = self.symbols
         if symbols is None:
             symbols = alphabet(points, "MarkovChain")

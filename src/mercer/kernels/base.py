@@ -31,6 +31,7 @@ from mercer.points import (
 )
 
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
+LARGEST_WHOLE = 2**63 - 1  # of a degree, a length, ...: what the core counts with
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
 
 
@@ -640,6 +641,11 @@ def check_whole(node: Kernel, name: str, number, least: int) -> None:
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
             f"got {name}={number!r}."
+        )
+    if number > LARGEST_WHOLE and name != "seed":
+        raise ValueError(
+            f"{type(node).__name__} needs {name} ≤ {LARGEST_WHOLE} (2**63 - 1); got "
+            f"{name}={number!r}."
         )
 
 

@@ -53,13 +53,13 @@ class Anova(Kernel):
             raise ValueError("Anova needs a kernel for each coordinate; got none.")
 
     def __call__(self, X, Y=None):
-        X, Y = points.pair(X, Y, "Anova")
+        X, Y = self._pair(X, Y)
         if self._is_linear():
             return vectors.block(self._recipe(), X, Y)
         return by_tiles(self._tile, X, Y, depth=3 + min(self.order, X.shape[1]))
 
     def diag(self, X):
-        X = points.vectors(X, "Anova")
+        X, _ = self._pair(X)
         if self._is_linear():
             return vectors.diag(self._recipe(), X)
         terms = (k.diag(X[:, [i]]) for i, k in enumerate(self._bases(X)))
@@ -68,7 +68,7 @@ class Anova(Kernel):
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         if not self._is_linear():
             return super().matmul(X, Y, V, block_mb=block_mb)
-        X, Y = points.pair(X, Y, "Anova")
+        X, Y = self._pair(X, Y)
         return vectors.product(self._recipe(), X, X if Y is None else Y, V)
 
     def resolve(self, X, weight=None):
@@ -82,7 +82,21 @@ class Anova(Kernel):
         return Anova(self.order, resolved, self.cumulative)
 
     def native(self, X):
-        return self._recipe() if self._is_linear() and is_vectors(X) else None
+        if not (self._is_linear() and is_vectors(X)):
+            return None
+        self._pair(X)  # refuses what `__call__` would refuse
+        return self._recipe()
+
+    def _pair(self, X, Y=None):
+        """X and Y as vectors with enough coordinates, Y None where it is X."""
+        X, Y = points.pair(X, Y, "Anova")
+        if self.order > X.shape[1] and not self.cumulative:
+            raise ValueError(
+                f"Anova(order={self.order}) sums over products of {self.order} "
+                f"different coordinates; the points have {X.shape[1]}, so that k would "
+                "be 0 everywhere. Lower order."
+            )
+        return X, Y
 
     def _is_linear(self) -> bool:
         return self.base == Linear()

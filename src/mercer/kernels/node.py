@@ -33,7 +33,7 @@ from mercer.kernels.base import (
     check_positive,
     row_blocks,
 )
-from mercer.points import as_points, describe, each, vectors
+from mercer.points import as_points, describe, objects, vectors
 
 DECOMPOSED = 400  # rows of a matrix whose eigenvectors are computed
 ROUNDING = 1e-17  # of the Chebyshev series, beside its sum 1
@@ -154,7 +154,7 @@ def names_of(X) -> list:
         if X.ndim == 1:
             return rows
         return [row[0] if len(row) == 1 else tuple(row) for row in rows]
-    return list(each(X))
+    return list(objects(X))
 
 
 @dataclass

@@ -26,7 +26,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed, i
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
 from mercer.kernels.kinds import dense
-from mercer.points import as_points, describe, each
+from mercer.points import as_points, describe, objects
 from mercer.trees import Tree, ordered, tag_tokens
 
 MOST_PAIRS = 10_000_000  # of matching nodes in two trees
@@ -339,7 +339,7 @@ class _Forest:
 def trees_of(kernel: Kernel, X) -> list[Tree]:
     """The points of X as trees."""
     trees = []
-    for i, x in enumerate(each(as_points(X))):
+    for i, x in enumerate(objects(as_points(X))):
         try:
             trees.append(x if isinstance(x, Tree) else Tree(x))
         except (TypeError, ValueError) as error:

@@ -6,10 +6,13 @@ nothing below this file knows them.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -24,6 +27,7 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     sigmoid_kernel,
 )
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -35,14 +39,16 @@ from mercer.copies import is_foreign, owned, shares
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.algebra import Conformal, On
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Constant, Kernel, is_number
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.points import (
+    FOR_STRINGS,
     Points,
+    a_string,
     as_points,
     count,
     holds_numbers,
@@ -55,6 +61,31 @@ from mercer.solvers.bayes import Posterior
 from mercer.solvers.components import Eigenpairs
 from mercer.solvers.perceptron import Mistakes
 from mercer.solvers.problems import Certificate, Solution
+
+LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
+LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
+
+# What others call the kernels that have a word.
+_ALIASES = {
+    "gaussian": "rbf",
+    "gauss": "rbf",
+    "squared_exponential": "rbf",
+    "quadratic": "poly",
+    "cubic": "poly",
+    "tanh": "sigmoid",
+    "chi_squared": "chi2",
+    "laplace": "laplacian",
+    "dot": "linear",
+}
+
+_MADE = {
+    "rbf": "RBF()",
+    "poly": "Polynomial(3)",
+    "linear": "Linear()",
+    "laplacian": "Laplacian()",
+    "sigmoid": "Sigmoid()",
+    "chi2": "ChiSquared(1.0)",
+}
 
 _ADVICE = (
     "{name} stopped after {solution.n_iter} iterations with status "
@@ -94,6 +125,78 @@ class Machine(BaseEstimator, ABC):
     def fit(self, X: Points, y) -> Machine:
         """Learn f from the points X and the targets y; returns self."""
 
+    def _validate_params(self) -> None:
+        """scikit-learn's checks of the parameters, before a fit, and a few more."""
+        self._check_kernel_parameter()
+        self._check_class_weight()
+        super()._validate_params()
+        defaults = inspect.signature(type(self).__init__).parameters
+        for name, value in self.get_params(deep=False).items():
+            whole = isinstance(value, numbers.Integral)
+            if whole and value > LARGEST_WHOLE and self._is_whole(name):
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be at most "
+                    f"{LARGEST_WHOLE} (2**63 - 1). Got {value}."
+                )
+            # Only of the kernels that have a word; an object has its own.
+            if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
+                default = defaults[name].default
+                if value is not default and value != default:
+                    warnings.warn(
+                        f"{type(self).__name__}({name}={value!r}) has no effect beside "
+                        f"the kernel object {self.kernel!r}, which has parameters of "
+                        "its own: set them there.",
+                        UserWarning,
+                        stacklevel=3,
+                    )
+
+    def _check_class_weight(self) -> None:
+        weights = getattr(self, "class_weight", None)
+        for name, weight in weights.items() if isinstance(weights, dict) else []:
+            if not (is_number(weight) and 0 <= weight <= LARGEST_WEIGHT):
+                raise InvalidParameterError(
+                    f"The 'class_weight' parameter of {type(self).__name__} must have "
+                    f"finite numbers ≥ 0. Got {weight!r} for the class {name!r}."
+                )
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a parameter is a whole number, for the core to count with."""
+        known = self._parameter_constraints.get(name, [])
+        return any(getattr(one, "type", None) is numbers.Integral for one in known)
+
+    def _check_kernel_parameter(self) -> None:
+        kernel, name = self.kernel, type(self).__name__
+        begin = f"The 'kernel' parameter of {name} must be a kernel object, as RBF()"
+        if isinstance(kernel, type) and issubclass(kernel, Kernel):
+            raise InvalidParameterError(
+                f"{begin}. Got the class {kernel.__name__}: write "
+                f"kernel={kernel.__name__}()."
+            )
+        words, known = self._words(), self._parameter_constraints.get("kernel", [None])
+        if (
+            callable(kernel)
+            or (kernel is None and None in known)
+            or (isinstance(kernel, str) and kernel in words)
+        ):
+            return
+        near = _nearest_word(kernel) if isinstance(kernel, str) else ""
+        ways = [repr(near)] if near in words else []
+        ways += [_MADE[near]] if near in _MADE else []
+        meant = f" Did you mean {' or '.join(ways)}?" if ways else ""
+        raise InvalidParameterError(
+            f"{begin}, a function, or one of the words {', '.join(sorted(words))}. Got "
+            f"{kernel!r}.{meant}"
+        )
+
+    def _words(self) -> set[str]:
+        """The words for kernels that this machine takes."""
+        options = [
+            one.options
+            for one in self._parameter_constraints.get("kernel", [])
+            if isinstance(one, StrOptions)
+        ]
+        return set().union(*options) if options else set(WORDS)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -118,13 +221,14 @@ class Machine(BaseEstimator, ABC):
         """The points of a `fit` without targets, or new ones, checked once."""
         given, X = X, sound(X)
         if self._takes_vectors(X):
-            X = validate_data(
-                self,
-                X,
-                accept_sparse="csr",
-                ensure_all_finite=self._finite,
-                reset=reset,
-            )
+            with self._naming_strings(X):
+                X = validate_data(
+                    self,
+                    X,
+                    accept_sparse="csr",
+                    ensure_all_finite=self._finite,
+                    reset=reset,
+                )
             X = _filled(X) if self._precomputed else X
         else:
             X = self._structured(X, reset=reset)
@@ -135,14 +239,11 @@ class Machine(BaseEstimator, ABC):
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
         given, X = X, sound(X)
-        if sp.issparse(y):
-            raise ValueError(
-                f"{type(self).__name__} needs y as an array; got a sparse matrix of "
-                f"shape {y.shape}. Pass y.toarray()."
-            )
+        check_numbers(self, "y", y)
         if self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
-            X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
+            with self._naming_strings(X):
+                X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
             X = _filled(X) if self._precomputed else X
         else:
             y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
@@ -150,6 +251,21 @@ class Machine(BaseEstimator, ABC):
             check_consistent_length(X, y)
         self._borrows = _borrowed(X, given)
         return X, y
+
+    @contextmanager
+    def _naming_strings(self, X) -> Iterator[None]:
+        """Where vectors are refused for being strings, say so."""
+        try:
+            yield
+        except ValueError as error:
+            found = a_string(X)
+            if found is None:
+                raise
+            raise ValueError(
+                f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
+                f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
+                "kernel=Spectrum(3), or encode the strings as numbers."
+            ) from error
 
     _borrows = True  # whether the points of a fit are in memory of the user's
 
@@ -219,9 +335,7 @@ class Machine(BaseEstimator, ABC):
 
     def _checked_weight(self, sample_weight, X) -> np.ndarray:
         """A number ≥ 0 for each point, not all of them 0."""
-        return _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        return checked_weight(self, sample_weight, X, ensure_non_negative=True)
 
     def _resolved(self, points, weight) -> Kernel:
         """What the parameter `kernel` stands for, having learnt from these points."""
@@ -236,6 +350,66 @@ class Machine(BaseEstimator, ABC):
             message = advice.format(name=name, machine=self, solution=solution)
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def _nearest_word(word: str) -> str:
+    """The word for a kernel that was meant, "" where none comes near."""
+    plain = word.lower().replace(" ", "_").replace("-", "_")
+    near = difflib.get_close_matches(plain, [*WORDS, *_ALIASES], 1, 0.6)
+    return _ALIASES.get(near[0], near[0]) if near else ""
+
+
+def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
+    """A number for each point, as scikit-learn checks them."""
+    check_numbers(machine, "sample_weight", sample_weight)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **checks)
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        raise ValueError(
+            f"{type(machine).__name__} needs sample_weight below {LARGEST_WEIGHT:g}, "
+            f"or sums of them overflow; got {weight.max():.6g}. Divide the weights by "
+            "their mean."
+        )
+    return weight
+
+
+def check_numbers(machine: Machine, name: str, values) -> None:
+    """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
+    needs = f"{type(machine).__name__} needs {name} as an array of numbers"
+    if sp.issparse(values):
+        raise ValueError(
+            f"{needs}; got a sparse matrix of shape {values.shape}. Pass "
+            f"{name}.toarray()."
+        )
+    if isinstance(values, str):
+        hint = ""
+        if values == "balanced":
+            hint = " A machine with class_weight balances classes by that."
+        raise ValueError(f"{needs}, one for each point; got {values!r}.{hint}")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{needs}; got a masked array with masked entries. Leave those points out."
+        )
+    kind = getattr(values, "dtype", None)
+    if isinstance(values, list | tuple) and any(
+        isinstance(value, complex | np.complexfloating) for value in values
+    ):
+        kind = np.dtype(complex)
+    if getattr(kind, "kind", "") == "c":
+        raise ValueError(
+            f"Complex data not supported: {needs}, real ones; got complex numbers. "
+            f"Pass {name}.real, or their absolute values."
+        )
+
+
+def check_squares(machine, y: np.ndarray) -> None:
+    """Refuse targets whose squares are no numbers any more, or 0."""
+    largest = float(np.abs(y).max(initial=0.0))
+    if 0 < largest < 1e-140 or largest > 1e140:
+        raise ValueError(
+            f"{type(machine).__name__} squares its targets, which leaves the range of "
+            f"numbers: the largest |y| is {largest:.3g}. Divide y by that, and "
+            "multiply predictions by it."
+        )
 
 
 def as_kernel(
@@ -270,6 +444,11 @@ def as_kernel(
         if gamma is None:
             gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
         return _WORDS[kernel](float(gamma), degree, coef0)
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise TypeError(
+            f"A kernel is an object; got the class {kernel.__name__}. Write "
+            f"{kernel.__name__}()."
+        )
     if isinstance(kernel, GaussianProcessKernel):
         # scikit-learn's own kernel objects are called on whole blocks.
         return BlockFunction(kernel)

@@ -16,12 +16,12 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, take
 from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
@@ -353,7 +353,7 @@ class KernelKMeans(
     def score(self, X: Points, y=None, sample_weight=None) -> float:
         """-Σᵢ wᵢ min_c ‖φ(xᵢ) - μ_c‖², the objective on the points of X, negative."""
         squares, scale = self._squares(X)
-        weight = _check_sample_weight(sample_weight, squares, dtype=np.float64)
+        weight = checked_weight(self, sample_weight, squares)
         return -float((weight / scale) @ squares.min(axis=1))
 
     def _squares(self, X) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import Machine
+from mercer.machines.base import Machine, check_squares
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
@@ -116,6 +116,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     def _task(self, X, y, sample_weight) -> Task:
         """X, y and the weights, checked once, with a kernel that learnt from them."""
         X, y = self._validated(X, y, y_numeric=is_regressor(self))
+        if is_regressor(self):
+            check_squares(self, y)
         counted = self._counted(X, sample_weight)
         target, factors = self._targets(y, counted.index, counted.weight)
         given = (X, y, sample_weight)

@@ -24,7 +24,13 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
-from mercer.machines.base import WORDS, Counted, Machine, as_kernel
+from mercer.machines.base import (
+    WORDS,
+    Counted,
+    Machine,
+    as_kernel,
+    check_squares,
+)
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
@@ -241,6 +247,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
         X, y = self._validated(X, y, y_numeric=True)
+        check_squares(self, y)
         counted = self._counted(X, sample_weight)
         problem = SparseBayes(
             counted.gram,

@@ -183,7 +183,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         """
         X, y = self._validated(X, y)
         check_classification_targets(y)
-        _, index = weights(sample_weight, X)
+        _, index = weights(self, sample_weight, X)
         classes = np.unique(y if index is None else y[index])
         if len(classes) < 2:
             raise ValueError(

@@ -25,7 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
-from mercer.machines.base import Counted
+from mercer.machines.base import Counted, check_squares
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
 from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
@@ -333,6 +333,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         X, y = self._validated(X, y, **checks, **({} if reset else {"reset": False}))
         if y.ndim == 1 or y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
+        check_squares(self, y)
         counted = self._counted(X, sample_weight)
         self._check_symmetric(X)
         return X, y.astype(np.float64, copy=False), counted

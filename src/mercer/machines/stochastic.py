@@ -17,13 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel, Sum
 from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, take
 from mercer.solvers.budget import Bounded
@@ -140,7 +140,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def _learn(self, X, y, target, sample_weight, **learnt) -> None:
         """All passes over the points; what is learnt is set at the end, all at once."""
         X = self._kept_points(X)
-        weight, index = weights(sample_weight, X)
+        weight, index = weights(self, sample_weight, X)
         points = np.arange(count(X)) if self._precomputed else X
         keys = _keys(points, target) if self.shuffle else np.arange(count(X))
         if index is not None:
@@ -213,7 +213,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def _learn_more(self, X, target, sample_weight, **learnt) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
         X = self._kept_points(X)
-        weight, index = weights(sample_weight, X)
+        weight, index = weights(self, sample_weight, X)
         solver = self._solver(self.horizon)
         points = X if index is None else take(X, index)
         target = target if index is None else target[index]
@@ -343,14 +343,19 @@ def _walk(solver: SGD, state: State, points, target) -> Walk:
     return kind(solver, state, points, target)
 
 
-def weights(sample_weight, X) -> tuple[np.ndarray | None, np.ndarray | None]:
+def weights(machine, sample_weight, X) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The weights > 0 and the places of their points; None for all of them, once."""
     if sample_weight is None:
         return None, None
-    weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    weight = checked_weight(machine, sample_weight, X, ensure_non_negative=True)
     index = np.flatnonzero(weight)
+    visits = np.ceil(weight).sum()
+    if 32 * visits > available_memory():
+        raise ValueError(
+            f"{type(machine).__name__} visits a point as often as its sample_weight "
+            f"says; these make {visits:.6g} visits in a pass, more than memory holds. "
+            "Divide the weights by their mean."
+        )
     if not len(index):
         raise ValueError("Every point has weight 0; nothing can be learnt.")
     return weight[index], index

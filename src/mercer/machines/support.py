@@ -21,7 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
-from sklearn.utils.validation import _check_sample_weight
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -29,7 +28,14 @@ from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
-from mercer.machines.base import WORDS, Counted, Machine, as_kernel
+from mercer.machines.base import (
+    WORDS,
+    Counted,
+    Machine,
+    as_kernel,
+    check_numbers,
+    checked_weight,
+)
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, each, is_frame, take
 from mercer.solvers.coordinate import CoordinateAscent
@@ -119,6 +125,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     # From data to problems
 
     def _checked_weight(self, sample_weight, X) -> np.ndarray:
+        check_numbers(self, "sample_weight", sample_weight)
         n = count(X)
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         if sample_weight.ndim == 1 and len(sample_weight) != n:
@@ -129,9 +136,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 "Note: Sparse matrices cannot be indexed w/boolean masks (use "
                 "`indices=True` in CV)."
             )
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
-        )
+        weight = checked_weight(self, sample_weight, X, allow_all_zero_weights=True)
         if not (weight > 0).any():  # in LIBSVM's words; it takes negative ones for 0
             raise ValueError(
                 "Invalid input - all samples have zero or negative weights."

@@ -381,6 +381,11 @@ class NuSVR(Regressor):
         self.callback = callback
 
     def _problem(self, gram, target, weight):
+        if self.C == np.inf:
+            raise ValueError(
+                "NuSVR(C=inf) has no solution: nu sets the tube by the price C of a "
+                "point outside. Choose a finite C, or SVR(C=inf, epsilon=...)."
+            )
         return nu_svr(gram, target, self.C * weight, self.nu)
 
 

@@ -200,8 +200,11 @@ class _Run:
                 status = "stalled"  # all that is left is rounding
             else:
                 before = gap if self.primal >= primal else np.inf
-                primal = self.primal
-                self._work_on(self._chosen(), gap)
+                primal, chosen = self.primal, self._chosen()
+                if len(chosen):
+                    self._work_on(chosen, gap)
+                else:  # no point is wanted: the gap is rounding
+                    status = "optimal"
         return Solution(
             value=self.beta,
             bias=self.b,

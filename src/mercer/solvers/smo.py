@@ -172,7 +172,8 @@ class SMO:
 
     def _budget(self, n: int) -> int:
         """Pair steps for n variables."""
-        return self.max_iter if self.max_iter >= 0 else max(BUDGET, 100 * n)
+        most = self.max_iter if self.max_iter >= 0 else max(BUDGET, 100 * n)
+        return min(most, 2**62)  # the core counts with 64 bits
 
 
 class Duel(NamedTuple):
