@@ -8,8 +8,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "bind.hpp"
 #include "core.hpp"
@@ -550,10 +552,27 @@ void bind(nb::module_& m, const char* name) {
       "x"_a, "out"_a);
 }
 
+// What the system refuses, in words that say what to do: memory, and threads for want of it.
+void translate(const std::exception_ptr& thrown, void*) {
+  constexpr const char* words =
+      "The compiled core ran out of memory: an allocation was refused, by the machine or by a limit "
+      "on this process (RLIMIT_AS, a control group). Take fewer points, lower cache_size, or raise "
+      "the limit.";
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, words);
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::not_enough_memory) throw;
+    PyErr_SetString(PyExc_MemoryError, words);
+  }
+}
+
 }  // namespace
 }  // namespace mercer
 
 NB_MODULE(_core, m) {
+  nb::register_exception_translator(mercer::translate);
   m.doc() = "The native core: blocks of Gram matrices. Called by mercer.vectors only.";
   mercer::instruction_set();  // a MERCER_ISA that cannot run fails the import, not a computation
   nb::class_<mercer::Recipe>(m, "Recipe").def(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import mmap
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,7 +61,7 @@ def shares(X, Y) -> bool:
 
 def is_mapped(array: np.ndarray) -> bool:
     """Whether the numbers of an array are in a memory-mapped file."""
-    source = array
+    source: Any = array
     while isinstance(source, np.ndarray):
         source = source.base
     if isinstance(source, memoryview):

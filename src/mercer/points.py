@@ -8,7 +8,7 @@ are reached through narwhals, and only here.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -152,6 +152,11 @@ def _as_floats(series) -> np.ndarray:
 def cloned_frame(X) -> Points:
     """A copy of a data frame."""
     return _opened(X).clone().to_native()
+
+
+def frame_columns(X) -> Iterator[np.ndarray]:
+    """The columns of a data frame as arrays, of its own memory where that can be."""
+    return (series.to_numpy() for series in _opened(X).iter_columns())
 
 
 def holds_numbers(X) -> bool:
@@ -479,6 +484,12 @@ def _row(x, i: int, who: str):
     if row.dtype.kind in "biuf":
         return row
     for number in row.ravel():
+        if isinstance(number, str | bytes):
+            raise TypeError(
+                f"{who} compares vectors of real numbers; point {i} holds the string "
+                f"{_shown(number)}. {FOR_STRINGS}: choose one of these kernels, or "
+                "encode the strings as numbers."
+            )
         if not isinstance(number, _NUMBER):
             raise TypeError(
                 f"{who} compares vectors of real numbers; point {i} holds "

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import math
 import numbers
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -293,6 +295,19 @@ class Kernel(ABC):
             setattr(kernel, name, parts if many else child.copied())
         return kernel
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_version": version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        warn_of_version(type(self).__name__, state.pop("_version", "an unknown one"))
+        self.__dict__.update(state)
+
+    def __copy__(self) -> Kernel:
+        kernel = object.__new__(type(self))
+        kernel.__dict__.update(self.__dict__)
+        return kernel
+
     def __eq__(self, other) -> bool:
         if type(self) is not type(other):
             return NotImplemented
@@ -381,6 +396,23 @@ def _check_room(kernel: Kernel, X, Y) -> None:
             f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
             "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
             "take fewer points."
+        )
+
+
+def version() -> str:
+    """Of the package; read when it is asked for, as this file is below its names."""
+    return importlib.import_module("mercer").__version__
+
+
+def warn_of_version(name: str, made_by: str) -> None:
+    """Warn where something was pickled by another version of the package."""
+    if made_by != version():
+        warnings.warn(
+            f"{name} was pickled by mercer {made_by} and is read by mercer "
+            f"{version()}, which may give other results, or none. Fit it again, or "
+            "read it with the version that wrote it.",
+            UserWarning,
+            stacklevel=3,
         )
 
 

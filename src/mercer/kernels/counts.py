@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, each
+from mercer.points import as_points, count, objects
 
 
 PIECE = 2**18  # parts that are looked up at a time
@@ -57,7 +57,7 @@ class VocabularyKernel(FeatureKernel):
             features = self.features(X)
             return features, features
         n = count(as_points(X))
-        features = self.features([*each(as_points(X)), *each(as_points(Y))])
+        features = self.features([*objects(as_points(X)), *objects(as_points(Y))])
         return features[:n], features[n:]
 
 

@@ -66,7 +66,8 @@ class NodeKernel(Kernel):
         return None
 
     def __getstate__(self):
-        return {key: part for key, part in vars(self).items() if key != "_kept"}
+        state = super().__getstate__()
+        return {key: part for key, part in state.items() if key != "_kept"}
 
     def __call__(self, X, Y=None):
         rows = self._places(X)

@@ -39,7 +39,13 @@ from mercer.copies import is_foreign, owned, shares
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.algebra import Conformal, On
-from mercer.kernels.base import Constant, Kernel, is_number
+from mercer.kernels.base import (
+    Constant,
+    Kernel,
+    is_number,
+    version,
+    warn_of_version,
+)
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
@@ -51,6 +57,7 @@ from mercer.points import (
     a_string,
     as_points,
     count,
+    frame_columns,
     holds_numbers,
     is_frame,
     sound,
@@ -196,6 +203,14 @@ class Machine(BaseEstimator, ABC):
             if isinstance(one, StrOptions)
         ]
         return set().union(*options) if options else set(WORDS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_version": version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        warn_of_version(type(self).__name__, state.pop("_version", "an unknown one"))
+        super().__setstate__(state)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -509,6 +524,8 @@ def _borrowed(X, given) -> bool:
         return False  # read into an array
     if isinstance(given, np.ndarray) or sp.issparse(given):
         return shares(X, given)
+    if is_frame(given):
+        return any(shares(X, column) for column in frame_columns(given))
     return is_foreign(X)
 
 

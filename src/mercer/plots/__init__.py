@@ -1,20 +1,38 @@
 """Pictures: Gram matrices and spectra; what a machine learnt; how a solve went; losses.
 
 Every function draws on a matplotlib Axes (a new one unless given) and returns it;
-none shows a window or writes a file.
+none shows a window or writes a file. The functions are loaded when they are first
+used: without matplotlib this module can be imported, and says then what to install.
 """
 
-import mercer.plots.base  # noqa: F401  (the first: it tells what to install)
-from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
-from mercer.plots.gram import plot_gram, plot_spectrum
-from mercer.plots.losses import plot_losses
-from mercer.plots.regions import (
-    plot_clusters,
-    plot_component,
-    plot_density,
-    plot_regions,
-)
-from mercer.plots.runs import plot_convergence, plot_mistakes, plot_path, plot_sgd_bound
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
+    from mercer.plots.gram import plot_gram, plot_spectrum
+    from mercer.plots.losses import plot_losses
+    from mercer.plots.regions import (
+        plot_clusters,
+        plot_component,
+        plot_density,
+        plot_regions,
+    )
+    from mercer.plots.runs import (
+        plot_convergence,
+        plot_mistakes,
+        plot_path,
+        plot_sgd_bound,
+    )
+
+_NAMES = {
+    "curves": "plot_band plot_probabilities plot_tube",
+    "gram": "plot_gram plot_spectrum",
+    "losses": "plot_losses",
+    "regions": "plot_clusters plot_component plot_density plot_regions",
+    "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
+}
+_HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "plot_band",
@@ -32,3 +50,18 @@ __all__ = [
     "plot_spectrum",
     "plot_tube",
 ]
+
+
+def __getattr__(name: str):
+    if name not in _HOME and name not in ("base", *_NAMES):
+        raise AttributeError(f"module 'mercer.plots' has no attribute {name!r}")
+    importlib.import_module("mercer.plots.base")  # the first: it tells what to install
+    if name not in _HOME:
+        return importlib.import_module(f"mercer.plots.{name}")
+    value = getattr(importlib.import_module(f"mercer.plots.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

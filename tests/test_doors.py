@@ -1,0 +1,466 @@
+"""What comes in: bad inputs are refused in words, and what was learnt is the machine's.
+
+Laws over all machines of the catalogue.
+"""
+
+import copy
+import pickle
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import catalog
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.base import clone, is_classifier
+
+import mercer
+from mercer import (
+    RBF,
+    RVR,
+    SMO,
+    SVC,
+    SVR,
+    Anova,
+    Centered,
+    KernelHuberRegression,
+    KernelKNNClassifier,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelPerceptron,
+    KernelRidge,
+    KernelSGDClassifier,
+    Linear,
+    NuSVR,
+    On,
+    PairFunction,
+    ParzenDensity,
+    Polynomial,
+    SparseKernelRegressor,
+    Spectrum,
+    Subsequence,
+    SubsetTree,
+)
+from mercer.copies import is_mapped
+from mercer.kernels import base
+
+MACHINES = catalog.machines + catalog.window_machines
+STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]
+PARTS = 3
+N, D = 24, 4
+rng = np.random.default_rng(8)
+POINTS = rng.normal(size=(N, D)).round(3)
+POINTS[np.abs(POINTS) < 0.4] = 0
+NEW = rng.normal(size=(6, D))
+LABELS = (POINTS[:, 0] + POINTS[:, 1] > 0).astype(int)
+FRAME = pd.DataFrame({"word": ["ab", "bb", "a", "ba"] * 2, "age": np.arange(8.0)})
+
+
+# Bad inputs
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_machine_refuses_every_bad_input_in_every_method(part):
+    script = Path(__file__).with_name("bad_inputs.py")
+    command = [sys.executable, "-X", "faulthandler", script, str(part), str(PARTS)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        lines, rest = run.stdout.splitlines(), run.stderr
+    except subprocess.TimeoutExpired as stopped:
+        lines, rest = (stopped.stdout or b"").decode().splitlines(), "no answer"
+    begun = [line.removeprefix("begin ") for line in lines if line.startswith("begin")]
+    ended = [line.removeprefix("end ") for line in lines if line.startswith("end")]
+    assert len(begun) > 1000
+    assert lines[-1] == "done", f"{begun[-1]} took the process with it: {rest[-2000:]}"
+    cells = zip(begun, ended, strict=True)
+    assert {cell: end for cell, end in cells if end != "'ok'"} == {}
+
+
+# A fitted machine owns what it learnt
+
+
+def squared_distance_kernel(a, b):
+    return float(np.exp(-np.sum((np.array(a["x"]) - np.array(b["x"])) ** 2)))
+
+
+def precomputed(points):
+    return POINTS @ points.T + 1
+
+
+def objects(points):
+    return [{"x": list(row)} for row in points.tolist()]
+
+
+def framed(points):
+    return pd.DataFrame(points.copy(), columns=[f"c{j}" for j in range(D)])
+
+
+def overwrite_frame(X):
+    X.iloc[:, :] = 5.0
+
+
+def overwrite_objects(X):
+    for point in X:
+        point["x"][:] = [9.0] * D
+
+
+def overwrite_sparse(X):
+    X.data[:] = 7
+    X.indices[:] = 0
+
+
+def overwrite(X):
+    X[...] = 5
+
+
+# How the points are given, and how they are edited afterwards
+FORMS = {
+    "array": (np.array, overwrite),
+    "columns": (np.asfortranarray, overwrite),
+    "single": (partial(np.array, dtype=np.float32), overwrite),
+    "view": (lambda X: np.hstack([X, X])[:, :D], overwrite),
+    "csr": (sp.csr_array, overwrite_sparse),
+    "frame": (framed, overwrite_frame),
+    "objects": (objects, overwrite_objects),
+    "precomputed": (lambda X: precomputed(X).T.copy(), overwrite),
+}
+
+
+def outputs(machine, X):
+    """All that a machine says of new points, and of those it has seen."""
+    said = {}
+    for method in ("predict", "decision_function", "predict_proba", "score_samples",
+                   "transform", "reconstruction_error"):  # fmt: skip
+        if hasattr(machine, method):
+            if method == "reconstruction_error" and machine.kernel == "precomputed":
+                continue
+            said[method] = np.asarray(getattr(machine, method)(X))
+    if hasattr(machine, "kneighbors"):
+        said["neighbours"] = np.hstack(machine.kneighbors(None, 3))
+    if hasattr(type(machine), "loo_predictions_"):
+        said["left out"] = copy.copy(machine).loo_predictions_
+        machine.__dict__.pop("loo_predictions_", None)
+    return said
+
+
+def made(machine, form):
+    machine = clone(machine)
+    if form == "objects":
+        machine.set_params(kernel=PairFunction(squared_distance_kernel))
+    if form == "precomputed":
+        machine.set_params(kernel="precomputed")
+    return machine
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_edits_of_the_data_after_fit_change_nothing(machine, form):
+    name = type(machine).__name__
+    if form in ("objects", "precomputed") and name == "ParzenDensity":
+        pytest.skip("a density is of vectors")
+    if form == "precomputed" and name == "SVDD":
+        pytest.skip("needs k(x, x)")
+    machine = made(machine, form)
+    make, edit = FORMS[form]
+    for weighted in (False, True):
+        X, new = make(POINTS), make(NEW)
+        y = LABELS.copy() if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+        weight = rng.integers(1, 4, size=N).astype(float)
+        if weighted and not has_weights(machine):
+            continue
+        machine.fit(X, y, **({"sample_weight": weight} if weighted else {}))
+        before = outputs(machine, new)
+        edit(X)
+        y[:], weight[:] = 1, 99
+        after = outputs(machine, new)
+        for key, said in before.items():
+            assert_array_equal(after[key], said, err_msg=key)
+
+
+def has_weights(machine):
+    code = type(machine).fit
+    return "sample_weight" in getattr(code, "__wrapped__", code).__code__.co_varnames
+
+
+@pytest.mark.parametrize("form", ["array", "csr", "frame", "objects"])
+@pytest.mark.parametrize("machine", STREAMING)
+def test_edits_of_a_batch_change_nothing(machine, form):
+    machine = made(machine, form)
+    make, edit = FORMS[form]
+    classes = {"classes": [0, 1]} if is_classifier(machine) else {}
+    for points in (POINTS, POINTS + 0.25):
+        X, y = make(points), LABELS.copy()
+        machine.partial_fit(X, y, **classes)
+        before = outputs(machine, make(NEW))
+        edit(X)
+        y[:] = 1
+        after = outputs(machine, make(NEW))
+        for key, said in before.items():
+            assert_array_equal(after[key], said, err_msg=key)
+
+
+@pytest.mark.parametrize("machine", [KernelRidge(kernel=Centered(RBF())),
+                                     SVC(kernel=Centered(RBF()))])  # fmt: skip
+def test_a_kernel_owns_the_points_it_learnt_from(machine):
+    X = POINTS.copy()
+    machine.fit(X, LABELS)
+    before = machine.predict(NEW)
+    X[:] = 5
+    assert_array_equal(machine.predict(NEW), before)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [KernelRidge(), KernelPCA(2), KernelKNNClassifier(), KernelLogisticRegression()],
+)
+def test_a_memory_mapped_array_is_shared(machine, tmp_path):
+    np.save(tmp_path / "X.npy", POINTS)
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    machine.fit(X, LABELS)
+    kept = getattr(machine, "expansion_", None)
+    assert is_mapped(machine._points if kept is None else kept.points)
+
+
+def test_points_that_are_a_copy_already_are_not_copied_again():
+    mixed = framed(POINTS).astype({"c1": "float32"})
+    for given in (POINTS.tolist(), sp.csc_array(POINTS), mixed, mixed.astype(object)):
+        machine = KernelRidge()
+        checked = machine._validated_points(given)
+        assert not machine._borrows
+        assert machine._own(checked, checked) is checked
+    machine = SVC().fit(POINTS, LABELS)
+    taken = POINTS[machine.support_]
+    assert machine._own(taken, POINTS) is taken
+
+
+def test_without_copy_X_kernel_pca_keeps_the_points_themselves():
+    X = POINTS.copy()
+    assert KernelPCA(2, copy_X=False).fit(X).X_fit_ is X
+    assert not np.shares_memory(KernelPCA(2).fit(X).X_fit_, X)
+
+
+# One matrix, however it is stored
+
+
+def messy(X):
+    """The same points with stored zeros, columns out of order and parts to be added."""
+    X = sp.csr_array(X)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    half = X.data / 2
+    zeros = np.arange(X.shape[0])
+    row = np.concatenate([row, row, zeros])
+    column = np.concatenate([X.indices, X.indices, np.full(len(zeros), 2)])
+    data = np.concatenate([half, half, np.zeros(len(zeros))])
+    order = np.random.default_rng(1).permutation(len(row))
+    order = order[np.argsort(row[order], kind="stable")]
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=X.shape[0]))])
+    return sp.csr_array((data[order], column[order], start), shape=X.shape)
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.5), Polynomial(2)])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_stored_zeros_order_and_repetition_change_nothing(machine, kernel):
+    machine = clone(machine)
+    if kernel is not None and type(machine).__name__ == "ParzenDensity":
+        pytest.skip("a density has its own kernels")
+    if "shuffle" in machine.get_params():
+        machine.set_params(shuffle=True, random_state=0)
+    if kernel is not None:
+        machine.set_params(kernel=kernel)
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    clean = outputs(clone(machine).fit(sp.csr_array(POINTS), y), sp.csr_array(NEW))
+    other = clone(machine).fit(messy(POINTS), y)
+    for key, said in outputs(other, messy(NEW)).items():
+        assert_array_equal(said, clean[key], err_msg=key)
+
+
+def test_what_scipy_remembers_of_a_matrix_is_not_trusted():
+    X = messy(POINTS)
+    X.has_canonical_format = X.has_sorted_indices = True
+    expected = SVC().fit(sp.csr_array(POINTS), LABELS).decision_function(NEW)
+    assert_array_equal(SVC().fit(X, LABELS).decision_function(NEW), expected)
+
+
+# Columns of a frame
+
+
+def test_on_names_what_is_missing_at_fit_and_at_predict():
+    kernel = On("age", RBF()) + On("word", Spectrum(1))
+    gaps = FRAME.assign(age=FRAME["age"].where(FRAME["age"] != 3))
+    with pytest.raises(ValueError, match=r"On\('age', RBF\).*point 3 .*missing"):
+        SVC(kernel=kernel).fit(gaps, [0, 1] * 4)
+    machine = SVC(kernel=kernel).fit(FRAME, [0, 1] * 4)
+    with pytest.raises(ValueError, match=r"On\('age', RBF\).*point 3 .*missing"):
+        machine.predict(gaps)
+    with pytest.raises(ValueError, match=r"On\('age', RBF\).*point 3 .*missing"):
+        machine.predict(pl.from_pandas(gaps))
+
+
+def test_a_frame_of_numbers_has_names_for_on():
+    frame = FRAME.assign(height=FRAME["age"] ** 2)[["age", "height"]]
+    named = SVR(kernel=On("age", RBF(0.1))).fit(frame, FRAME["age"])
+    alone = SVR(kernel=RBF(0.1)).fit(frame[["age"]].to_numpy(), FRAME["age"])
+    assert_array_equal(named.predict(frame), alone.predict(frame[["age"]].to_numpy()))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("kernel", [Spectrum(1), Subsequence(2), SubsetTree()])
+def test_a_frame_of_one_column_is_the_list_of_what_it_holds(kernel, frame):
+    words = FRAME["word"].tolist()
+    column = frame({"word": words})
+    assert_array_equal(kernel(column), kernel(words))
+    labels = [0, 1] * 4
+    said = SVC(kernel=kernel).fit(column, labels).decision_function(column)
+    assert_array_equal(
+        said, SVC(kernel=kernel).fit(words, labels).decision_function(words)
+    )
+
+
+# Words
+
+
+CLASS_WEIGHTED = [m for m in MACHINES if "class_weight" in m.values[0].get_params()]
+KERNEL_MACHINES = [m for m in MACHINES if "kernel" in m.values[0].get_params()]
+
+
+@pytest.mark.parametrize("machine", KERNEL_MACHINES)
+def test_a_wrong_kernel_parameter_is_answered_with_what_was_meant(machine):
+    machine = clone(machine)
+    with pytest.raises(ValueError, match=r"class RBF: write kernel=RBF\(\)"):
+        machine.set_params(kernel=RBF).fit(POINTS, LABELS)
+    with pytest.raises(ValueError, match=r"'gaussian'.*Did you mean.*RBF\(\)"):
+        machine.set_params(kernel="gaussian").fit(POINTS, LABELS)
+    with pytest.raises(ValueError, match=r"kernel object, as RBF\(\).*Got 3"):
+        machine.set_params(kernel=3).fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("machine", KERNEL_MACHINES)
+def test_parameters_of_words_beside_a_kernel_object_are_warned_of(machine, recwarn):
+    machine = clone(machine).set_params(kernel=RBF(0.5))
+    machine.fit(POINTS, LABELS)
+    assert not [w for w in recwarn if "no effect" in str(w.message)]
+    for name in {"gamma", "degree", "coef0"} & machine.get_params().keys():
+        other = clone(machine).set_params(**{name: 7})
+        with pytest.warns(UserWarning, match=f"{name}=7.* has no effect .*RBF"):
+            other.fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_whole_number_beyond_64_bits_is_refused(machine):
+    whole = [name for name in machine.get_params(deep=False) if machine._is_whole(name)]
+    for name in whole:
+        other = clone(machine).set_params(**{name: 2**64})
+        with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
+            other.fit(POINTS, LABELS)
+
+
+def test_a_solver_without_an_end_of_its_own_may_count_to_any_number():
+    endless = SVC(solver=SMO(max_iter=2**64)).fit(POINTS, LABELS)
+    assert_array_equal(
+        endless.decision_function(NEW),
+        SVC(solver=SMO()).fit(POINTS, LABELS).decision_function(NEW),
+    )
+
+
+@pytest.mark.parametrize("make", [Polynomial, Anova, Spectrum, Subsequence])
+def test_a_kernel_refuses_a_whole_number_beyond_64_bits(make):
+    with pytest.raises(ValueError, match=str(2**64)):
+        make(2**64)
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan, -1.0, "a", 1e300])
+@pytest.mark.parametrize("machine", CLASS_WEIGHTED)
+def test_class_weights_are_finite_numbers(machine, weight):
+    machine = clone(machine).set_params(class_weight={0: weight})
+    with pytest.raises(ValueError, match=r"class_weight.*≥ 0.*for the class 0"):
+        machine.fit(POINTS, LABELS)
+
+
+def test_a_constant_target_is_learnt():
+    for constant in (0.0, 0.1, 3.0, -1e5):
+        y = np.full(N, constant)
+        for machine in (SparseKernelRegressor(), RVR()):
+            said = machine.fit(POINTS, y).predict(NEW)
+            np.testing.assert_allclose(said, constant, rtol=1e-9)
+        assert np.isfinite(RVR(fit_intercept=False).fit(POINTS, y).predict(NEW)).all()
+
+
+@pytest.mark.parametrize(
+    "ask, says",
+    [
+        (lambda: NuSVR(C=np.inf).fit(POINTS, LABELS), r"NuSVR\(C=inf\).*finite C"),
+        (lambda: KernelHuberRegression().fit(POINTS, LABELS * 1e-310), r"is 1e-310"),
+        (lambda: KernelHuberRegression().fit(POINTS, LABELS * 1e300), r"is 1e\+300"),
+        (lambda: Anova(5)(POINTS), r"Anova\(order=5\).*have 4"),
+        (lambda: Anova(5, RBF(1.0)).diag(POINTS), r"Anova\(order=5\).*have 4"),
+        (lambda: SVC(kernel=Anova(5)).fit(POINTS, LABELS), r"Anova\(order=5\).*have 4"),
+        (lambda: KernelSGDClassifier().fit(POINTS, LABELS, np.full(N, 1e15)), "visits"),
+        (lambda: On("w", Linear())(pd.DataFrame([[1, 2]], columns=["w", "w"])), "'w'"),
+    ],
+)  # fmt: skip
+def test_the_error_names_the_argument(ask, says):
+    with pytest.raises(ValueError, match=says):
+        ask()
+
+
+def test_strings_are_told_which_kernels_compare_them():
+    for ask in (
+        lambda: RBF(1.0)(["a", "b"]),
+        lambda: RBF(1.0)(np.array(["a", "b"])),
+        lambda: Linear()(np.array([["a"], ["b"]])),
+        lambda: SVC().fit(["a", "b"], [0, 1]),
+        lambda: SVC(kernel=RBF()).fit(["a", "b"], [0, 1]),
+        lambda: KernelRidge().fit(FRAME, FRAME["age"]),
+        lambda: KernelPerceptron().fit(FRAME, [0, 1] * 4),
+        lambda: ParzenDensity().fit([b"a", b"b"]),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"Spectrum.*compare strings"):
+            ask()
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF(1.0) + Linear(), Spectrum(2)])
+def test_a_matrix_larger_than_the_memory_is_refused_before_it_is_made(
+    kernel, monkeypatch
+):
+    monkeypatch.setattr(base, "available_memory", lambda: 1e6)
+    X = ["ab"] * 9000 if isinstance(kernel, Spectrum) else np.zeros((9000, 1))
+    with pytest.raises(MemoryError, match=r"9000 × 9000 .*0\.648 GB; .*K\.rows"):
+        kernel(X)
+    with pytest.raises(MemoryError, match=r"9000 × 9000 .*Gram"):
+        kernel(X, X[:])
+
+
+# Files, and what is not there
+
+
+def test_a_machine_or_kernel_of_another_version_warns(monkeypatch, recwarn):
+    fitted = SVC(kernel=RBF(0.5)).fit(POINTS, LABELS)
+    texts = [pickle.dumps(fitted), pickle.dumps(RBF(0.5))]
+    for text in texts:
+        pickle.loads(text)
+    assert not len(recwarn)
+    monkeypatch.setattr(mercer, "__version__", "99.0")
+    for text in texts:
+        with pytest.warns(UserWarning, match=r"pickled by mercer .* read by mercer 99"):
+            again = pickle.loads(text)
+    assert again == RBF(0.5)
+
+
+def test_all_names_can_be_imported_without_matplotlib():
+    script = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from mercer import *\n"
+        "try:\n    plots.plot_gram\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "mercer[plot]" in run.stdout
