@@ -87,9 +87,21 @@ def sound(X) -> Points:
         rows = [x for x in some if x.ndim == 1 or x.shape[0] == 1 < x.shape[1]]
         if rows and len(rows) == len(X):
             return sparsity.canonical(vectors(list(X)))
-        if any(isinstance(x, list | tuple) and any(map(_is_gap, x)) for x in X):
-            return _read_with_gaps(X)
+        return _read_with_gaps(X) if _may_have_gaps(X) else X
     return X
+
+
+def _may_have_gaps(X: Sequence) -> bool:
+    """Whether lists of equal length hold numbers and something else."""
+    first = X[0] if len(X) else None
+    if not isinstance(first, list | tuple) or not len(first):
+        return False
+    if not (_is_gap(first[0]) or isinstance(first[0], numbers.Number)):
+        return False
+    try:
+        return np.array(X).dtype == object
+    except ValueError:  # of different lengths
+        return False
 
 
 def _is_gap(value) -> bool:
