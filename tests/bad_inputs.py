@@ -169,7 +169,7 @@ def bad_points():
     yield "a word", "word", "[Dd]ataset|[Ee]xpected|string"
 
 
-def bad_targets():
+def bad_targets(numbers):
     """(name, targets, what the error says of them)."""
     yield "complex y", LABELS * 1j, "[Cc]omplex"
     yield "y with NaN", np.where(LABELS, np.nan, 1.0), "NaN"
@@ -178,6 +178,10 @@ def bad_targets():
     y = sp.csr_array(LABELS[:, None] * 1.0)
     y.indptr[3] = 10**8
     yield "damaged y", y, "sparse"
+    yield "y with None", [1, None] * (N // 2), "y.*(missing|NaN)"
+    yield "y with NA", pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "NaN|missing"
+    if numbers:
+        yield "words as y", ["a", "b"] * (N // 2), "y.*'a'.*string"
     yield "short y", LABELS[:-1], "inconsistent|samples"
     yield "masked y", np.ma.masked_greater(LABELS * 1.0, 0.5), "masked"
 
@@ -189,6 +193,9 @@ def bad_weights():
     yield "weights of NaN", np.full(N, np.nan), "NaN"
     yield "weights of inf", np.full(N, np.inf), "inf"
     yield "weights of 1e300", np.full(N, 1e300), "sample_weight.*1e.300"
+    yield "weights of None", [1, None] * (N // 2), "sample_weight.*missing"
+    yield "weights of words", ["a"] * N, "sample_weight.*'a'"
+    yield "a dict of weights", {0: 1.0}, "sample_weight.*dict"
     yield "short weights", np.ones(N - 1), "shape|sample_weight"
     yield "sparse weights", sp.csr_array(np.ones((1, N))), "sparse"
 
@@ -212,7 +219,7 @@ def cells(machine):
             if hasattr(machine, method):
                 ask = getattr(clone(machine), method)
                 yield f"{method}({name})", lambda X=X, a=ask: a(X, y), says
-    for name, target, says in bad_targets():
+    for name, target, says in bad_targets(not is_classifier(machine)):
         if machine.__sklearn_tags__().target_tags.required:
             yield (
                 f"fit(X, {name})",

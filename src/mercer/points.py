@@ -87,31 +87,34 @@ def sound(X) -> Points:
         rows = [x for x in some if x.ndim == 1 or x.shape[0] == 1 < x.shape[1]]
         if rows and len(rows) == len(X):
             return sparsity.canonical(vectors(list(X)))
-        return _read_with_gaps(X) if _may_have_gaps(X) else X
+        return _read(X)
     return X
 
 
-def _may_have_gaps(X: Sequence) -> bool:
-    """Whether lists of equal length hold numbers and something else."""
+def _read(X: Sequence) -> Points:
+    """Equally long lists of numbers as an array, once; other points as they are."""
     first = X[0] if len(X) else None
     if not isinstance(first, list | tuple) or not len(first):
-        return False
-    if not (_is_gap(first[0]) or isinstance(first[0], numbers.Number)):
-        return False
+        return X
+    if not (is_gap(first[0]) or isinstance(first[0], numbers.Number)):
+        return X
     try:
-        return np.array(X).dtype == object
+        array = np.array(X)
     except ValueError:  # of different lengths
-        return False
+        return X
+    if array.dtype == object:
+        return _read_with_gaps(X)
+    return array if array.ndim == 2 and array.dtype.kind in "biufc" else X
 
 
-def _is_gap(value) -> bool:
+def is_gap(value) -> bool:
     """Whether a value stands for one that is missing, and is no number."""
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _without_gaps(X: np.ndarray) -> np.ndarray:
     """An array of objects with NaN for what is missing."""
-    gaps = np.array([_is_gap(value) for value in X.flat], dtype=bool).reshape(X.shape)
+    gaps = np.array([is_gap(value) for value in X.flat], dtype=bool).reshape(X.shape)
     if not gaps.any():
         return X
     X = X.copy()
@@ -123,10 +126,10 @@ def _read_with_gaps(X: Sequence) -> Points:
     """Equally long lists of numbers, some missing, as an array; else as they are."""
     sizes = {len(x) if isinstance(x, list | tuple | np.ndarray) else -1 for x in X}
     if len(sizes) > 1 or not all(
-        _is_gap(value) or isinstance(value, _NUMBER) for x in X for value in x
+        is_gap(value) or isinstance(value, _NUMBER) for x in X for value in x
     ):
         return X
-    return np.array([[np.nan if _is_gap(v) else float(v) for v in x] for x in X])
+    return np.array([[np.nan if is_gap(v) else float(v) for v in x] for x in X])
 
 
 def _plain_frame(X) -> Points:

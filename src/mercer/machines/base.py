@@ -11,7 +11,7 @@ import inspect
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +60,7 @@ from mercer.points import (
     frame_columns,
     holds_numbers,
     is_frame,
+    is_gap,
     sound,
     take,
     vectors,
@@ -257,23 +258,32 @@ class Machine(BaseEstimator, ABC):
         check_numbers(self, "y", y)
         if self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
-            with self._naming_strings(X):
+            with self._naming_strings(X, y if y_checks.get("y_numeric") else None):
                 X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
             X = _filled(X) if self._precomputed else X
         else:
             y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
             X = self._structured(X, reset=True)
             check_consistent_length(X, y)
+        if y_checks.get("y_numeric") and y.dtype.kind not in "biuf":
+            with self._naming_strings(X, y):
+                y = y.astype(float)
         self._borrows = _borrowed(X, given)
         return X, y
 
     @contextmanager
-    def _naming_strings(self, X) -> Iterator[None]:
-        """Where vectors are refused for being strings, say so."""
+    def _naming_strings(self, X, y=None) -> Iterator[None]:
+        """Where vectors or targets are refused for being strings, say so."""
         try:
             yield
         except ValueError as error:
             found = a_string(X)
+            target = None if found or y is None else a_string(y)
+            if target is not None:
+                raise ValueError(
+                    f"{type(self).__name__} needs y as an array of numbers; {target} "
+                    "is a string. Use a classifier for classes."
+                ) from error
             if found is None:
                 raise
             raise ValueError(
@@ -389,7 +399,8 @@ def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
 
 def check_numbers(machine: Machine, name: str, values) -> None:
     """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
-    needs = f"{type(machine).__name__} needs {name} as an array of numbers"
+    what = "targets" if name == "y" else "numbers"
+    needs = f"{type(machine).__name__} needs {name} as an array of {what}"
     if sp.issparse(values):
         raise ValueError(
             f"{needs}; got a sparse matrix of shape {values.shape}. Pass "
@@ -404,12 +415,21 @@ def check_numbers(machine: Machine, name: str, values) -> None:
         raise ValueError(
             f"{needs}; got a masked array with masked entries. Leave those points out."
         )
-    kind = getattr(values, "dtype", None)
-    if isinstance(values, list | tuple) and any(
-        isinstance(value, complex | np.complexfloating) for value in values
-    ):
-        kind = np.dtype(complex)
-    if getattr(kind, "kind", "") == "c":
+    if isinstance(values, Mapping):
+        raise TypeError(f"{needs}, one for each point; got a dict, {values!r:.60}.")
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind == "O" and isinstance(values, Sequence | np.ndarray):
+        for i, value in enumerate(values):
+            if is_gap(value):
+                raise ValueError(
+                    f"{needs}; {name}[{i}] is missing ({value!r}), as NaN would be. "
+                    "Leave the point out."
+                )
+            if name == "sample_weight" and isinstance(value, str):
+                raise ValueError(f"{needs}; {name}[{i}] is the string {value!r}.")
+            if isinstance(value, complex | np.complexfloating):
+                kind = "c"
+    if kind == "c":
         raise ValueError(
             f"Complex data not supported: {needs}, real ones; got complex numbers. "
             f"Pass {name}.real, or their absolute values."
