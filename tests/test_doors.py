@@ -281,6 +281,18 @@ def test_stored_zeros_order_and_repetition_change_nothing(machine, kernel):
         assert_array_equal(said, clean[key], err_msg=key)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sparse_points_of_any_format_are_points(machine, form):
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    X = sp.csr_array(POINTS)
+    clean = clone(machine).fit(X, y).predict if hasattr(machine, "predict") else None
+    other = clone(machine).fit(X.asformat(form), y)
+    if clean is not None:
+        assert_array_equal(other.predict(X.asformat(form)), clean(X))
+
+
 def test_what_scipy_remembers_of_a_matrix_is_not_trusted():
     X = messy(POINTS)
     X.has_canonical_format = X.has_sorted_indices = True

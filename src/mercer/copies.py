@@ -52,9 +52,14 @@ def shares(X, Y) -> bool:
     if isinstance(X, np.ndarray) and X.dtype != object:
         return isinstance(Y, np.ndarray) and np.may_share_memory(X, Y)
     if sp.issparse(X):
-        return sp.issparse(Y) and any(
-            np.may_share_memory(getattr(X, part), getattr(Y, part))
-            for part in ("data", "indices", "indptr")
+        # CSR is a copy of any other format.
+        return (
+            sp.issparse(Y)
+            and Y.format == "csr"
+            and any(
+                np.may_share_memory(getattr(X, part), getattr(Y, part))
+                for part in ("data", "indices", "indptr")
+            )
         )
     return True
 
