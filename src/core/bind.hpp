@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <unistd.h>
 
 #include <stdexcept>
 
@@ -25,10 +26,60 @@ inline void check(bool right, const char* what) {
   if (!right) throw std::invalid_argument(what);
 }
 
+// Calls what takes Python's lock. When the interpreter ends, Python up to 3.13 ends a thread that
+// asks for the lock by pthread_exit: glibc would unwind our frames, and the first destructor on its
+// way ends the process in std::terminate. Such a thread stops here instead, until the process ends.
+template <class Call>
+void take_lock(const Call& call) noexcept {
+  try {
+    call();
+  } catch (...) {
+    for (;;) pause();
+  }
+}
+
+// Python's lock is free as long as this lives.
+class WithoutLock {
+ public:
+  WithoutLock() : state_(PyEval_SaveThread()) {}
+  ~WithoutLock() {
+    take_lock([this] { PyEval_RestoreThread(state_); });
+  }
+  WithoutLock(const WithoutLock&) = delete;
+  WithoutLock& operator=(const WithoutLock&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// This thread has Python's lock as long as this lives.
+class WithLock {
+ public:
+  WithLock() {
+    take_lock([this] { state_ = PyGILState_Ensure(); });
+  }
+  ~WithLock() { PyGILState_Release(state_); }
+  WithLock(const WithLock&) = delete;
+  WithLock& operator=(const WithLock&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 // Lets Ctrl-C end a computation; called without the lock.
 inline void poll() {
-  nb::gil_scoped_acquire lock;
+  WithLock lock;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// The Python class of T, a member of m. A module that was deleted and is imported again finds the
+// class of the first time: nanobind knows one for each T.
+template <class T, class... Extra>
+nb::class_<T> class_of(nb::module_& m, const char* name, const Extra&... extra) {
+  nb::handle known = nb::type<T>();
+  if (!known.is_valid()) return nb::class_<T>(m, name, extra...);
+  m.attr(name) = known;
+  return nb::borrow<nb::class_<T>>(known);
 }
 
 void bind_perceptron(nb::module_& m);

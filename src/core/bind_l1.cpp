@@ -15,7 +15,7 @@ void bind_l1(nb::module_& m) {
           const std::size_t p = coef.shape(0);
           check(H.shape(0) == p && H.shape(1) == p && gradient.shape(0) == p,
                 "A quadratic needs H (p, p), gradient (p,) and coef (p,).");
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           return minimise(H.data(), std::span(gradient.data(), p), std::span(coef.data(), p), reg,
                           tol, steps, poll);
         },

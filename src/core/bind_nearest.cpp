@@ -46,7 +46,7 @@ void sums_of_pairs(const Recipe& recipe, const Rows& X, const Rows& Y, const Mat
   check(recipe.part == Part::product || recipe.part == Part::square ||
             recipe.part == Part::absolute,
         "pair_sums takes the parts product, square and absolute.");
-  nb::gil_scoped_release release;
+  WithoutLock unlocked;
   for (Index c = 0; c < X.n * count; ++c) {
     check(index.data()[c] >= 0 && index.data()[c] < Y.n, "pair_sums needs 0 <= index < m.");
   }
@@ -77,7 +77,7 @@ void search(const Screen<T>& screen, const Recipe& exact, const Rows& x, const R
         "and index (n, count).");
   check(exact.part == Part::product || exact.part == Part::square || exact.part == Part::absolute,
         "nearest takes the parts product, square and absolute.");
-  nb::gil_scoped_release release;
+  WithoutLock unlocked;
   nearest(recipe, X, Y, half.data(), base.data(), factor, exact, x, y, count,
           own.shape(0) ? own.data() : nullptr, key.data(), index.data(), poll);
 }

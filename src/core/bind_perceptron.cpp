@@ -31,7 +31,7 @@ std::span<const Index> order_of(Vector<Index> order, Index n, Index points) {
 Look look_of(const nb::object& watch) {
   if (watch.is_none()) return {};
   return [&watch](Index seen, Index mistakes) {
-    nb::gil_scoped_acquire lock;
+    WithLock lock;
     return nb::cast<bool>(watch(seen, mistakes));
   };
 }
@@ -64,7 +64,7 @@ void bind_rows(nb::module_& m) {
               "perceptron needs w and u of one shape.");
         Weights weights{w.data(), u.data(), eta, constant, time};
         Look look = look_of(watch);
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         Vectors<T, I> X{n, d, value.data(), start.data(), column.data()};
         return mercer::pass<T, I>(X, index, weights, pass, look, poll);
       },
@@ -84,7 +84,7 @@ void bind_of(nb::module_& m) {
         Look look = look_of(watch);
         bool as_they_are = order.shape(0) == 0;
         auto index = as_they_are ? std::span<const Index>() : order_of(order, pass.n, X.n);
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         if (as_they_are) return mercer::pass<T>(recipe, X, pass, look, poll);
         return mercer::pass<T>(recipe, X.take(index), pass, look, poll);
       },
@@ -99,7 +99,7 @@ void bind_of(nb::module_& m) {
               "perceptron_dense needs a matrix (n, n).");
         auto index = order_of(order, pass.n, pass.n);
         Look look = look_of(watch);
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         return mercer::pass<T>(matrix.data(), index, pass, look, poll);
       },
       "matrix"_a, "order"_a, "shift"_a, "side"_a, "scores"_a, "missed"_a, "watch"_a.none());
@@ -117,7 +117,7 @@ void bind_of(nb::module_& m) {
               "perceptron needs w and u of one shape.");
         Weights weights{w.data(), u.data(), eta, constant, time};
         Look look = look_of(watch);
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         Vectors<T, std::int32_t> points{n, d, X.data()};
         return mercer::pass<T, std::int32_t>(points, index, weights, pass, look, poll);
       },

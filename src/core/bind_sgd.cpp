@@ -39,7 +39,7 @@ void bind_sgd(nb::module_& m) {
                             square.data(),
                             last.data()};
         const LossSlope slope = LossSlope::of(loss, parameter);
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         return sgd_steps(slope, visits, tiny);
       },
       "loss"_a, "parameter"_a, "gram"_a, "target"_a, "weight"_a, "rate"_a, "reg"_a, "norm"_a,

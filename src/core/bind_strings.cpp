@@ -68,7 +68,7 @@ nb::object moved(std::vector<T>&& values) {
 }  // namespace
 
 void bind_strings(nb::module_& m) {
-  nb::class_<Held>(m, "Sequences", "Sequences of whole numbers, one after the other.")
+  class_of<Held>(m, "Sequences", "Sequences of whole numbers, one after the other.")
       .def(nb::init<Vector<std::int32_t>, Vector<Index>, std::int32_t>(), "token"_a, "start"_a,
            "alphabet"_a);
   m.def(
@@ -79,7 +79,7 @@ void bind_strings(nb::module_& m) {
         check(exponent.shape(0) == mantissa.shape(0), "subsequences needs room for exponents.");
         check(decay > 0 && decay <= 1 && weights.shape(0) > 0,
               "subsequences needs 0 < decay <= 1 and at least one weight.");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         subsequences(both.X, both.other(), diagonal, decay, view(weights), mantissa.data(),
                      exponent.data(), poll);
       },
@@ -89,7 +89,7 @@ void bind_strings(nb::module_& m) {
       [](const Held& X, const Held* Y, bool diagonal, Vector<double> total, ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
         check(total.shape(0) > 0, "substrings needs the total of no weights, 0, at least.");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         substrings(both.X, both.other(), diagonal, view(total), out.data(), poll);
       },
       "X"_a, "Y"_a.none(), "diagonal"_a, "total"_a, "out"_a);
@@ -99,7 +99,7 @@ void bind_strings(nb::module_& m) {
         Both both(X, Y, diagonal, out.shape(0));
         check(static_cast<Index>(value.shape(0)) > longest(both.X),
               "matching_runs needs a value for every run up to the longest sequence.");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         matching_runs(both.X, both.other(), diagonal, view(value), out.data(), poll);
       },
       "X"_a, "Y"_a.none(), "diagonal"_a, "value"_a, "out"_a);
@@ -107,7 +107,7 @@ void bind_strings(nb::module_& m) {
       "edit_distances",
       [](const Held& X, const Held* Y, ResultVector<double> out) {
         Both both(X, Y, false, out.shape(0));
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         edit_distances(both.X, both.other(), out.data(), poll);
       },
       "X"_a, "Y"_a.none(), "out"_a);
@@ -117,7 +117,7 @@ void bind_strings(nb::module_& m) {
         check(length >= 1, "count_substrings needs length >= 1.");
         Counts counts;
         {
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           counts = count_substrings(X.view(), length, placed, poll);
         }
         return nb::make_tuple(moved(std::move(counts.start)), moved(std::move(counts.column)),

@@ -16,7 +16,7 @@ nb::object told(const Refusal& refusal) {
 }  // namespace
 
 void bind_trees(nb::module_& m) {
-  nb::class_<TreeRule>(m, "TreeRule", "How trees are compared.")
+  class_of<TreeRule>(m, "TreeRule", "How trees are compared.")
       .def(
           "__init__",
           [](TreeRule* self, bool partial, double decay, double gap, double most_pairs,
@@ -25,7 +25,7 @@ void bind_trees(nb::module_& m) {
                                 most_pairs, logarithm};
           },
           "partial"_a, "decay"_a, "gap"_a, "most_pairs"_a, "logarithm"_a);
-  nb::class_<Forest>(m, "Forest", "Trees packed for the core.")
+  class_of<Forest>(m, "Forest", "Trees packed for the core.")
       .def(
           "__init__",
           [](Forest* self, Vector<std::int32_t> label, Vector<std::int32_t> arity,
@@ -45,7 +45,7 @@ void bind_trees(nb::module_& m) {
         }
         Refusal refusal;
         {
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           refusal = tree_block(forest, rule, n, out.data(), poll);
         }
         return told(refusal);
@@ -59,7 +59,7 @@ void bind_trees(nb::module_& m) {
         }
         Refusal refusal;
         {
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           refusal = tree_diag(forest, rule, out.data(), poll);
         }
         return told(refusal);

@@ -51,7 +51,7 @@ void bind_walks(nb::module_& m) {
               "walk_block needs out (n, graphs - n), or (n, n) for all, and reach (graphs,).");
         Unsettled unsettled;
         {
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           unsettled = walk_block(set, rule, view(reach), n, out.data(), poll);
         }
         return told(unsettled);
@@ -66,7 +66,7 @@ void bind_walks(nb::module_& m) {
               "walk_diag needs out (graphs,) and reach (graphs,).");
         Unsettled unsettled;
         {
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           unsettled = walk_diag(set, rule, view(reach), out.data(), poll);
         }
         return told(unsettled);

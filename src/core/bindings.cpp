@@ -95,12 +95,14 @@ bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Output<T> out) {
   Index n = extent(X.shape(0)), d = extent(X.shape(1)), m = extent(Y.shape(0));
   if (n == 0 || m == 0) return true;
   {
-    nb::gil_scoped_release release;
+    WithoutLock unlocked;
     if (d == 0) {
       std::fill(out.data(), out.data() + n * m, T{0});
       return true;
     }
-    constexpr Index rows = 4096;  // so that Ctrl-C is heard in between
+    // Ctrl-C is heard in between: a piece takes about a tenth of a second on one core.
+    constexpr Index work = sizeof(T) == 4 ? 4'000'000'000 : 2'000'000'000;
+    const Index rows = std::clamp<Index>(work / (m * d) / 64 * 64, 64, 4096);
     for (Index i = 0; i < n; i += rows) {
       char trans = 'T', plain = 'N';
       int across = static_cast<int>(m), down = static_cast<int>(std::min(rows, n - i));
@@ -243,7 +245,7 @@ class CallbackRows final : public Rows<T> {
 
  private:
   void ask(std::span<const Index> which, bool only_these, T* out) {
-    nb::gil_scoped_acquire lock;
+    WithLock lock;
     std::vector<Index> index(which.begin(), which.end());
     nb::ndarray<nb::numpy, Index, nb::ndim<1>> rows(index.data(), {index.size()}, nb::none());
     std::size_t columns = only_these ? which.size() : diagonal_.size();
@@ -301,14 +303,14 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
   Watch watch;
   if (!task.watch.is_none()) {
     watch = [&](const Progress& p) {
-      nb::gil_scoped_acquire lock;
+      WithLock lock;
       return nb::cast<bool>(task.watch(p.round, p.iterations, p.rows, p.support, p.violation,
                                        p.objective, p.gap, p.seconds));
     };
   }
   mercer::Result result;
   {
-    nb::gil_scoped_release release;
+    WithoutLock unlocked;
     Inherited<T> memory;
     result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll, memory.scratch);
     std::copy(result.value.begin(), result.value.end(), value.data());
@@ -365,7 +367,7 @@ void solve_duels(const Recipe& recipe, nb::list classes, Matrix<Index> pairs, Ve
   check(extent(value.shape(0)) == needed && extent(function.shape(0)) == needed &&
             about.shape(0) == pairs.shape(0) && about.shape(1) == numbers({}).size(),
         "duels needs room for its results.");
-  nb::gil_scoped_release release;
+  WithoutLock unlocked;
   double *values = value.data(), *functions = function.data(), *facts = about.data();
   for (const Duel& duel : solve<T>(duels, poll)) {
     values = std::copy(duel.result.value.begin(), duel.result.value.end(), values);
@@ -418,7 +420,7 @@ void bind_smo(nb::module_& m) {
 template <class T>
 void bind(nb::module_& m, const char* name) {
   using P = Points<T>;
-  nb::class_<P>(m, name, "Points packed for the core.")
+  class_of<P>(m, name, "Points packed for the core.")
       .def_prop_ro("shape", [](const P& p) { return nb::make_tuple(p.n, p.d); })
       .def_prop_ro("nbytes", [](const P& p) {
         return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) +
@@ -427,7 +429,7 @@ void bind(nb::module_& m, const char* name) {
   m.def(
       "pack",
       [](Matrix<T> X) {
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         return P::of_dense(X.data(), extent(X.shape(0)), extent(X.shape(1)));
       },
       "X"_a);
@@ -441,7 +443,7 @@ void bind(nb::module_& m, const char* name) {
                 "CSR matrix is malformed: indptr, indices and data do not fit together.");
           check(d >= 0 && d <= std::numeric_limits<std::int32_t>::max(),
                 "CSR matrix has more than 2**31 - 1 columns; number the columns that occur.");
-          nb::gil_scoped_release release;
+          WithoutLock unlocked;
           return P::template of_csr<I>(start.data(), column.data(), value.data(),
                                        extent(start.shape(0)) - 1, d);
         },
@@ -455,7 +457,7 @@ void bind(nb::module_& m, const char* name) {
         const P& other = Y ? *Y : X;
         check(X.d == other.d && extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
               "block needs (n, d), (m, d) and out (n, m).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         if (Y) {
           block(recipe, X, other, out.data(), poll);
         } else {
@@ -469,7 +471,7 @@ void bind(nb::module_& m, const char* name) {
         const P& other = Y ? *Y : X;
         check(extent(out.shape(0)) == X.n && extent(out.shape(1)) == other.n,
               "complete needs (n, d), (m, d) and out (n, m).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         complete(recipe, X, other, !Y, out.data(), poll);
       },
       "recipe"_a, "X"_a, "Y"_a.none(), "out"_a);
@@ -479,7 +481,7 @@ void bind(nb::module_& m, const char* name) {
         check(X.d == Y.d && extent(v.shape(0)) == Y.n && extent(out.shape(0)) == X.n &&
                   out.shape(1) == v.shape(1),
               "product needs (n, d), (m, d), (m, q) and out (n, q).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         product(recipe, X, Y, v.data(), extent(v.shape(1)), out.data(), poll);
       },
       "recipe"_a, "X"_a, "Y"_a, "v"_a, "out"_a);
@@ -495,7 +497,7 @@ void bind(nb::module_& m, const char* name) {
                                    extent(of_columns->shape(1)) == q)),
               "both_ways needs a tile (n, m) with contiguous rows, v_rows and of_rows (n, q), "
               "v_columns and of_columns (m, q).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         both_ways<T>(tile.data(), tile.stride(0), n, m, v_rows.data(), v_columns.data(), q,
                      of_rows.data(), of_columns ? of_columns->data() : nullptr, poll);
       },
@@ -504,7 +506,7 @@ void bind(nb::module_& m, const char* name) {
       "diag",
       [](const Recipe& recipe, const P& X, ResultVector<T> out) {
         check(extent(out.shape(0)) == X.n, "diag needs (n, d) and out (n,).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         diag(recipe, X, out.data());
       },
       "recipe"_a, "X"_a, "out"_a);
@@ -515,7 +517,7 @@ void bind(nb::module_& m, const char* name) {
               "rows needs (n, d), (k,) and out (k, n).");
         std::span<const Index> index(which.data(), which.shape(0));
         for (Index i : index) check(i >= 0 && i < X.n, "rows needs 0 <= which < n.");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         std::vector<T*> rows;
         for (Index r = 0; r < extent(index.size()); ++r) rows.push_back(out.data() + r * X.n);
         std::vector<double> factor(index.size(), 0.0), sums(static_cast<std::size_t>(X.n), 0.0);
@@ -530,7 +532,7 @@ void bind(nb::module_& m, const char* name) {
       [](const Recipe& recipe, const P& X, Vector<T> v, ResultVector<double> out) {
         check(extent(v.shape(0)) == X.n && extent(out.shape(0)) == X.n,
               "symmetric_product needs (n, d), (n,) and out (n,).");
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         symmetric_product(recipe, X, v.data(), out.data(), poll);
       },
       "recipe"_a, "X"_a, "v"_a, "out"_a);
@@ -574,8 +576,11 @@ void translate(const std::exception_ptr& thrown, void*) {
 NB_MODULE(_core, m) {
   nb::register_exception_translator(mercer::translate);
   m.doc() = "The native core: blocks of Gram matrices. Called by mercer.vectors only.";
+  // What a daemon thread still uses at the end of the process is no leak. Set for ours only: the
+  // build gives this module a domain of its own.
+  nb::set_leak_warnings(false);
   mercer::instruction_set();  // a MERCER_ISA that cannot run fails the import, not a computation
-  nb::class_<mercer::Recipe>(m, "Recipe").def(
+  mercer::class_of<mercer::Recipe>(m, "Recipe").def(
       "__init__",
       [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
          double offset, mercer::Index degree, bool cumulative) {
@@ -588,11 +593,11 @@ NB_MODULE(_core, m) {
   m.def(
       "widen",
       [](const mercer::Points<float>& X) {
-        nb::gil_scoped_release release;
+        mercer::WithoutLock unlocked;
         return mercer::widened(X);
       },
       "X"_a);
-  nb::class_<mercer::Task>(m, "Task").def(
+  mercer::class_of<mercer::Task>(m, "Task").def(
       "__init__",
       [](mercer::Task* self, mercer::Vector<double> target, mercer::Vector<double> lower,
          mercer::Vector<double> upper, mercer::Vector<double> tube,

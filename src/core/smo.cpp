@@ -666,8 +666,9 @@ struct Kept {
 
 template <class T>
 Kept<T>& kept() {
-  static Kept<T> all;
-  return all;
+  // Never destroyed: a daemon thread may still be at work when the process ends.
+  static Kept<T>* all = new Kept<T>;
+  return *all;
 }
 
 }  // namespace
