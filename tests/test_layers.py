@@ -24,7 +24,8 @@ LAYERS = [
     ["edges", "copies"],
     ["points", "vectors"],
     ["sparsity"],
-    ["pools", "memory"],
+    ["pools", "lapack", "memory"],
+    ["interruptible"],
     ["_core"],
 ]
 
@@ -47,7 +48,7 @@ ROOFS = {"parse", "__init__"}
 MODULES = {
     "": "assessment psd theory generalisation multiclass calibration distributed "
     "nearest windows expansion gram trees graphs sequences edges points vectors pools "
-    "copies sparsity memory",
+    "copies sparsity memory lapack interruptible",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution routes graph walk node "
@@ -88,6 +89,8 @@ NATIVE = {
 # Imports inside a function, each with its reason.
 LATE = {
     ("vectors", "scipy.linalg.cython_blas"): "slow, and few processes need it",
+    ("lapack", "scipy.linalg.cython_blas"): "for large matrices only",
+    ("lapack", "scipy.linalg.cython_lapack"): "for large matrices only",
 }
 
 

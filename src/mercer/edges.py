@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.points import describe
+from mercer.points import check_label, describe
 
 AGREE = 1e-9  # of two entries that are one distance, rounded twice
 
@@ -209,6 +209,10 @@ def pair(edge) -> tuple:
 
 def hashable(names: Iterable, what: str) -> dict:
     """The names without repetition, in order."""
+    names = list(names)
+    for name in names:
+        if type(name) is tuple:  # it could take for ever to hash
+            check_label(name, f"The {what}s of a graph are; one of them")
     try:
         return dict.fromkeys(names)
     except TypeError as error:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.interruptible import interruptible, multiply
 from mercer.kernels.base import row_blocks
 from mercer.points import take
 
@@ -161,7 +162,7 @@ def spans(gram: Gram, free, others, bias: bool) -> tuple[np.ndarray, np.ndarray]
     if not len(free):
         return np.zeros(0), np.full(len(others), np.inf) if bias else diagonal[others]
     M = _bordered(np.asarray(gram.take(free).dense(), dtype=float), bias)
-    inverse = np.linalg.inv(M)
+    inverse = interruptible(np.linalg.inv, M, work=1.0 * len(M) ** 3)
     height = np.diagonal(inverse)[: len(free)]
     with np.errstate(divide="ignore"):
         own = 1 / np.maximum(height, 0)
@@ -170,7 +171,7 @@ def spans(gram: Gram, free, others, bias: bool) -> tuple[np.ndarray, np.ndarray]
         left, right = (take(gram.X, index) for index in (others[rows], free))
         v = np.asarray(gram.kernel(left, right), dtype=float)
         v = np.column_stack([v, np.ones(len(v))]) if bias else v
-        rest[rows] = diagonal[others[rows]] - np.sum((v @ inverse) * v, axis=1)
+        rest[rows] = diagonal[others[rows]] - np.sum(multiply(v, inverse) * v, axis=1)
     return own, np.maximum(rest, 0)
 
 

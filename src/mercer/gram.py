@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from mercer.interruptible import multiply
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
 from mercer.memory import available_memory
@@ -66,7 +67,7 @@ class Gram(LinearOperator):
 
     def _matmat(self, V):
         if self._matrix is not None:
-            return self._matrix @ V
+            return multiply(self._matrix, V)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
         return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)

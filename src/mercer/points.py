@@ -8,6 +8,7 @@ are reached through narwhals, and only here.
 from __future__ import annotations
 
 import numbers
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
@@ -25,6 +26,7 @@ FOR_STRINGS = (
     "Spectrum, Subsequence, Mismatch, WeightedDegree, WeightedSubstrings and "
     "EditSimilarity compare strings"
 )
+MOST_PARTS = 10_000  # of a tuple that is a label or a token
 _NUMBER = numbers.Real | np.bool_ | Decimal
 
 
@@ -465,6 +467,14 @@ def _array_of_vectors(X: list, who: str):
                 f"{who} compares vectors; point {i} is {describe(x)}. Pass an (n, d) "
                 "array, or choose a kernel for such points."
             )
+        # numpy would follow lists in lists, which may have no end.
+        if isinstance(x, list | tuple):
+            for part in x:
+                if isinstance(part, list | tuple):
+                    raise ValueError(
+                        f"{who} compares vectors of real numbers; point {i} holds "
+                        f"{describe(part)}. Pass an (n, d) array."
+                    )
     try:
         array = np.array(X)
     except ValueError:  # ragged
@@ -584,10 +594,49 @@ def column_names(X) -> list[str]:
 
 def describe(x) -> str:
     """x for an error message: its type, and its value where that is short."""
-    text = repr(x)
+    text = _BRIEF.repr(x)
     kind = type(x).__name__
     article = "an" if kind[0] in "aeiouAEIOU" else "a"
     return f"{article} {kind} ({text})" if len(text) <= 40 else f"{article} {kind}"
+
+
+# Lists that share their parts could have more to write than there is memory.
+_BRIEF = reprlib.Repr()
+_BRIEF.maxlevel = 4
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxdict = 8
+_BRIEF.maxfrozenset = _BRIEF.maxarray = _BRIEF.maxdeque = 8
+_BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 60
+
+
+def check_label(label, whose: str) -> None:
+    """Refuse what cannot be hashed, or is a tuple with too many parts for that.
+
+    `whose` labels they are, and which, as in "The labels of a tree are; node 3".
+    """
+    what, _, which = whose.partition(";")
+    if type(label) is tuple and not _is_small(label):
+        raise ValueError(
+            f"{what} small;{which} has a tuple with more than {MOST_PARTS:,} parts, "
+            "counted as often as they occur. Use a number or a word for it."
+        )
+    try:
+        hash(label)
+    except TypeError:
+        raise TypeError(
+            f"{what} hashable;{which} has the label {describe(label)}."
+        ) from None
+
+
+def _is_small(label: tuple) -> bool:
+    """Whether a nested tuple has at most MOST_PARTS parts, shared ones each time."""
+    parts, pending = 0, [label]
+    while pending:
+        some = pending.pop()
+        parts += len(some)
+        if parts > MOST_PARTS:
+            return False
+        pending.extend(part for part in some if type(part) is tuple)
+    return True
 
 
 def same_value(a, b) -> bool:

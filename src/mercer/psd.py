@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from mercer import sparsity
 from mercer.gram import Gram
+from mercer.interruptible import multiply
 from mercer.kernels.base import Kernel
+from mercer.lapack import eigh, eigvalsh
 from mercer.points import Points, describe
 
 
@@ -135,12 +136,12 @@ def _examined(K: np.ndarray, eps: float, kernel: Kernel | None = None) -> Check:
     difference = np.abs(K - K.T)
     i, j = sorted(map(int, np.unravel_index(np.argmax(difference), K.shape)))
     S = _symmetric(K)
-    eigenvalues = scipy.linalg.eigvalsh(S)
+    eigenvalues = eigvalsh(S)
     tolerance = _tolerance(eigenvalues, eps)
     indefinite = eigenvalues[0] < -tolerance
     witness = None
     if indefinite:
-        witness = scipy.linalg.eigh(S, subset_by_index=[0, 0])[1][:, 0]
+        witness = eigh(S, subset_by_index=[0, 0])[1][:, 0]
         witness *= np.copysign(1, witness[np.argmax(np.abs(witness) > 0.1 / n)])
         witness.setflags(write=False)
     return Check(
@@ -250,7 +251,7 @@ def repair(K, how: str = "clip") -> Repair:
         raise ValueError(f'repair goes by "clip", "flip" or "shift"; got {how!r}.')
     K, eps = _square(K)
     S = _symmetric(K)
-    eigenvalues, vectors = scipy.linalg.eigh(S)
+    eigenvalues, vectors = eigh(S)
     smallest = eigenvalues[0]
     needed = bool(smallest < -_tolerance(eigenvalues, eps))
     if not needed:
@@ -259,7 +260,7 @@ def repair(K, how: str = "clip") -> Repair:
         matrix = _passing(S - smallest * np.eye(len(S)))
     else:
         mended = np.abs(eigenvalues) if how == "flip" else np.maximum(eigenvalues, 0)
-        matrix = _passing(_symmetric((vectors * mended) @ vectors.T))
+        matrix = _passing(_symmetric(multiply(vectors * mended, vectors.T)))
     return Repair(
         matrix=matrix,
         how=how,
@@ -308,7 +309,7 @@ class EmpiricalFeatures:
                 f"training points, an (m, {n}) array k(new, training); got shape "
                 f"{K_new.shape}."
             )
-        return K_new @ (self.features / self.eigenvalues)
+        return multiply(K_new, self.features / self.eigenvalues)
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         return np.array(self.features, dtype=dtype, copy=copy)
@@ -327,7 +328,7 @@ def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
     tolerance : eigenvalues up to this one are left out; None for n · eps · λmax
     """
     K, eps = _square(K)
-    eigenvalues, vectors = scipy.linalg.eigh(_symmetric(K))
+    eigenvalues, vectors = eigh(_symmetric(K))
     rounding = _tolerance(eigenvalues, eps)
     if tolerance is None:
         tolerance = rounding

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.points import as_points, describe, objects
+from mercer.points import as_points, check_label, describe, objects
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _characters(points: list[str]) -> tuple[np.ndarray, int]:
 def _numbered(who: str, points: list) -> tuple[np.ndarray, int]:
     """The tokens of all sequences, numbered as they come."""
     numbers: dict[Any, int] = {}
-    stream = chain.from_iterable(map(_tokens, points))
+    stream = map(_small, chain.from_iterable(map(_tokens, points)))
     try:
         token = np.fromiter(
             (numbers.setdefault(token, len(numbers)) for token in stream), np.int32
@@ -132,6 +132,12 @@ def _numbered(who: str, points: list) -> tuple[np.ndarray, int]:
             "of a sequence into tuples."
         ) from error
     return token, len(numbers)
+
+
+def _small(token):
+    if type(token) is tuple:  # shared parts could take for ever to hash
+        check_label(token, "Tokens are; one of them")
+    return token
 
 
 def _tokens(x):

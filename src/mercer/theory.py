@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Kernel, row_blocks
+from mercer.lapack import eigh
 from mercer.points import Points, as_points, count
 from mercer.solvers.losses import Hinge
 from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides
@@ -190,7 +190,7 @@ def mercer_expansion(
     root = np.sqrt(weights)
     # √W K √W has the eigenvalues of the quadrature and is symmetric.
     K = kernel(nodes).astype(float) * np.multiply.outer(root, root)
-    eigenvalues, vectors = scipy.linalg.eigh(K)
+    eigenvalues, vectors = eigh(K)
     tolerance = N * np.finfo(float).eps * np.abs(eigenvalues).max()
     if eigenvalues[0] < -tolerance:
         raise ValueError(

@@ -9,8 +9,13 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Hashable, Iterator
+from itertools import islice
 from typing import Any, NoReturn
 
+from mercer.points import check_label, describe
+
+MOST_NODES = 10_000_000  # of a tree that is read from nested tuples, lists or objects
+MANY_NODES = 10_000  # after so many it is looked at whether there is an end
 _TOKEN = re.compile(r"[()]|(?:\\[()\\\s]|[^\s()])+")
 _SPECIAL = re.compile(r"([()\\\s])")
 _ESCAPED = re.compile(r"\\([()\\\s])")
@@ -280,29 +285,74 @@ def _read_nested(tree) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
     if not _is_branch(tree):
         raise TypeError(
             "A tree is bracket text, nested tuples such as ('NP', ('D', 'the')), or a "
-            f"Tree; got {_described(tree)}."
+            f"Tree; got {describe(tree)}."
         )
     labels: list[Hashable] = []
     arity: list[int] = []
-    pending = [tree]
+    pending, limit = [tree], MANY_NODES
     while pending:
         node = pending.pop()
         if isinstance(node, Tree):
             labels.extend(node.labels)
             arity.extend(node.arity)
-            continue
-        label, children = _opened(node) if _is_branch(node) else (node, [])
-        try:
-            hash(label)
-        except TypeError:
-            raise TypeError(
-                f"The labels of a tree are hashable; node {len(labels)} (in preorder) "
-                f"has the label {_described(label)}."
-            ) from None
-        labels.append(label)
-        arity.append(len(children))
-        pending.extend(reversed(children))
+        else:
+            label, children = _opened(node) if _is_branch(node) else (node, [])
+            check_label(label, f"The labels of a tree are; node {len(labels)}")
+            labels.append(label)
+            arity.append(len(children))
+            pending.extend(reversed(children))
+        if len(labels) > limit:
+            _check_end(tree)
+            if limit == MOST_NODES:  # children that are made anew each time
+                raise _too_large()
+            limit = MOST_NODES
     return tuple(labels), tuple(arity)
+
+
+def _check_end(tree) -> None:
+    """Refuse a tree that contains itself, or has more nodes than are written out.
+
+    A part that is shared is looked at once, so that this takes no longer than the
+    objects there are.
+    """
+    sizes: dict[int, int] = {}
+    kept = []  # a number that names an object does so while the object lives
+    above: set[int] = set()  # the nodes between the root and this one
+    pending: list[tuple[Any, list | None]] = [(tree, None)]
+    while pending:
+        node, children = pending.pop()
+        if isinstance(node, Tree):
+            sizes[id(node)] = node.size
+        elif not _is_branch(node):
+            sizes[id(node)] = 1
+        elif children is None:
+            if id(node) in sizes:
+                continue
+            if id(node) in above:
+                raise ValueError(
+                    "A tree has an end; this one contains itself, at a node "
+                    f"{len(above)} below its root."
+                )
+            above.add(id(node))
+            kept.append(node)
+            children = _opened(node)[1]
+            pending.append((node, children))
+            pending.extend((child, None) for child in children)
+            if len(kept) > MOST_NODES:
+                raise _too_large()
+        else:
+            above.remove(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
+            kept.append(children)
+    if sizes[id(tree)] > MOST_NODES:
+        raise _too_large()
+
+
+def _too_large() -> ValueError:
+    return ValueError(
+        f"A tree has at most {MOST_NODES:,} nodes; this one has more, perhaps because "
+        "it contains the same parts over and over. Cut it into smaller ones."
+    )
 
 
 def _is_branch(node) -> bool:
@@ -314,19 +364,12 @@ def _is_branch(node) -> bool:
 def _opened(node) -> tuple[Any, list]:
     """The label and the children of a nested tuple or of a foreign tree."""
     if callable(getattr(node, "label", None)):
-        return node.label(), list(node)
+        return node.label(), list(islice(node, MOST_NODES + 1))
     if not node:
         raise ValueError(
             "A nested tuple begins with the label of its node; got an empty one."
         )
     return node[0], list(node[1:])
-
-
-def _described(x) -> str:
-    text = repr(x)
-    kind = type(x).__name__
-    article = "an" if kind[0] in "aeiouAEIOU" else "a"
-    return f"{article} {kind} ({text})" if len(text) <= 40 else f"{article} {kind}"
 
 
 # Writing

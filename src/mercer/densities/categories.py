@@ -23,7 +23,7 @@ from mercer.densities.base import (
     logarithms,
     shares,
 )
-from mercer.points import describe
+from mercer.points import check_label, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +160,8 @@ def items(x, i: int, who: str) -> Sequence[Hashable]:
             "list of strings, or of lists."
         )
     for symbol in x:
+        if type(symbol) is tuple:  # shared parts could take for ever to hash
+            check_label(symbol, f"The symbols of {who} are; one of point {i}")
         if not isinstance(symbol, Hashable):
             raise TypeError(
                 f"{who} compares sequences of hashable symbols; point {i} holds "

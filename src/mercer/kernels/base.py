@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.interruptible import multiply
 from mercer.memory import available_memory
 from mercer.points import (
     Points,
@@ -32,6 +33,7 @@ from mercer.points import (
     take,
 )
 
+HIGHEST = 2**53  # exponent that a float64 tells from the next one
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 LARGEST_WHOLE = 2**63 - 1  # of a degree, a length, ...: what the core counts with
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
@@ -118,7 +120,7 @@ class Kernel(ABC):
         V = _weights(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
-            out[rows] = self(take(X, rows), Y) @ V
+            out[rows] = multiply(self(take(X, rows), Y), V)
         return out
 
     def resolve(self, X: Points, weight: np.ndarray | None = None) -> Kernel:
@@ -599,7 +601,7 @@ class Power(Kernel):
 
     def __post_init__(self):
         check_kernels(self, self.kernel)
-        check_whole(self, "exponent", self.exponent, least=1)
+        check_whole(self, "exponent", self.exponent, least=1, most=HIGHEST)
 
     def __call__(self, X, Y=None):
         return self.kernel(X, Y) ** int(self.exponent)
@@ -666,18 +668,21 @@ def check_kernels(node: Kernel, *parts) -> None:
             )
 
 
-def check_whole(node: Kernel, name: str, number, least: int) -> None:
-    """Refuse anything but a whole number ≥ least."""
+def check_whole(
+    node: Kernel, name: str, number, least: int, most: float = math.inf
+) -> None:
+    """Refuse anything but a whole number from least to most."""
     whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
     if not (whole and number >= least):
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
             f"got {name}={number!r}."
         )
-    if number > LARGEST_WHOLE and name != "seed":
+    limit = most if name == "seed" else min(most, LARGEST_WHOLE)
+    if number > limit:
         raise ValueError(
-            f"{type(node).__name__} needs {name} ≤ {LARGEST_WHOLE} (2**63 - 1); got "
-            f"{name}={number!r}."
+            f"{type(node).__name__} needs a whole number {name} ≤ {limit:,}; it got a "
+            "larger one. Choose a smaller one."
         )
 
 

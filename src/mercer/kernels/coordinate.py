@@ -55,13 +55,13 @@ class Anova(Kernel):
     def __call__(self, X, Y=None):
         X, Y = self._pair(X, Y)
         if self._is_linear():
-            return vectors.block(self._recipe(), X, Y)
+            return vectors.block(self._recipe(X), X, Y)
         return by_tiles(self._tile, X, Y, depth=3 + min(self.order, X.shape[1]))
 
     def diag(self, X):
         X, _ = self._pair(X)
         if self._is_linear():
-            return vectors.diag(self._recipe(), X)
+            return vectors.diag(self._recipe(X), X)
         terms = (k.diag(X[:, [i]]) for i, k in enumerate(self._bases(X)))
         return self._elementary(terms, (X.shape[0],), X)
 
@@ -69,7 +69,7 @@ class Anova(Kernel):
         if not self._is_linear():
             return super().matmul(X, Y, V, block_mb=block_mb)
         X, Y = self._pair(X, Y)
-        return vectors.product(self._recipe(), X, X if Y is None else Y, V)
+        return vectors.product(self._recipe(X), X, X if Y is None else Y, V)
 
     def resolve(self, X, weight=None):
         if self._is_linear():
@@ -85,7 +85,7 @@ class Anova(Kernel):
         if not (self._is_linear() and is_vectors(X)):
             return None
         self._pair(X)  # refuses what `__call__` would refuse
-        return self._recipe()
+        return self._recipe(X)
 
     def _pair(self, X, Y=None):
         """X and Y as vectors with enough coordinates, Y None where it is X."""
@@ -101,11 +101,12 @@ class Anova(Kernel):
     def _is_linear(self) -> bool:
         return self.base == Linear()
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self, X) -> Recipe:
         return Recipe(
             "anova",
             "identity",
-            degree=int(self.order),
+            # All orders beyond the number of coordinates give the same sums, 0.
+            degree=int(min(self.order, X.shape[1] + 1)),
             cumulative=bool(self.cumulative),
         )
 

@@ -21,6 +21,7 @@ from mercer.kernels.kinds import FeatureKernel
 from mercer.points import column_names, pair, vectors
 
 MOST_COLUMNS = 10_000_000
+MOST_FACTORS = 10_000
 MOST_ENTRIES = 2**30  # of a dense matrix of features: 8 GB in float64
 
 
@@ -43,7 +44,7 @@ class PolynomialMap:
 
     def features(self, X) -> np.ndarray | sp.csr_array:
         """Φ, (n, p), for vectors X; sparse where X is."""
-        check_size(f"Polynomial(degree={self.degree})", X, self.width(X.shape[1]))
+        self._check(X, X.shape[1])
         return beside(
             weighted(products(X, index), self._weights(index))
             for index in self._blocks(X.shape[1])
@@ -51,17 +52,26 @@ class PolynomialMap:
 
     def names(self, columns: Sequence[str]) -> list[str]:
         """The product each coordinate is a multiple of, such as x0^2*x1."""
-        check_size(f"Polynomial(degree={self.degree})", None, self.width(len(columns)))
+        self._check(None, len(columns))
         spell = ordered_name if self.ordered else monomial_name
         return [
             spell(columns, row) for index in self._blocks(len(columns)) for row in index
         ]
 
+    def _check(self, X, d: int) -> None:
+        check_degree("Polynomial", self.degree)
+        check_size(f"Polynomial(degree={self.degree})", X, self.width(d))
+
     def width(self, d: int) -> int:
         """p, the number of coordinates of φ on d-dimensional points."""
-        if self.ordered:
-            return sum(d**r for r in self._degrees())
-        return sum(monomial_count(d, r) for r in self._degrees())
+        every = self.offset > 0
+        if not self.ordered:
+            return monomial_count(d + every, self.degree)
+        if d > 1:
+            # A power of two digits is refused as surely as one of a million.
+            most = min(self.degree, 2 * MOST_COLUMNS.bit_length())
+            return sum(d**r for r in range(0 if every else most, most + 1))
+        return 1 + every * self.degree * d if d or every else int(self.degree == 0)
 
     def _degrees(self) -> range:
         return range(0 if self.offset > 0 else self.degree, self.degree + 1)
@@ -98,7 +108,9 @@ class GaussianSeries(FeatureKernel):
     def features(self, X):
         X = vectors(X, "GaussianSeries")
         d = X.shape[1]
-        width = sum(monomial_count(d, r) for r in range(self.degree + 1))
+        check_degree("GaussianSeries", self.degree)
+        # One more coordinate, 1, makes up what is missing in the degree.
+        width = monomial_count(d + 1, self.degree)
         check_size(f"GaussianSeries(degree={self.degree})", X, width)
         lengths = norms(X)
         directions = rows_divided(X, lengths)
@@ -168,8 +180,14 @@ def _table(rows, r: int) -> np.ndarray:
 
 
 def monomial_count(d: int, r: int) -> int:
-    """C(d + r - 1, r), the number of monomials of degree r in d variables."""
-    return math.comb(d + r - 1, r) if d else int(r == 0)
+    """C(d + r - 1, r), the number of monomials of degree r in d variables.
+
+    Where both are large it is not worked out; a lower bound that is refused stands in.
+    """
+    few = min(r, 64)
+    count = math.comb(d + few - 1, few) if d else int(r == 0)
+    # It grows with r, and is a polynomial of degree d - 1 in it.
+    return math.comb(d + r - 1, r) if count <= MOST_COLUMNS and d else count
 
 
 def inverse_factorials(index: np.ndarray) -> np.ndarray:
@@ -220,6 +238,15 @@ def monomial_name(columns: Sequence[str], row: Sequence[int]) -> str:
 def ordered_name(columns: Sequence[str], row: Sequence[int]) -> str:
     """x0*x0*x1 for (0, 0, 1), and 1 for ()."""
     return "*".join(columns[i] for i in row) or "1"
+
+
+def check_degree(who: str, degree: int) -> None:
+    """Refuse products of too many coordinates to write out."""
+    if degree > MOST_FACTORS:
+        raise ValueError(
+            f"{who} would write out products of {degree:,} coordinates; of at most "
+            f"{MOST_FACTORS:,} they are made. Lower the degree."
+        )
 
 
 def check_size(who: str, X, width: int) -> None:

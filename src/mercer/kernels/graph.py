@@ -38,6 +38,7 @@ from mercer.kernels.routes import (
 
 LONGEST_NAME = 120  # of a pattern; larger ones are named by their root and id
 MOST_TOGETHER = 128  # nodes of a graph whose paths are found together with others'
+MOST_DEPTHS = 10_000  # each one is counted, whether it tells more nodes apart or not
 FAR = 2**14 - 1  # no path; twice this fits in 16 bits
 
 
@@ -76,7 +77,7 @@ class WeisfeilerLehman(CountKernel):
     edge_label: str | None = None
 
     def __post_init__(self):
-        check_whole(self, "iterations", self.iterations, least=0)
+        check_whole(self, "iterations", self.iterations, least=0, most=MOST_DEPTHS)
         check_attributes(self, "label", "edge_label")
 
     def counts(self, X):

@@ -26,6 +26,7 @@ from scipy.special import ive
 
 from mercer.edges import check_structure
 from mercer.graphs import Graph
+from mercer.interruptible import interruptible
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -279,7 +280,7 @@ class MatrixPower:
     def _root(self) -> np.ndarray:
         """U e^{βΛ/2}, so that e^{βH} is this times its transpose."""
         H = self.H.toarray() if sp.issparse(self.H) else self.H
-        values, vectors = np.linalg.eigh(H)
+        values, vectors = interruptible(np.linalg.eigh, H, work=4.0 * len(H) ** 3)
         self._check(values.max(initial=0))
         return vectors * np.exp(self.beta * values / 2)
 

@@ -72,14 +72,18 @@ class Subsequence(Kernel):
     def log_diag(self, X):
         return _logarithm(*self._wide(X, diagonal=True))
 
-    def _coefficients(self) -> Sequence[float]:
-        if self.weights is None:
-            return [0.0] * (self.length - 1) + [1.0]
-        return self.weights
+    def _coefficients(self, longest: int) -> list[float]:
+        """c₁, c₂, ... of the lengths up to `longest` that there are; none beyond."""
+        if self.weights is not None:
+            return list(self.weights[:longest])
+        return [0.0] * (self.length - 1) + [1.0] if self.length <= longest else []
 
     def _wide(self, X, Y=None, diagonal=False) -> tuple[np.ndarray, np.ndarray]:
         X, Y = encode("Subsequence", X, Y)
-        return subsequences(X, Y, self.decay, self._coefficients(), diagonal)
+        longest = X.longest if Y is None else min(X.longest, Y.longest)
+        # No sequence has a subsequence that is longer: time follows the data.
+        weights = self._coefficients(longest) or [0.0]
+        return subsequences(X, Y, self.decay, weights, diagonal)
 
     def _in_range(self, values, power) -> np.ndarray:
         block = _scaled(values, power)
@@ -117,7 +121,8 @@ class Subsequence(Kernel):
         return sp.csr_array(entries, shape=(len(X), len(column))), list(column)
 
     def _check_count(self, sizes: np.ndarray) -> None:
-        lengths = [r for r, c in enumerate(self._coefficients(), 1) if c]
+        weights = self._coefficients(int(sizes.max(initial=0)))
+        lengths = [r for r, c in enumerate(weights, 1) if c]
         found = sum(math.comb(size, r) for size in sizes.tolist() for r in lengths)
         if found > MOST_SUBSEQUENCES:
             raise ValueError(
@@ -128,10 +133,12 @@ class Subsequence(Kernel):
     def _weighted(self, x) -> Iterator[tuple[tuple, float]]:
         """(u, √cᵣ φ_u(x)) for the subsequences u of one point."""
         # begun[r][u]: Σ decay^(span up to here) over the ways to have found u so far
-        begun: list[dict[tuple, float]] = [{} for _ in range(self.length)]
-        found: list[dict[tuple, float]] = [{} for _ in range(self.length)]
+        weights = self._coefficients(len(x))
+        most = len(weights)
+        begun: list[dict[tuple, float]] = [{} for _ in range(most)]
+        found: list[dict[tuple, float]] = [{} for _ in range(most)]
         for token in x:
-            for r in range(self.length - 1, -1, -1):
+            for r in range(most - 1, -1, -1):
                 for u in begun[r]:
                     begun[r][u] *= self.decay
                 shorter = begun[r - 1].items() if r else [((), 1.0)]
@@ -141,7 +148,7 @@ class Subsequence(Kernel):
                     span = value * self.decay
                     found[r][longer] = found[r].get(longer, 0.0) + span
                     begun[r][longer] = begun[r].get(longer, 0.0) + span
-        for c, table in zip(self._coefficients(), found, strict=True):
+        for c, table in zip(weights, found, strict=True):
             for u, value in table.items() if c else ():
                 yield u, math.sqrt(c) * value
 
@@ -192,22 +199,28 @@ class WeightedDegree(Kernel):
         X, _ = encode("WeightedDegree", X)
         return matching_runs(X, None, self._of_runs(X.longest), diagonal=True)
 
-    def _coefficients(self) -> np.ndarray:
+    def _coefficients(self, longest: int) -> np.ndarray:
+        """w₁, w₂, ... of the lengths up to `longest` that there are."""
         if self.weights is not None:
-            return np.asarray(self.weights, dtype=float)
-        d = self.degree
-        return 2 * np.arange(d, 0, -1) / (d * (d + 1))
+            return np.asarray(self.weights[:longest], dtype=float)
+        # In Python's own whole numbers, which have no largest one.
+        d = int(self.degree)
+        lengths = range(1, min(d, longest) + 1)
+        return np.array([2 * (d - r + 1) / (d * (d + 1)) for r in lengths])
 
     def _of_runs(self, longest: int) -> np.ndarray:
         """Σᵣ wᵣ (L - r + 1), L = 0..longest: so many of r in a run of L."""
         ends = np.zeros(longest + 1)
-        weights = self._coefficients()[:longest]
+        weights = self._coefficients(longest)
         ends[1 : len(weights) + 1] = weights
         return np.cumsum(np.cumsum(ends))
 
     def features(self, X) -> sp.csr_array:
         """Φ, (n, p): √wᵣ for every stretch of r ≤ degree tokens at its place."""
-        blocks = [part for part, _, _ in self._blocks(encode("WeightedDegree", X)[0])]
+        X, _ = encode("WeightedDegree", X)
+        blocks = [part for part, _, _ in self._blocks(X)]
+        if not blocks:
+            return sp.csr_array((len(X), 0))
         return sp.csr_array(sp.hstack(blocks, format="csr"))
 
     def feature_names(self, X) -> list[str]:
@@ -222,7 +235,7 @@ class WeightedDegree(Kernel):
 
     def _blocks(self, X) -> list[tuple[Any, np.ndarray, int]]:
         blocks = []
-        for r, weight in enumerate(self._coefficients(), 1):
+        for r, weight in enumerate(self._coefficients(X.longest).tolist(), 1):
             if weight:
                 counts, first = count_substrings(X, r, placed=True)
                 blocks.append((math.sqrt(weight) * counts, first, r))

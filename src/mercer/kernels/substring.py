@@ -8,7 +8,7 @@ WeightedSubstrings   Vishwanathan and Smola, NIPS 15 (2003)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,19 +55,22 @@ class Spectrum(VocabularyKernel):
             check_weights(self, self.weights, self.k)
 
     def columns(self, X):
-        weights = [0.0] * (self.k - 1) + [1.0] if self.weights is None else self.weights
+        weights = {self.k: 1.0}
+        if self.weights is not None:
+            weights = dict(enumerate(self.weights, 1))
         return _counted(encode("Spectrum", X)[0], weights)
 
     def rule(self):
         return Rule(True, "an inner product: one feature for each substring, its count")
 
 
-def _counted(X: Sequences, weights: Sequence[float]) -> Columns:
+def _counted(X: Sequences, weights: Mapping[int, float]) -> Columns:
     """√w(|u|) #u(x) for every substring u with a weight, the shortest first."""
-    lengths = [r for r, weight in enumerate(weights, 1) if weight]
+    # No point has longer ones, so that time and memory follow the points.
+    lengths = [r for r, weight in weights.items() if weight and r <= X.longest]
     tables = [count_substrings(X, r) for r in lengths]
     blocks = [
-        matrix if weights[r - 1] == 1 else math.sqrt(weights[r - 1]) * matrix
+        matrix if weights[r] == 1 else math.sqrt(weights[r]) * matrix
         for r, (matrix, _) in zip(lengths, tables, strict=True)
     ]
 
@@ -122,10 +125,11 @@ class Mismatch(VocabularyKernel):
                 "Mismatch needs an alphabet of different tokens; got "
                 f"alphabet={self.alphabet!r}."
             )
-        if letters**self.k >= 2**63:
+        # Two tokens are enough at 63: a large power takes long to write down.
+        if letters > 1 and (self.k >= 63 or letters**self.k >= 2**63):
             raise ValueError(
                 f"Mismatch counts words of length {self.k} over {letters} tokens, "
-                f"{letters**self.k:.3g} of them; at most 2**63 can be told apart. "
+                f"{letters}**{self.k} of them; at most 2**63 can be told apart. "
                 "Lower k, or name a smaller alphabet."
             )
 
@@ -141,6 +145,8 @@ class Mismatch(VocabularyKernel):
     def columns(self, X):
         alphabet = self._resolved("alphabet")
         X, letters = encode_pair("Mismatch", X, [list(alphabet)])
+        if self.k > X.longest:  # nothing to count, whatever the number of words
+            return Columns(sp.csr_array((len(X), 0)), list)
         counts, first = count_substrings(X, self.k)
         place = np.full(X.alphabet, -1)
         place[letters.token] = np.arange(len(alphabet))
@@ -255,7 +261,7 @@ class WeightedSubstrings(Kernel):
                 f"{MOST_ENTRIES:,} are. Use the kernel, which never forms them, or "
                 "weights for the short ones only."
             )
-        return _counted(X, weights)
+        return _counted(X, dict(enumerate(weights, 1)))
 
     def rule(self):
         return Rule(

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from mercer import points, vectors
 from mercer.kernels.base import (
     BLOCK_MB,
+    HIGHEST,
     Kernel,
     Rule,
     check_coefficients,
@@ -134,7 +135,7 @@ class Polynomial(VectorKernel):
     offset: float = 1
 
     def __post_init__(self):
-        check_whole(self, "degree", self.degree, least=0)
+        check_whole(self, "degree", self.degree, least=0, most=HIGHEST)
         check_positive(self, "scale", self.scale, optional=True)
         if not 0 <= self.offset < np.inf:
             raise ValueError(

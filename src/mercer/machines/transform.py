@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.interruptible import multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
 from mercer.kernels.radial import RBF
@@ -508,9 +509,9 @@ class KernelPCA(
         near = _coordinates(self.solution_)
         for rows in row_blocks(len(Z), n * restarts, BLOCK_MB):
             # ⟨φ(xᵢ), Σⱼ zⱼuⱼ + μ⟩, up to a number that is the same for all i.
-            closeness = Z[rows] @ near.T + self.solution_.means
+            closeness = multiply(Z[rows], near.T) + self.solution_.means
             start = np.argsort(-closeness, axis=1, kind="stable")[:, :restarts]
-            weight = Z[rows] @ self.expansion_.coef.T + 1 / n
+            weight = multiply(Z[rows], self.expansion_.coef.T) + 1 / n
             found[rows] = fixed_points(kernel, self.X_fit_, weight, start)
         return found
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from mercer.gram import Gram
+from mercer.interruptible import interruptible, multiply
+from mercer.lapack import eigh
 from mercer.points import take
 from mercer.pools import one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
@@ -59,7 +60,7 @@ class Lapack:
         return eigenpairs(
             values[chosen],
             vectors[:, chosen],
-            K @ vectors[:, chosen],
+            multiply(K, vectors[:, chosen]),
             means,
             least=least,
             n_iter=1,
@@ -257,14 +258,15 @@ class _Search:
             Q = np.hstack([Q, _orthonormal(rest, Q)])
         Z, least, status = self.times(Q), np.inf, "max_iter"
         while True:
-            values, S = _descending(Q.T @ Z)
+            values, S = _descending(multiply(Q.T, Z))
             least = min(least, float(values[-1]))
             if Q.shape[1] > self.most:
-                Q, Z = Q @ S[:, : 2 * self.width], Z @ S[:, : 2 * self.width]
+                best = S[:, : 2 * self.width]
+                Q, Z = multiply(Q, best), multiply(Z, best)
                 S = np.eye(Q.shape[1])
             # A few more than are sought: what comes next is what slows them down.
             S, values = S[:, : self.c + 5], values[: self.c + 5]
-            residual = Z @ S - (Q @ S) * values
+            residual = multiply(Z, S) - multiply(Q, S) * values
             sizes = np.linalg.norm(residual, axis=0)
             small = sizes[: self.c] <= max(self.tol * abs(values[0]), self._rounding())
             if small.all():
@@ -287,8 +289,8 @@ class _Search:
         back = self._unsorted
         return eigenpairs(
             values[: self.c],
-            back(Q @ S),
-            back(Z @ S),
+            back(multiply(Q, S)),
+            back(multiply(Z, S)),
             back(self.times.means),
             least=least,
             n_iter=self.times.count,
@@ -357,7 +359,7 @@ def _agrees(gram: Gram, order: np.ndarray, tol: float) -> bool:
 
 
 def _descending(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    values, S = np.linalg.eigh((T + T.T) / 2)
+    values, S = _eigh((T + T.T) / 2)
     return values[::-1], S[:, ::-1]
 
 
@@ -366,11 +368,16 @@ def _orthonormal(V: np.ndarray, Q: np.ndarray | None = None) -> np.ndarray:
     for _ in range(3):
         V = _unit(V)
         if Q is not None:
-            V = V - Q @ (Q.T @ V)
-        squares, S = np.linalg.eigh(V.T @ V)
+            V = V - multiply(Q, multiply(Q.T, V))
+        squares, S = _eigh(multiply(V.T, V))
         kept = squares > 1e-10
-        V = V @ (S[:, kept] / np.sqrt(squares[kept]))
+        V = multiply(V, S[:, kept] / np.sqrt(squares[kept]))
     return V
+
+
+def _eigh(A: np.ndarray):
+    # Of numpy, as the products around it: going to and fro between two BLAS is slow.
+    return interruptible(np.linalg.eigh, A, work=4.0 * len(A) ** 3)
 
 
 def _unit(V: np.ndarray) -> np.ndarray:

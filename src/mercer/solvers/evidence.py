@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.interruptible import interruptible
 from mercer.pools import one_blas_thread
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
@@ -253,7 +254,8 @@ class _Search:
         v, Q, T = 1 / state.alpha[active], state.Q[active], state.inner()
         slope = v * (Q * Q - T.diagonal()) / 2
         hessian = v[:, None] * v * (T * T / 2 - Q[:, None] * Q * T) + np.diag(slope)
-        values, vectors = np.linalg.eigh(-hessian)
+        work = 4.0 * len(hessian) ** 3
+        values, vectors = interruptible(np.linalg.eigh, -hessian, work=work)
         # Away from a maximum, uphill all the same, and never far.
         values = np.maximum(np.abs(values), 1e-6 * np.abs(values).max() + 1e-12)
         step = vectors @ ((vectors.T @ slope) / values)

@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from mercer.gram import Gram, available_memory
+from mercer.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
@@ -70,7 +71,7 @@ def factor(gram: Gram, rank: int, seed: int = 0) -> np.ndarray:
         size = min(BLOCK, L.shape[1] - done, int(np.count_nonzero(left)))
         chosen = rng.choice(n, size, replace=False, p=left / left.sum())
         rows = np.asarray(gram.rows(chosen), dtype=float)
-        rows -= L[chosen, :done] @ L[:, :done].T
+        rows -= multiply(L[chosen, :done], L[:, :done].T)
         R, order, found, _ = dpstrf(rows[:, chosen], tol=-1.0)
         kept = order[:found] - 1
         if not found:
@@ -96,12 +97,12 @@ class LowRank:
     def __init__(self, L: np.ndarray, scale: np.ndarray, reg: float):
         self.reg = reg
         self.left = scale.astype(L.dtype) * L
-        inner = (self.left.T @ self.left).astype(float)
+        inner = multiply(self.left.T, self.left).astype(float)
         # Rounding can leave a singular L a hair below 0.
         hair = 8 * np.finfo(L.dtype).eps * np.trace(inner)
         inner[np.diag_indices_from(inner)] += max(reg, hair)
         # By numpy alone: scipy's BLAS would wait for the threads of numpy's to rest.
-        self.inverse = np.linalg.inv(inner)
+        self.inverse = interruptible(np.linalg.inv, inner, work=1.0 * len(inner) ** 3)
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         inside = self.left.T @ V.astype(self.left.dtype)

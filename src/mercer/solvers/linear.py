@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dlange, dpocon, dpotrf, dpotrs, dtrtri
 
+from mercer import lapack
 from mercer.gram import Gram, available_memory
+from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.points import precision, take
 from mercer.pools import one_blas_thread
@@ -306,34 +305,35 @@ class _Scaled(_Weighted):
     def solve(self, reg: float, target: np.ndarray) -> tuple[np.ndarray, str]:
         """z of (G + reg I) z = target, and the status."""
         if self._factor(reg):
-            return dpotrs(self.matrix, target)[0], "optimal"
+            return lapack.solve(self.matrix, target), "optimal"
         inverse, vectors, status = self._spectral_inverse(reg)
-        return vectors @ (inverse[:, None] * (vectors.T @ target)), status
+        return multiply(vectors, inverse[:, None] * (vectors.T @ target)), status
 
     def inverse_diagonal(self, reg: float) -> np.ndarray:
         if self._factor(reg):
             # (RᵀR)⁻¹ = R⁻¹R⁻ᵀ: the squared lengths of the rows of R⁻¹.
-            dtrtri(self.matrix, overwrite_c=1)
+            lapack.invert(self.matrix)
             return _upper_row_squares(self.matrix)
         inverse, vectors, status = self._spectral_inverse(reg)
         if status == "singular":
             raise np.linalg.LinAlgError(
                 f"K + λI is singular at λ={reg}, so it has no inverse. Raise λ."
             )
-        return vectors**2 @ inverse
+        return elementwise(np.square, vectors) @ inverse
 
     def times(self, z: np.ndarray) -> np.ndarray:
         """G z, from the lower triangle and the diagonal."""
         off = self.diagonal - self.matrix.diagonal()
-        return dsymm(1.0, self.matrix, z, lower=1) + off[:, None] * z
+        return lapack.symmetric_product(self.matrix, z) + off[:, None] * z
 
     def _factor(self, reg: float) -> bool:
         """G + reg I = RᵀR, R in the upper triangle; False if that is not possible."""
         self._restore(reg)
-        norm = dlange("1", self.matrix)
-        _, failed = dpotrf(self.matrix, clean=0, overwrite_a=1)
+        norm = _one_norm(self.matrix)
+        if not lapack.factor(self.matrix):
+            return False
         # Rounding can let a singular matrix pass; its condition number tells.
-        return not failed and dpocon(self.matrix, norm)[0] > EPS
+        return bool(lapack.condition(self.matrix, norm) > EPS)
 
     def _restore(self, reg: float) -> None:
         """G + reg I in both triangles."""
@@ -347,12 +347,18 @@ class _Scaled(_Weighted):
     def _spectral_inverse(self, reg: float) -> tuple[np.ndarray, np.ndarray, str]:
         """1/eᵢ (0 for eᵢ = 0 to rounding), the eigenvectors, and the status."""
         self._restore(reg)
-        values, vectors = eigh(self.matrix)
+        values, vectors = lapack.eigh(self.matrix)
         vanishing = np.abs(values) <= len(values) * EPS * np.abs(values).max()
         inverse = np.divide(1, values, out=np.zeros_like(values), where=~vanishing)
         if vanishing.any():
             return inverse, vectors, "singular"
         return inverse, vectors, "indefinite" if values[0] < 0 else "optimal"
+
+
+def _one_norm(A: np.ndarray, size: int = 512) -> float:
+    """The largest Σᵢ |Aᵢⱼ| of a column."""
+    parts = (A[:, j : j + size] for j in range(0, len(A), size))
+    return max(float(np.abs(part).sum(axis=0).max()) for part in parts)
 
 
 def _own_dense(gram: Gram) -> np.ndarray:

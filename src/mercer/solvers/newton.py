@@ -16,13 +16,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, lstsq
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax, xlogy
 
+from mercer import lapack
+from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Penalized
@@ -420,7 +423,7 @@ class _Factored:
 
     def times(self, V: np.ndarray) -> np.ndarray:
         self.products += 1
-        return self.K @ V
+        return multiply(self.K, V)
 
     def step(self, root: _Root, F, KF, forcing: float):
         """Δ and KΔ."""
@@ -428,10 +431,12 @@ class _Factored:
         A[np.diag_indices_from(A)] += self.reg
         rhs = root.down(KF / self.reg)
         try:
-            z = cho_solve(cho_factor(A, check_finite=False), rhs.ravel())
+            z = _solved(A, rhs.ravel())
         except LinAlgError:
             self.refuted = True
-            z = np.linalg.lstsq(A, rhs.ravel())[0]
+            z = interruptible(np.linalg.lstsq, A, rhs.ravel(), work=10.0 * len(A) ** 3)[
+                0
+            ]
         delta = root.up(z.reshape(rhs.shape)) - F / self.reg
         return delta, self.times(delta)
 
@@ -439,19 +444,30 @@ class _Factored:
         """SᵀKS, (nk, nk)."""
         n, k = root.q.shape
         if k == 1:
-            A = root.q * self.K * root.q.T
+            A = elementwise(lambda K: root.q * K * root.q.T, self.K)
         else:
             assert root.side is not None
             # Sᵢ, a k × k matrix for each point.
             S = root.q[:, :, None] * (
                 np.eye(k) - root.side[:, :, None] * root.side[:, None, :]
             )
-            A = np.einsum("ica,ij,jcb->iajb", S, self.K, S, optimize=True)
+            A = interruptible(
+                partial(np.einsum, "ica,ij,jcb->iajb", optimize=True),
+                S, self.K, S, work=10.0 * (n * k) ** 2 * k,
+            )  # fmt: skip
             A = A.reshape(n * k, n * k)
         if root.basis is not None:
             A -= root.basis @ (root.basis.T @ A)
             A -= (A @ root.basis) @ root.basis.T
         return A
+
+
+def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A⁻¹ b of a positive definite A."""
+    R = np.array(A, order="F")
+    if not lapack.factor(R):
+        raise LinAlgError("The matrix is not positive definite.")
+    return lapack.solve(R, b)
 
 
 class _Iterated:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from mercer.interruptible import interruptible, multiply
+from mercer.lapack import half
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 
 LEAST = 1e-12  # the smallest α, where columns and target have mean square 1
@@ -112,7 +114,7 @@ class Normal:
         H[:, :m] = self.products(active)[which]
         H[:m, m:] = H[m:, :m].T
         columns = self.basis.columns(pool)
-        H[m:, m:] = columns.T @ (self.basis.weight[:, None] * columns)
+        H[m:, m:] = multiply(columns.T, self.basis.weight[:, None] * columns)
         alpha = np.append(alpha, np.full(len(pool), np.inf))
         return self._from(which, alpha, beta, H)
 
@@ -122,7 +124,7 @@ class Normal:
         towards = self.towards[which]
         factor = Factor(alpha[active], beta * H[np.ix_(active, active)])
         Z = factor.half(beta * H[active])
-        T = beta * H - Z.T @ Z
+        T = beta * H - multiply(Z.T, Z)
         rest = np.isinf(alpha)
         T[rest, rest] = _remainder(beta * H.diagonal(), Z)[rest]
         # ΦᵀC⁻¹φ = A Σ Φᵀβφ for the active: no difference of large numbers.
@@ -187,7 +189,7 @@ class Normal:
         chosen = np.isfinite(state.alpha)
         root = 1 / np.sqrt(alpha)
         H = state.H[np.ix_(chosen, chosen)] * np.outer(root, root)
-        values, vectors = np.linalg.eigh(H)
+        values, vectors = interruptible(np.linalg.eigh, H, work=4.0 * len(H) ** 3)
         values = np.maximum(values, 0)
         pull = (vectors.T @ (root * self.towards[active])) ** 2
 
@@ -238,7 +240,7 @@ class LogisticState:
     def S(self) -> np.ndarray:
         active = np.isfinite(self.alpha)
         weighted = self.curvature[:, None] * self.columns[:, active]
-        Z = self.factor.half(weighted.T @ self.columns)
+        Z = self.factor.half(multiply(weighted.T, self.columns))
         S = _remainder(self.curvature @ self.columns**2, Z)
         S[active] = self.alpha[active] * self.factor.shares()
         return S
@@ -282,7 +284,8 @@ class Logistic:
             p = expit(-sign * f)  # of the class that the point does not have
             error, curvature = weight * sign * p, weight * p * (1 - p)
             factor = Factor(
-                alpha[active], root * (F.T @ (curvature[:, None] * F)) * root[:, None]
+                alpha[active],
+                root * multiply(F.T, curvature[:, None] * F) * root[:, None],
             )
             slope = F.T @ error - u
             step = factor.whitened(slope)
@@ -347,7 +350,7 @@ class Logistic:
         chosen = np.flatnonzero(np.isfinite(state.alpha))
         chosen = chosen[np.argsort(state.which[chosen])]
         alpha, columns = state.alpha[chosen], state.columns[:, chosen]
-        H = columns.T @ (state.curvature[:, None] * columns)
+        H = multiply(columns.T, state.curvature[:, None] * columns)
         factor = Factor(alpha, H)
         mean = state.mean[chosen]
         which = state.which[chosen]
@@ -378,7 +381,7 @@ class Factor:
 
     def half(self, V: np.ndarray) -> np.ndarray:
         """L⁻¹ A^-½ V, so that VᵀΣV is its square."""
-        return dtrtrs(self.L, self._scaled(V), lower=1)[0]
+        return half(self.L, self._scaled(V))
 
     def solve(self, V: np.ndarray) -> np.ndarray:
         """Σ V, Σ = (A + H)⁻¹."""
@@ -386,8 +389,7 @@ class Factor:
 
     def whitened(self, V: np.ndarray) -> np.ndarray:
         """(I + A^-½ H A^-½)⁻¹ V."""
-        half = dtrtrs(self.L, V, lower=1)[0]
-        return dtrtrs(self.L, half, lower=1, trans=1)[0]
+        return half(self.L, half(self.L, V), transposed=True)
 
     def _scaled(self, V: np.ndarray) -> np.ndarray:
         return V / (self.root if V.ndim == 1 else self.root[:, None])
@@ -402,12 +404,12 @@ class Factor:
 
     def inner(self) -> np.ndarray:
         """A - AΣA."""
-        inside = np.eye(len(self.L)) - self._inverse.T @ self._inverse
+        inside = np.eye(len(self.L)) - multiply(self._inverse.T, self._inverse)
         return inside * np.outer(self.root, self.root)
 
     def covariance(self) -> np.ndarray:
         inside = self._inverse / self.root
-        return inside.T @ inside
+        return multiply(inside.T, inside)
 
 
 # α of some columns, the others being ∞, and what follows from it.

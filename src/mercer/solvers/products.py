@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.gram import Gram, available_memory
+from mercer.interruptible import multiply
 from mercer.kernels.base import Kernel
 from mercer.points import take, vectors
 from mercer.vectors import Packed, add_both_ways, block, centered
@@ -92,9 +93,9 @@ class Tiles:
                 if V.shape[1] <= NARROW:
                     add_both_ways(tile, V[rows], V[columns], out[rows], mirrored)
                     continue
-                out[rows] += tile @ V[columns]
+                out[rows] += multiply(tile, V[columns])
                 if mirrored is not None:
-                    mirrored += tile.T @ V[rows]
+                    mirrored += multiply(tile.T, V[rows])
         return out.reshape(shape)
 
     def sample(self) -> np.ndarray | None:
@@ -104,7 +105,7 @@ class Tiles:
     def from_sample(self, V: np.ndarray) -> np.ndarray:
         """K V, V being given on the sample and 0 elsewhere."""
         V = V.astype(self.dtype)
-        parts = [self.tile(i, 0) @ V for i in range(len(self.chunks))]
+        parts = [multiply(self.tile(i, 0), V) for i in range(len(self.chunks))]
         return np.concatenate(parts).astype(float)
 
 
@@ -175,25 +176,26 @@ class Features:
         if self.sparse:
             return np.asarray(self.features @ (self.across @ V))
         total = V.sum(axis=0)
-        inner = self.across @ V + np.multiply.outer(self.mean, total)
-        return self.features @ inner + self.mean @ inner
+        inner = multiply(self.across, V) + np.multiply.outer(self.mean, total)
+        return multiply(self.features, inner) + self.mean @ inner
 
     def covariance(self) -> np.ndarray:
         """Φ̃ᵀΦ̃, (p, p)."""
-        C = self.across @ self.features
         if not self.sparse:
-            return C
+            return multiply(self.across, self.features)
+        C = self.across @ self.features
         n = self.features.shape[0]
         return C.toarray() - n * np.multiply.outer(self.mean, self.mean)
 
     def project(self, directions: np.ndarray) -> np.ndarray:
         """Φ̃ u for directions u in feature space."""
-        values = np.asarray(self.features @ directions)
-        return values - self.mean @ directions if self.sparse else values
+        if not self.sparse:
+            return multiply(self.features, directions)
+        return np.asarray(self.features @ directions) - self.mean @ directions
 
     def gather(self, V: np.ndarray) -> np.ndarray:
         """Φ̃ᵀ v for vectors v that sum to 0."""
-        return np.asarray(self.across @ V)
+        return np.asarray(self.across @ V) if self.sparse else multiply(self.across, V)
 
     def means(self) -> np.ndarray:
         """The mean of each row of ΦΦᵀ."""
