@@ -26,6 +26,7 @@ FOR_STRINGS = (
     "Spectrum, Subsequence, Mismatch, WeightedDegree, WeightedSubstrings and "
     "EditSimilarity compare strings"
 )
+MOST_NUMBERS = 2**31  # in lists that are made an array
 MOST_PARTS = 10_000  # of a tuple that is a label or a token
 _NUMBER = numbers.Real | np.bool_ | Decimal
 
@@ -606,6 +607,33 @@ _BRIEF.maxlevel = 4
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxdict = 8
 _BRIEF.maxfrozenset = _BRIEF.maxarray = _BRIEF.maxdeque = 8
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 60
+
+
+def check_nesting(x) -> None:
+    """Refuse lists in lists that have no end, or more numbers than memory has room.
+
+    numpy would follow them. Parts that are shared are looked at once here.
+    """
+    sizes: dict[int, int] = {}
+    above: set[int] = set()  # the lists between the outermost and this one
+    pending = [(x, False)] if isinstance(x, list | tuple) else []
+    while pending:
+        part, seen = pending.pop()
+        inner = [item for item in part if isinstance(item, list | tuple)]
+        if seen:
+            above.discard(id(part))
+            sizes[id(part)] = len(part) + sum(sizes[id(item)] for item in inner)
+        elif id(part) in above:
+            raise ValueError("A point is a list that contains itself; it has no end.")
+        elif id(part) not in sizes:
+            above.add(id(part))
+            pending.append((part, True))
+            pending.extend((item, False) for item in inner)
+    if sizes.get(id(x), 0) > MOST_NUMBERS:
+        raise ValueError(
+            f"A point is lists in lists with more than {MOST_NUMBERS:,} entries, since "
+            "they contain the same parts over and over. Pass arrays of numbers."
+        )
 
 
 def check_label(label, whose: str) -> None:

@@ -43,7 +43,7 @@ from mercer.densities.passes import (
     padded_blocks,
     walk,
 )
-from mercer.points import as_points, describe, each
+from mercer.points import as_points, check_nesting, describe, each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -287,6 +287,7 @@ def value_rows(points, d: int | None) -> list[np.ndarray]:
     """Sequences of numbers or of vectors as (T, d) arrays."""
     rows = []
     for i, x in enumerate(points):
+        check_nesting(x)
         try:
             values = np.asarray(x, dtype=float)
         except (TypeError, ValueError) as error:

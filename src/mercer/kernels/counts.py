@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.interruptible import interruptible
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.kinds import FeatureKernel
 from mercer.points import as_points, count, objects
 
-
-PIECE = 2**18  # parts that are looked up at a time
+SORTING = 3000  # multiplications in the time that sorting and summing one part takes
 
 
 class Columns(NamedTuple):
@@ -107,11 +107,11 @@ def in_common(left: Counts, right: Counts) -> tuple[sp.csr_array, sp.csr_array]:
 
 def counted(rows: np.ndarray, ids: np.ndarray, n: int, times=None) -> Counts:
     """Counts of n points: part ids[i] occurs times[i] times (once) in point rows[i]."""
-    given, ids = ids, np.unique(ids)
-    columns = np.empty(len(given), dtype=np.intp)
-    for i in range(0, len(given), PIECE):  # Ctrl-C is heard in between
-        some, which = np.unique(given[i : i + PIECE], return_inverse=True)
-        columns[i : i + PIECE] = np.searchsorted(ids, some)[which]
+    return interruptible(_sorted, rows, ids, n, times, work=SORTING * len(ids))
+
+
+def _sorted(rows: np.ndarray, ids: np.ndarray, n: int, times) -> Counts:
+    ids, columns = np.unique(ids, return_inverse=True)
     times = np.ones(len(rows)) if times is None else times
     matrix = sp.csr_array((times, (rows, columns)), shape=(n, len(ids)))
     return Counts(matrix, ids)
@@ -119,7 +119,10 @@ def counted(rows: np.ndarray, ids: np.ndarray, n: int, times=None) -> Counts:
 
 def beside(blocks: Sequence[Counts]) -> Counts:
     """Counts of the same points by different parts, from left to right."""
-    matrix = sp.hstack([block.matrix for block in blocks], format="csr")
+    entries = sum(block.matrix.nnz for block in blocks)
+    matrix = interruptible(
+        sp.hstack, [block.matrix for block in blocks], format="csr", work=100 * entries
+    )
     return Counts(sp.csr_array(matrix), np.concatenate([block.ids for block in blocks]))
 
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mercer import sparsity
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
-from mercer.points import as_points, count, describe, each, vectors
+from mercer.points import as_points, check_nesting, count, describe, each, vectors
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
@@ -270,6 +270,7 @@ class Precomputed(Kernel):
     def _indices_or_rows(self, X) -> np.ndarray:
         X = as_points(X)
         if isinstance(X, list):
+            check_nesting(X)
             X = np.asarray(X)
         if getattr(X, "ndim", 2) == 2:
             rows = dense(vectors(X, "Precomputed"))
@@ -388,6 +389,7 @@ def mapped(kernel: Kernel, name: str, function: Callable, X):
     """function(X), checked to have one row per point."""
     X = as_points(X)
     image = function(X)
+    check_nesting(image)
     image = sparsity.as_csr(image) if sp.issparse(image) else np.asarray(image)
     shape = image.shape
     if len(shape) != 2 or shape[0] != count(X):

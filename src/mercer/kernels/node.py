@@ -34,7 +34,14 @@ from mercer.kernels.base import (
     check_positive,
     row_blocks,
 )
-from mercer.points import as_points, describe, objects, vectors
+from mercer.points import (
+    as_points,
+    check_label,
+    check_nesting,
+    describe,
+    objects,
+    vectors,
+)
 
 DECOMPOSED = 400  # rows of a matrix whose eigenvectors are computed
 ROUNDING = 1e-17  # of the Chebyshev series, beside its sum 1
@@ -156,7 +163,11 @@ def names_of(X) -> list:
         if X.ndim == 1:
             return rows
         return [row[0] if len(row) == 1 else tuple(row) for row in rows]
-    return list(objects(X))
+    names = list(objects(X))
+    for i, name in enumerate(names):
+        if type(name) is tuple:  # shared parts could take for ever to hash
+            check_label(name, f"The names of nodes are; point {i}")
+    return names
 
 
 @dataclass
@@ -207,7 +218,9 @@ class MatrixExponential(NodeKernel):
 
     def _places(self, X):
         N = np.shape(self.H)[0]
-        X = np.asarray(names_of(X))
+        names = names_of(X)
+        check_nesting(names)
+        X = np.asarray(names)
         numeric = X.ndim == 1 and (X.dtype.kind in "iuf" or not X.size)
         if not (numeric and np.array_equal(X, np.trunc(X))):
             raise TypeError(

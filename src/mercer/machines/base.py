@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +56,7 @@ from mercer.points import (
     Points,
     a_string,
     as_points,
+    check_nesting,
     count,
     frame_columns,
     holds_numbers,
@@ -110,6 +111,22 @@ class Counted:
     weight: np.ndarray
 
 
+def _all_or_nothing(fit: Callable) -> Callable:
+    """A fit that an error or Ctrl-C ends leaves the machine as it was before."""
+
+    @wraps(fit)
+    def whole(self, *args, **options):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **options)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return whole
+
+
 class Machine(BaseEstimator, ABC):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
 
@@ -128,6 +145,11 @@ class Machine(BaseEstimator, ABC):
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
     _advice: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
 
     @abstractmethod
     def fit(self, X: Points, y) -> Machine:
@@ -591,6 +613,7 @@ def _array_of_sequences(X) -> np.ndarray | None:
         first = first[0] if len(first) else None
     if not isinstance(first, numbers.Number):
         return None
+    check_nesting(X)
     try:
         return np.array(X)
     except ValueError:  # sequences of different lengths

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.interruptible import elementwise
 from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear
 
@@ -127,7 +128,9 @@ def eigenpairs(values, vectors, images, means, **facts) -> Eigenpairs:
     """With residuals, and with the sign that makes the largest entry positive."""
     vectors = vectors * _signs(vectors)
     images = images * _signs(images, vectors)
-    residuals = np.linalg.norm(images - vectors * values, axis=0)
+    residuals = elementwise(
+        lambda A, V: np.linalg.norm(A - V * values, axis=0), images, vectors
+    )
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
 
 

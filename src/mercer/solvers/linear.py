@@ -368,7 +368,7 @@ def _own_dense(gram: Gram) -> np.ndarray:
     """
     n, available = gram.shape[0], available_memory()
     if 16 * n * n <= available:
-        return np.array(gram.dense(), dtype=float, order="C").T
+        return elementwise(partial(np.array, dtype=float, order="C"), gram.dense()).T
     if 8 * n * n > available:
         raise MemoryError(
             f"Cholesky factors the {gram!r} as an array of {8 * n * n / 1e9:.3g} GB; "

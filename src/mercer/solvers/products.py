@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.gram import Gram, available_memory
-from mercer.interruptible import multiply
-from mercer.kernels.base import Kernel
+from mercer.interruptible import elementwise, multiply
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.points import take, vectors
 from mercer.vectors import Packed, add_both_ways, block, centered
 
@@ -225,9 +226,10 @@ class Centered:
 
 def centered_matrix(gram: Gram) -> tuple[np.ndarray, np.ndarray]:
     """H K H in float64, and the means of the rows of K."""
-    K = np.array(gram.dense(), dtype=float)
+    K = elementwise(partial(np.array, dtype=float), gram.dense())
     # Rounding may make the halves of K differ; what is sought is symmetric.
-    means = (K.mean(axis=0) + K.mean(axis=1)) / 2
-    K -= means
-    K -= means[:, None] - means.mean()
+    means = elementwise(lambda K: (K.mean(axis=0) + K.mean(axis=1)) / 2, K)
+    for rows in row_blocks(len(K), len(K), BLOCK_MB):
+        K[rows] -= means
+        K[rows] -= means[rows, None] - means.mean()
     return K, means
