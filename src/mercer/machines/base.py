@@ -330,15 +330,16 @@ class Machine(BaseEstimator, ABC):
 
         Points of other kinds reach the kernel untouched; it knows what it compares.
         """
-        if isinstance(self.kernel, str) or self._precomputed:
-            return True
-        if (
+        named = isinstance(self.kernel, str) or self._precomputed
+        by_columns = (
             is_frame(X)
             and isinstance(self.kernel, Kernel)
             and _reads_names(self.kernel)
-        ):
-            return False
-        return not _is_structured(X)
+        )
+        taken = named or not (by_columns or _is_structured(X))
+        if taken:
+            check_nesting(X)
+        return taken
 
     def _structured(self, X, reset: bool) -> Points:
         """Points that are not vectors: counted, and their columns named, if any."""
