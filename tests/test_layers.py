@@ -33,8 +33,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
-    "solvers": "problems losses penalized lasso products krylov sgd components bayes "
-    "posterior".split(),
+    "solvers": "rounding problems losses penalized lasso products krylov sgd components "
+    "bayes posterior".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
     "plots": ["base"],
     "cli": [],
@@ -55,7 +55,7 @@ MODULES = {
     "distance generative approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage "
-    "bayes posterior evidence",
+    "bayes posterior evidence rounding",
     "machines": "base progress support kinds representer svm regularized penalized "
     "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
     "parzen",

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import Kernel
-from mercer.points import Points, as_points, concatenate, count, describe, take
+from mercer.kernels.base import Kernel, finite
+from mercer.points import Points, as_points, concatenate, count, describe, double, take
+
+FEW = 2**20  # kernel values up to which double precision costs next to nothing
+CLOSE = 1e-5  # of the largest |f|: by how much single precision may change it
+SAMPLE = 32  # points on which that is seen, and as many with the largest k(x, x)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,15 +68,42 @@ class Expansion:
         return 1 if self.coef.ndim == 1 else self.coef.shape[1]
 
     def __call__(self, X: Points) -> np.ndarray:
-        """f at the m points of X: (m,), or (m, c) with several outputs."""
+        """f at the m points of X: (m,), or (m, c) with several outputs.
+
+        Of float32 points the kernel values are float32 where, on a sample of X, that
+        changes f by at most 1e-5 of its largest value; else, and for few points, they
+        are float64. A value that is not a finite number is refused.
+        """
         return self._sums(as_points(X)) + self.bias
 
     def _sums(self, X: Points) -> np.ndarray:
         """Σᵢ coefᵢ k(xᵢ, x) at the points of X."""
         if count(X) == 0 or len(self.coef) == 0:
             return np.zeros((count(X), *self.coef.shape[1:]))
-        own = X is self.points
-        return self.kernel.matmul(X, None if own else self.points, self.coef)
+        if _both_single(X, self.points) and self._single_suffices(X):
+            values = self._product(X, self.points)
+            if np.isfinite(values).all():
+                return values
+        wide = double(self.points)
+        values = self._product(wide if X is self.points else double(X), wide)
+        return finite(values, self.kernel)
+
+    def _product(self, X: Points, points: Points) -> np.ndarray:
+        return self.kernel.matmul(X, None if X is points else points, self.coef)
+
+    def _single_suffices(self, X: Points) -> bool:
+        """Whether float32 kernel values leave f as it is, on some of the points."""
+        m = count(X)
+        if m * len(self.coef) <= FEW:
+            return False
+        lengths = np.asarray(self.kernel.diag(X), dtype=float)
+        largest = np.argpartition(lengths, m - min(SAMPLE, m))[-SAMPLE:]
+        some = np.append(largest, np.arange(0, m, -(-m // SAMPLE)))
+        few = take(X, np.unique(some))
+        exact = self._product(double(few), double(self.points)) + self.bias
+        error = np.abs(self._product(few, self.points) + self.bias - exact)
+        with np.errstate(invalid="ignore"):  # ∞ - ∞ is a reason for double precision
+            return bool(np.all(error <= CLOSE * np.abs(exact).max(axis=0)))
 
     # Geometry in the RKHS
 
@@ -242,6 +273,11 @@ class Expansion:
         bias = ", ".join(f"{b:.6g}" for b in np.atleast_1d(self.bias)[:4])
         bias += ", ..." * (self.n_outputs > 4)
         return f"Expansion of {self.kernel!r} on {points}{outputs}, bias {bias}"
+
+
+def _both_single(X: Points, Y: Points) -> bool:
+    """Whether these are two float32 arrays or CSR matrices."""
+    return all(getattr(Z, "dtype", None) == np.float32 for Z in (X, Y))
 
 
 def _columns(values: np.ndarray) -> np.ndarray:

@@ -7,16 +7,17 @@ from scipy.sparse.linalg import LinearOperator
 
 from mercer.interruptible import multiply
 from mercer.kernels.algebra import Centered
-from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.base import BLOCK_MB, Kernel, finite
 from mercer.memory import available_memory
-from mercer.points import Points, as_points, count, describe, take
+from mercer.points import Points, as_points, count, describe, double, take
 
 
 class Gram(LinearOperator):
     """Kᵢⱼ = k(xᵢ, yⱼ), computed when asked for and never kept; a LinearOperator.
 
     `K @ V` and `K.T @ V` are float64 and need room for one block; `rows` and `dense`
-    keep the precision of the kernel. The kernel is taken as symmetric.
+    keep the precision of the kernel. The kernel is taken as symmetric, and values of it
+    that are not finite numbers are refused where they are read.
 
     Parameters
     ----------
@@ -60,6 +61,19 @@ class Gram(LinearOperator):
         held._matrix = self.dense()
         return held
 
+    def double(self) -> Gram:
+        """The same Gram with kernel values in float64, though the points be float32."""
+        X = double(self.X)
+        Y = None if self.Y is None else double(self.Y)
+        narrow = self._matrix is not None and self._matrix.dtype == np.float32
+        if X is self.X and Y is self.Y and not narrow:
+            return self
+        wide = Gram(self.kernel, X, Y, block_mb=self.block_mb)
+        # Kernel values from elsewhere are what they are; others are computed anew.
+        if self._matrix is not None and (X is self.X or not narrow):
+            wide._matrix = self._matrix.astype(np.float64, copy=False)
+        return wide
+
     @property
     def is_held(self) -> bool:
         """Whether all of K is in memory, so that its rows cost nothing."""
@@ -70,7 +84,8 @@ class Gram(LinearOperator):
             return multiply(self._matrix, V)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
-        return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
+        product = self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
+        return finite(product, self.kernel)
 
     _matvec = _matmat
 
@@ -92,14 +107,14 @@ class Gram(LinearOperator):
         """
         if self._matrix is not None:
             return self._matrix[_many(index)]
-        return self.kernel(take(self.X, _many(index)), self._right)
+        return finite(self.kernel(take(self.X, _many(index)), self._right), self.kernel)
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
         self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel!r}")
         if self._matrix is not None:
             return self._matrix.diagonal()
-        return self.kernel.diag(self.X)
+        return finite(self.kernel.diag(self.X), self.kernel)
 
     def dense(self) -> np.ndarray:
         """The whole (n, m) array; refused where the memory for it is missing.
@@ -109,7 +124,7 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             return self._matrix.copy()
         self.check_memory()
-        return self.kernel(self.X, self.Y)
+        return finite(self.kernel(self.X, self.Y), self.kernel)
 
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""

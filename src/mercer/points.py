@@ -222,6 +222,37 @@ def precision(X) -> type:
     return np.float32 if single else np.float64
 
 
+def double(X) -> Points:
+    """The points with float64 numbers for their float32 ones; others as they are.
+
+    Kernel values of these are computed in double precision.
+    """
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return X.astype(np.float64) if X.dtype == np.float32 else X
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        narrow = [name for name in frame.columns if frame.schema[name] == nw.Float32]
+        if not narrow:
+            return X
+        return frame.with_columns(nw.col(*narrow).cast(nw.Float64)).to_native()
+    if not isinstance(X, list) or not any(_is_narrow(x) for x in X[:1]):
+        return X
+    return [_widened(x) for x in X]
+
+
+def _is_narrow(x) -> bool:
+    """Whether there is a float32 number in x, an array or a tuple of them."""
+    if isinstance(x, tuple | list):
+        return any(isinstance(v, np.ndarray | np.generic) and _is_narrow(v) for v in x)
+    return getattr(x, "dtype", None) == np.float32
+
+
+def _widened(x):
+    if isinstance(x, tuple | list):
+        return type(x)(_widened(v) for v in x)
+    return x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x
+
+
 def each(X) -> Sequence:
     """The points of X one by one; rows of a data frame as dicts, of CSR as 1 × d."""
     if is_frame(X):

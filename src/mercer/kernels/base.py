@@ -418,6 +418,20 @@ def warn_of_version(name: str, made_by: str) -> None:
         )
 
 
+def finite(values: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """These values of a kernel, or sums of them, refused unless all are finite."""
+    # NaN and ∞ stay in a sum; large numbers may overflow it though they are finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total) or np.isfinite(values).all():
+        return values
+    raise ValueError(
+        f"The kernel {kernel!r} has values that are not finite numbers on these points"
+        ": they overflow. Scale the points, or choose another kernel, such as one of "
+        "lower degree or Normalized(kernel)."
+    )
+
+
 def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:
     """Slices of range(n) so that rows × m float64 numbers take at most block_mb."""
     rows = max(1, int(block_mb * 2**20 / (8 * max(m, 1))))

@@ -9,7 +9,7 @@ on Pure and Applied Mathematics 78 (2025), in blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -20,6 +20,7 @@ from mercer.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
+LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 SHARE = 0.4  # of the free memory for K in single precision
 EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
 
@@ -31,21 +32,23 @@ class Products:
     ----------
     gram : of one set of points
     share : of the memory there is, for the matrix
+    dtype : float64 for products in double precision
     """
 
-    def __init__(self, gram: Gram, share: float = SHARE):
-        self.gram = gram
+    def __init__(self, gram: Gram, share: float = SHARE, dtype: Any = np.float32):
+        # What single precision cannot hold, or points of it cannot give, is in double.
+        if float(np.max(gram.diag(), initial=0.0)) > LARGEST:
+            dtype = np.float64
+        self.gram = gram.double()
+        self.single = dtype == np.float32
         room = share * available_memory()
         n = gram.shape[0]
+        gram = gram if self.single else self.gram
         if gram.kernel.native(gram.X) is None and 10.0 * n * n <= room:
             gram = gram.held()  # one call computes each pair of points once
-        tiles = Tiles(gram, None, np.float32, room / 2**20)
+        tiles = Tiles(gram, None, dtype, room / 2**20)
         self.tiles = tiles.filled() if tiles.fits else None
-
-    @property
-    def single(self) -> bool:
-        """Whether products are in single precision."""
-        return self.tiles is not None
+        self.single = self.single and tiles.fits
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         if self.tiles is None:

@@ -8,6 +8,7 @@ triangle and a copy of the diagonal keep it, the upper triangle takes the factor
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,14 +18,16 @@ import numpy as np
 from mercer import lapack
 from mercer.gram import Gram, available_memory
 from mercer.interruptible import elementwise, multiply
-from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.kernels.base import BLOCK_MB, finite, row_blocks
 from mercer.points import precision, take
 from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.problems import LinearSystem, Progress, Solution
+from mercer.solvers.rounding import SURE, UNIT, SumRounding
 
 EPS = np.finfo(float).eps
 DIGITS = 1e-4  # what a round in single precision takes off the residual
+SMALL = 400  # points up to which one thread of a BLAS does it
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,20 @@ class Cholesky:
       system is solved, but its solution is no minimum,
     - "singular" when the matrix is singular to rounding: the least-squares solution of
       least norm stands in,
-    - "inaccurate" when rounding left a larger residual.
+    - "inaccurate" when rounding left a larger residual, or may have: also where a
+      kernel that is proved has a negative eigenvalue, as only rounding can give it.
+
+    Objectives and residual are computed in float64, and `rounding` bounds how far they
+    are off; the dual is lowered by as much, so that it does not exceed the optimum.
     """
 
     tol: float = 1e-6
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+        with one_blas_thread() if few(problem.gram) else nullcontext():
+            return self._solve(problem)
+
+    def _solve(self, problem: LinearSystem) -> Solution:
         system = _Scaled(problem)
         target = system.target
         z, image = np.empty_like(target), np.empty_like(target)
@@ -54,18 +65,13 @@ class Cholesky:
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
             statuses.add(status)
-        residual = target - image - regs * z
-        violation = float(np.max(_ratio(_norms(residual), _norms(target)), initial=0))
-        if violation > self.tol:
+        numbers, doubt = system.certified(z, image)
+        if numbers["violation"] + doubt > self.tol:
             statuses.add("inaccurate")
-        energy = np.sum(z * image, axis=0)
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
-            primal=float(regs @ energy + np.sum((target - image) ** 2)) / 2,
-            dual=float(regs @ (np.sum(z * (2 * target - regs * z), axis=0) - energy))
-            / 2,
-            violation=violation,
+            **numbers,
             n_iter=len(np.unique(regs)),
             status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
         )
@@ -79,7 +85,8 @@ class ConjugateGradient:
     """Solve a `LinearSystem` until the relative residual is at most tol.
 
     Inside, products with K are single precision where that fits in memory; every few
-    digits the residual is computed in double and the search goes on from it. The
+    digits the residual is computed in double and the search goes on from it, with
+    products in double where single precision gets no further. The
     residual bounds the error of f at the points: ‖f - f*‖ ≤ ‖residual‖, whatever the
     condition of the system, since K (K + λI)⁻¹ ≤ I. Needs reg > 0.
 
@@ -89,12 +96,14 @@ class ConjugateGradient:
     max_iter : products with K, of one reg
     rank : of the preconditioner, K ≈ L Lᵀ on some columns; None for one by size
     seed : of the choice of those columns
+    precision : "single" to end where single precision gets no further; or "auto"
     """
 
     tol: float = 1e-8
     max_iter: int = 1000
     rank: int | None = None
     seed: int = 0
+    precision: str = "auto"
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
         """The solution; `watch` is told a `Progress` and returns True to stop."""
@@ -116,24 +125,21 @@ class ConjugateGradient:
         z, statuses, products = np.zeros_like(target), set(), 0
         if start is not None:
             z += system.scaled(start)
-        residual, image = np.empty_like(target), np.empty_like(target)
+        image = np.empty_like(target)
         for reg in np.unique(regs):
             columns = np.flatnonzero(regs == reg)
             run = _Descent(self, system, reg, LowRank(L, system.root, reg), begin)
             found = run(z[:, columns], target[:, columns], watch)
-            z[:, columns], residual[:, columns], image[:, columns], status = found
+            z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
-        energy = np.sum(z * image, axis=0)
+        numbers, doubt = system.certified(z, image)
+        if numbers["violation"] + doubt > self.tol:
+            statuses.add("inaccurate")
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
-            primal=float(regs @ energy + np.sum((target - image) ** 2)) / 2,
-            dual=float(regs @ (np.sum(z * (2 * target - regs * z), axis=0) - energy))
-            / 2,
-            violation=float(
-                np.max(_ratio(_norms(residual), _norms(target)), initial=0)
-            ),
+            **numbers,
             n_iter=products,
             status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
             seconds=time.perf_counter() - begin,
@@ -150,7 +156,7 @@ class _Descent:
         self.stopped = False
 
     def __call__(self, z, target, watch):
-        """z, the residual, Gz and the status."""
+        """z, Gz and the status."""
         tol, size = self.options.tol, np.maximum(_norms(target), 1e-300)
         image = self.system.exact(z)
         residual = target - image - self.reg * z
@@ -158,6 +164,9 @@ class _Descent:
         while (worst := float(np.max(_norms(residual) / size))) > tol:
             left = self.options.max_iter - self.products
             if self.stopped or left <= 0 or worst > before / 2:
+                if not self.stopped and left > 0 and self._sharpened():
+                    before = np.inf
+                    continue
                 status = "inaccurate" if left > 0 else "max_iter"
                 status = "stopped" if self.stopped else status
                 break
@@ -173,12 +182,21 @@ class _Descent:
             )
             self.products += found.n_iter
             if not found.convex:
-                status = "indefinite"
+                if self._sharpened():
+                    before = np.inf
+                    continue
+                # What is negative in a kernel that is proved is rounding.
+                proved = self.system.gram.kernel.psd is True
+                status = "inaccurate" if proved else "indefinite"
                 break
             z = z + found.x
             image = self.system.exact(z)
             residual = target - image - self.reg * z
-        return z, residual, image, status
+        return z, image, status
+
+    def _sharpened(self) -> bool:
+        """Go on in double precision; False where that was so, or is not asked for."""
+        return self.options.precision == "auto" and self.system.sharpen()
 
     def _told(self, watch, size, n_iter: int, r) -> bool:
         done = self.products + n_iter
@@ -215,9 +233,13 @@ class BySize:
         # So many products cost about as much as the factors.
         budget = max(30, n // 60)
         single = precision(problem.gram.X) == np.float32
-        solver = ConjugateGradient(1e-6 if single else self.tol, budget)
-        found = solver.solve(problem, start=start, watch=watch)
         fits = 8.0 * n * n <= available_memory()
+        solver = ConjugateGradient(
+            1e-6 if single else self.tol,
+            budget,
+            precision="single" if fits else "auto",
+        )
+        found = solver.solve(problem, start=start, watch=watch)
         if found.status in ("optimal", "stopped") or not fits:
             return found
         return Cholesky().solve(problem)
@@ -262,6 +284,39 @@ class _Weighted:
         c = np.asarray(c, dtype=float).reshape(self.shape[0], -1)
         return c[self.present] / self.root
 
+    def rounding(self) -> SumRounding:
+        """How far G z can be off."""
+        return SumRounding(self.gram.double())
+
+    def certified(self, z: np.ndarray, image: np.ndarray) -> tuple[dict, float]:
+        """Objectives, relative residual and their rounding; that of the residual alone.
+
+        Parameters
+        ----------
+        image : G z, in double precision
+        """
+        target, regs = self.target, self.regs
+        residual, off = target - image - regs * z, target - image
+        energy = np.sum(z * image, axis=0)
+        doubt = self.root * self.rounding()(self.root * z)
+        doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
+        sums = UNIT * (SURE * np.sqrt(len(z)) + 4)
+        of_energy = np.sum(np.abs(z) * (doubt + sums * np.abs(image)), axis=0)
+        of_loss = np.sum((2 * np.abs(off) + doubt) * doubt + sums * off**2, axis=0)
+        inner = np.sum(np.abs(z) * (2 * np.abs(target) + np.abs(regs * z)), axis=0)
+        of_primal = float(regs @ of_energy + of_loss.sum()) / 2
+        of_dual = float(regs @ (of_energy + sums * inner)) / 2
+        linear = np.sum(z * (2 * target - regs * z), axis=0)
+        size = _norms(target)
+        of_residual = float(np.max(_ratio(_norms(doubt), size), initial=0.0))
+        numbers = {
+            "primal": float(regs @ energy + np.sum(off**2)) / 2,
+            "dual": float(regs @ (linear - energy)) / 2 - of_dual,
+            "violation": float(np.max(_ratio(_norms(residual), size), initial=0.0)),
+            "rounding": max(of_primal, 2 * of_dual, of_residual),
+        }
+        return numbers, of_residual
+
     def unscaled(self, z: np.ndarray) -> np.ndarray:
         """c = W^½ z, and 0 for the points of weight 0, in the shape of the target."""
         c = np.zeros((self.shape[0], z.shape[1]))
@@ -276,14 +331,17 @@ class _Lazy(_Weighted):
         super().__init__(problem)
         self.products = Products(self.gram)
         # In single precision K z would be known to fewer digits than are asked for.
-        points = self.gram.X
-        if precision(points) == np.float32:
-            points = points.astype(np.float64)
-        self.wide = Gram(self.gram.kernel, points)
-        self.wide._matrix = self.gram._matrix
+        self.wide = self.gram.double()
 
     def fast(self, V: np.ndarray) -> np.ndarray:
         return self.root * self.products(self.root * V)
+
+    def sharpen(self) -> bool:
+        """From now on `fast` is double precision; False if it was."""
+        before = self.products.single
+        if before:
+            self.products = Products(self.wide, dtype=np.float64)
+        return before
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         if not V.any():
@@ -301,6 +359,24 @@ class _Scaled(_Weighted):
             self.matrix *= self.root
             self.matrix *= self.root.T
         self.diagonal = self.matrix.diagonal().copy()
+        # Of a kernel that is proved, what is negative is rounding.
+        self.proved = problem.gram.kernel.psd is True
+
+    def rounding(self) -> SumRounding:
+        diagonal = self.diagonal / self.root[:, 0] ** 2
+        wide = self.gram.double()
+        return SumRounding(wide, diagonal=diagonal, magnitudes=self._magnitudes)
+
+    def _magnitudes(self, V: np.ndarray) -> np.ndarray:
+        """|K| V from the lower triangle of G and the diagonal."""
+        n, W = len(V), V / self.root
+        out = np.abs(self.diagonal)[:, None] * W
+        for i in range(0, n, 512):
+            j = min(i + 512, n)
+            strip = np.abs(np.tril(self.matrix[i:j, :j], i - 1))
+            out[i:j] += strip @ W[:j]
+            out[:j] += strip.T @ W[i:j]
+        return out / self.root
 
     def solve(self, reg: float, target: np.ndarray) -> tuple[np.ndarray, str]:
         """z of (G + reg I) z = target, and the status."""
@@ -352,7 +428,16 @@ class _Scaled(_Weighted):
         inverse = np.divide(1, values, out=np.zeros_like(values), where=~vanishing)
         if vanishing.any():
             return inverse, vectors, "singular"
-        return inverse, vectors, "indefinite" if values[0] < 0 else "optimal"
+        if values[0] > 0:
+            return inverse, vectors, "optimal"
+        if self.proved and reg > 0:
+            return 1 / np.maximum(values, reg), vectors, "inaccurate"
+        return inverse, vectors, "inaccurate" if self.proved else "indefinite"
+
+
+def few(gram: Gram) -> bool:
+    """Whether threads of a BLAS would only wait for each other."""
+    return gram.shape[0] <= SMALL
 
 
 def _one_norm(A: np.ndarray, size: int = 512) -> float:
@@ -366,6 +451,7 @@ def _own_dense(gram: Gram) -> np.ndarray:
 
     Where there is no room for K twice only the lower triangle is filled, in blocks.
     """
+    gram = gram.double()
     n, available = gram.shape[0], available_memory()
     if 16 * n * n <= available:
         return elementwise(partial(np.array, dtype=float, order="C"), gram.dense()).T
@@ -377,10 +463,11 @@ def _own_dense(gram: Gram) -> np.ndarray:
     matrix = np.empty((n, n), order="F")
     for rows in row_blocks(n, n, BLOCK_MB):
         points = take(gram.X, rows)
-        matrix[rows, rows] = gram.kernel(points)
+        matrix[rows, rows] = finite(gram.kernel(points), gram.kernel)
         if rows.stop < n:
             below = take(gram.X, slice(rows.stop, n))
-            matrix[rows.stop :, rows] = gram.kernel(points, below).T
+            values = finite(gram.kernel(points, below), gram.kernel)
+            matrix[rows.stop :, rows] = values.T
     return matrix
 
 

@@ -712,6 +712,7 @@ class Solution:
     seconds, rows_computed, cache_hits, precision : what it took, and in what precision
     path : (n_iter + 1, n) array of the variables from the start on, where the solver
         was asked to record them; else None
+    rounding : how far any of the numbers can be off by rounding
     """
 
     value: np.ndarray
@@ -761,6 +762,7 @@ class Certificate:
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
     margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
     status : how the solver ended: "optimal", "indefinite", or what kept it from that
+    rounding : how far any of the numbers can be off by rounding
     """
 
     primal: float
@@ -859,6 +861,8 @@ def together(parts: Sequence[Certificate]) -> Certificate:
     if len(parts) == 1:
         return parts[0]
     single = any(part.precision == "single" for part in parts)
+    # Where one number stands for the objectives too, it adds up as they do.
+    worst = max if any(part.objective_rounding for part in parts) else sum
     return Certificate(
         primal=sum(part.primal for part in parts),
         dual=sum(part.dual for part in parts),
@@ -873,7 +877,7 @@ def together(parts: Sequence[Certificate]) -> Certificate:
         status=max((part.status for part in parts), key=_gravity),
         precision="single" if single else "double",
         parts=tuple(parts),
-        rounding=max(part.rounding for part in parts),
+        rounding=worst(part.rounding for part in parts),
         objective_rounding=sum(part.objective_rounding for part in parts),
     )
 

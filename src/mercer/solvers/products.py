@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mercer.gram import Gram, available_memory
 from mercer.interruptible import elementwise, multiply
-from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.points import take, vectors
 from mercer.vectors import Packed, add_both_ways, block, centered
 
@@ -57,14 +57,14 @@ class Tiles:
         native = gram.kernel.native(gram.X) is not None
         # A kernel with a product of its own knows something better than its blocks.
         self.whole = None if self.fits or native or not own else gram
-        self.order = order
+        self.order, self.kernel = order, gram.kernel
         self.compute = _blocks(gram, order, self.chunks, self.dtype)
 
     def tile(self, i: int, j: int) -> np.ndarray:
         """K between two chunks of points, kept where there is room."""
         found = self.kept.get((i, j))
         if found is None:
-            found = self.compute(i, j)
+            found = finite(self.compute(i, j), self.kernel)
             self.rows += self.chunks[i].stop - self.chunks[i].start if i == j else 0
             if found.nbytes <= self.room:
                 self.room -= found.nbytes

@@ -1,0 +1,93 @@
+"""How far sums of kernel values in double precision can be from their exact values.
+
+A sum of n products in floating point is off by about √n units in the last place of the
+numbers added, and by 8√n with a probability that nobody will meet (Higham and Mary,
+SIAM Journal on Scientific Computing 41, 2019). The numbers added are bounded by
+|k(x, y)| ≤ √(k(x, x) k(y, y)), or read where K is indefinite or in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.gram import Gram
+from mercer.kernels.base import row_blocks
+from mercer.kernels.kinds import Precomputed
+from mercer.kernels.vector import is_vectors
+from mercer.points import vectors
+from mercer.vectors import SHORT
+
+UNIT = float(np.finfo(float).eps) / 2
+SINGLE = float(np.finfo(np.float32).eps) / 2
+SURE = 8.0  # standard deviations of a rounding error
+LAST = 32.0  # units in the last place of a function such as exp, with what is around it
+
+
+class SumRounding:
+    """Bounds of the rounding errors of f = K c, computed in double precision.
+
+    Parameters
+    ----------
+    gram : of one set of points
+    unit : half a unit in the last place of what is added, 2⁻⁵³ or 2⁻²⁴
+    diagonal : k(xᵢ, xᵢ), where it is known
+    magnitudes : the function |K| V, where K is in memory
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        unit: float = UNIT,
+        *,
+        diagonal: np.ndarray | None = None,
+        magnitudes: Callable[[np.ndarray], np.ndarray] | None = None,
+    ):
+        self.gram = gram
+        diagonal = gram.diag() if diagonal is None else diagonal
+        self.length = np.sqrt(np.abs(np.asarray(diagonal, dtype=float)))
+        n, psd = gram.shape[0], gram.kernel.psd
+        units = _of_values(gram, float(self.length.max(initial=0.0)) ** 2)
+        self.share = unit * (SURE * np.sqrt(n) + LAST + units)
+        self.magnitudes = magnitudes
+        at_hand = gram.is_held or isinstance(gram.kernel, Precomputed)
+        if psd is False or (psd is None and at_hand):
+            self.magnitudes = magnitudes or self._read
+        elif psd is True:
+            self.magnitudes = None
+
+    def __call__(self, coef: np.ndarray) -> np.ndarray:
+        """How far each f(xᵢ) can be off, in the shape of coef."""
+        size = np.abs(coef)
+        if self.magnitudes is not None:
+            return self.share * self.magnitudes(size)
+        return self.share * np.multiply.outer(self.length, self.length @ size)
+
+    def _read(self, size: np.ndarray) -> np.ndarray:
+        """Σⱼ |kᵢⱼ| |cⱼ|, which costs a pass over K."""
+        n = len(size)
+        added = np.empty(size.shape)
+        for rows in row_blocks(n, n, self.gram.block_mb):
+            added[rows] = np.abs(self.gram.rows(rows)) @ size
+        return added
+
+
+def _of_values(gram: Gram, largest: float) -> float:
+    """Units in the last place of a kernel value, by which it may be off."""
+    magnitude = abs(float(np.log(largest))) if largest > 0 else 0.0
+    if not is_vectors(gram.X):
+        return magnitude
+    d = gram.X.shape[1]
+    recipe = gram.kernel.native(gram.X)
+    if recipe is None:
+        return SURE * np.sqrt(d) + magnitude
+    terms = SURE * np.sqrt(d) * max(1, recipe.degree) + magnitude
+    if recipe.part != "square" or d <= SHORT:
+        return terms
+    # ‖x - y‖² = ‖x‖² - 2⟨x, y⟩ + ‖y‖² cancels.
+    X = vectors(gram.X)
+    squares = X.multiply(X) if sp.issparse(X) else np.square(X)
+    most = float(np.max(squares.sum(axis=1), initial=0.0))
+    return terms + 4 * abs(recipe.scale) * most
