@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class Cholesky:
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
             statuses.add(status)
-        numbers, doubt = system.certified(z, image)
+        numbers, doubt = system.certified(z, image, self.tol)
         if numbers["violation"] + doubt > self.tol:
             statuses.add("inaccurate")
         return Solution(
@@ -97,6 +97,8 @@ class ConjugateGradient:
     rank : of the preconditioner, K ≈ L Lᵀ on some columns; None for one by size
     seed : of the choice of those columns
     precision : "single" to end where single precision gets no further; or "auto"
+    trust : "optimal" is what has a relative residual of at most this, rounding
+        included; None for tol
     """
 
     tol: float = 1e-8
@@ -104,6 +106,11 @@ class ConjugateGradient:
     rank: int | None = None
     seed: int = 0
     precision: str = "auto"
+    trust: float | None = None
+
+    @property
+    def _trusted(self) -> float:
+        return self.tol if self.trust is None else self.trust
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
         """The solution; `watch` is told a `Progress` and returns True to stop."""
@@ -133,8 +140,8 @@ class ConjugateGradient:
             z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
-        numbers, doubt = system.certified(z, image)
-        if numbers["violation"] + doubt > self.tol:
+        numbers, doubt = system.certified(z, image, self._trusted)
+        if numbers["violation"] + doubt > self._trusted:
             statuses.add("inaccurate")
         return Solution(
             value=system.unscaled(z),
@@ -161,7 +168,8 @@ class _Descent:
         image = self.system.exact(z)
         residual = target - image - self.reg * z
         status, before = "optimal", np.inf
-        while (worst := float(np.max(_norms(residual) / size))) > tol:
+        goal_of_all = tol - self._doubt(z, size)
+        while (worst := float(np.max(_norms(residual) / size))) > goal_of_all:
             left = self.options.max_iter - self.products
             if self.stopped or left <= 0 or worst > before / 2:
                 if not self.stopped and left > 0 and self._sharpened():
@@ -170,7 +178,7 @@ class _Descent:
                 status = "inaccurate" if left > 0 else "max_iter"
                 status = "stopped" if self.stopped else status
                 break
-            before, goal = worst, np.maximum(tol / 2, DIGITS * worst) * size
+            before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
 
             found = conjugate_gradient(
                 lambda V: self.system.fast(V) + self.reg * V,
@@ -192,7 +200,21 @@ class _Descent:
             z = z + found.x
             image = self.system.exact(z)
             residual = target - image - self.reg * z
+            goal_of_all = tol - self._doubt(z, size)
         return z, image, status
+
+    def _doubt(self, z, size) -> float:
+        """How much of the relative residual may be rounding; 0 where that is no matter.
+
+        The goal leaves room for it, but does not go below a half.
+        """
+        tol = self.options.tol
+        if self.options.trust is not None or not z.any():
+            return 0.0
+        doubt = self.system.doubt(z, tight=False) / size
+        if doubt.max() > tol / 10:
+            doubt = self.system.doubt(z, tight=True) / size
+        return min(float(doubt.max()), tol / 2)
 
     def _sharpened(self) -> bool:
         """Go on in double precision; False where that was so, or is not asked for."""
@@ -238,6 +260,7 @@ class BySize:
             1e-6 if single else self.tol,
             budget,
             precision="single" if fits else "auto",
+            trust=Cholesky.tol,
         )
         found = solver.solve(problem, start=start, watch=watch)
         if found.status in ("optimal", "stopped") or not fits:
@@ -284,21 +307,33 @@ class _Weighted:
         c = np.asarray(c, dtype=float).reshape(self.shape[0], -1)
         return c[self.present] / self.root
 
+    @cached_property
     def rounding(self) -> SumRounding:
-        """How far G z can be off."""
+        """How far K c can be off."""
         return SumRounding(self.gram.double())
 
-    def certified(self, z: np.ndarray, image: np.ndarray) -> tuple[dict, float]:
+    def doubt(self, z: np.ndarray, tight: bool) -> np.ndarray:
+        """The length of what G z can be off by, of each column."""
+        return _norms(self.root * self.rounding(self.root * z, tight))
+
+    def certified(self, z: np.ndarray, image: np.ndarray, tol: float):
         """Objectives, relative residual and their rounding; that of the residual alone.
 
         Parameters
         ----------
         image : G z, in double precision
+        tol : of the residual; where rounding could pass it, it is bounded more tightly
         """
+        numbers, doubt = self._certified(z, image, False)
+        if self.rounding.bounded and numbers["violation"] <= tol < doubt * 2:
+            return self._certified(z, image, True)
+        return numbers, doubt
+
+    def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
-        doubt = self.root * self.rounding()(self.root * z)
+        doubt = self.root * self.rounding(self.root * z, tight)
         doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
         sums = UNIT * (SURE * np.sqrt(len(z)) + 4)
         of_energy = np.sum(np.abs(z) * (doubt + sums * np.abs(image)), axis=0)
@@ -362,6 +397,7 @@ class _Scaled(_Weighted):
         # Of a kernel that is proved, what is negative is rounding.
         self.proved = problem.gram.kernel.psd is True
 
+    @cached_property
     def rounding(self) -> SumRounding:
         diagonal = self.diagonal / self.root[:, 0] ** 2
         wide = self.gram.double()

@@ -1,9 +1,10 @@
 """How far sums of kernel values in double precision can be from their exact values.
 
-A sum of n products in floating point is off by about √n units in the last place of the
-numbers added, and by 8√n with a probability that nobody will meet (Higham and Mary,
-SIAM Journal on Scientific Computing 41, 2019). The numbers added are bounded by
-|k(x, y)| ≤ √(k(x, x) k(y, y)), or read where K is indefinite or in memory.
+Rounding errors of a sum of n numbers are of either sign: together they have a standard
+deviation of at most √n/3 units (2⁻⁵³) of what is added, so that 2√n units are six of
+those (Higham and Mary, SIAM Journal on Scientific Computing 41, 2019). The numbers
+added are bounded by |k(x, y)| ≤ √(k(x, x) k(y, y)), or read where K is indefinite or in
+memory.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from mercer.vectors import SHORT
 
 UNIT = float(np.finfo(float).eps) / 2
 SINGLE = float(np.finfo(np.float32).eps) / 2
-SURE = 8.0  # standard deviations of a rounding error
-LAST = 32.0  # units in the last place of a function such as exp, with what is around it
+SURE = 2.0  # units for the root of the number of terms: six standard deviations
+LAST = 8.0  # units of a function such as exp, with what is around it
 
 
 class SumRounding:
@@ -51,17 +52,19 @@ class SumRounding:
         n, psd = gram.shape[0], gram.kernel.psd
         units = _of_values(gram, float(self.length.max(initial=0.0)) ** 2)
         self.share = unit * (SURE * np.sqrt(n) + LAST + units)
-        self.magnitudes = magnitudes
-        at_hand = gram.is_held or isinstance(gram.kernel, Precomputed)
-        if psd is False or (psd is None and at_hand):
-            self.magnitudes = magnitudes or self._read
-        elif psd is True:
-            self.magnitudes = None
+        self.magnitudes = magnitudes or self._read
+        at_hand = magnitudes or gram.is_held or isinstance(gram.kernel, Precomputed)
+        self.bounded = psd is True or (psd is None and not at_hand)
 
-    def __call__(self, coef: np.ndarray) -> np.ndarray:
-        """How far each f(xᵢ) can be off, in the shape of coef."""
+    def __call__(self, coef: np.ndarray, tight: bool = False) -> np.ndarray:
+        """How far each f(xᵢ) can be off, in the shape of coef.
+
+        Parameters
+        ----------
+        tight : whether to read what is added in any case, at the cost of a product
+        """
         size = np.abs(coef)
-        if self.magnitudes is not None:
+        if tight or not self.bounded:
             return self.share * self.magnitudes(size)
         return self.share * np.multiply.outer(self.length, self.length @ size)
 
