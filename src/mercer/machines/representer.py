@@ -54,6 +54,17 @@ REPRESENTER_CONSTRAINTS: dict[str, list] = {
     "callback": [callable, None],
 }
 
+_ENDED = (
+    "{name} stopped after {solution.n_iter} iterations with status {solution.status!r} "
+    "and a gap of {solution.gap:.2g}, more than tol times the loss of f = 0. Scale the "
+    "points, regularise more, or raise max_iter or tol."
+)
+_ROUNDED = (
+    "{name} ended with a gap of {solution.gap:.2g}, known to {solution.rounding:.2g}: "
+    "more than tol times the loss of f = 0. The problem is ill-conditioned, and "
+    "rounding hides what is left. Scale the points, regularise more, or raise tol."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -70,19 +81,13 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     """f = Σᵢ cᵢ k(xᵢ, ·) + b of least penalty and loss, by a `Penalized` problem."""
 
     _advice: ClassVar[dict[str, str]] = {
-        status: (
-            "{name} stopped after {solution.n_iter} iterations with status "
-            "{solution.status!r} and a gap of {solution.gap:.2g}, more than tol times "
-            "the loss of f = 0. Scale the points, regularise more, or raise max_iter "
-            "or tol."
-        )
-        for status in ("max_iter", "stopped", "stalled", "imprecise", "time_limit")
-    } | {
+        **dict.fromkeys(("max_iter", "stopped", "time_limit"), _ENDED),
+        **dict.fromkeys(("stalled", "imprecise"), _ROUNDED),
         "indefinite": (
             "{name} met a negative eigenvalue: on these points the kernel is not "
             "positive semidefinite, and the solution is stationary at best. Choose "
             "another kernel, or `repair` the Gram matrix."
-        )
+        ),
     }
     # The parameter of `regularization_path`, and whether more of it regularises more.
     _path: ClassVar[tuple[str, bool]] = ("reg", True)
@@ -191,19 +196,22 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             budget = STEPS if self.max_iter < 0 else self.max_iter
             fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
             found = unboxed(problem, fine.solve(box, start=near, watch=watch))
-            if found.status in ("max_iter", "stalled") and found.gap <= goal:
+            near = found.gap + found.rounding <= goal
+            if found.status in ("max_iter", "stalled") and near:
                 found = replace(found, status="optimal")
-            if found.status == "optimal" or self.max_iter >= 0:
+            if (found.status == "optimal" and near) or self.max_iter >= 0:
                 return found
             near = found.value
         solver = SMO(close, None, self.max_iter)
         found = unboxed(problem, solver.solve(box, start=near, watch=watch))
         for _ in range(3):
-            if found.status != "optimal" or found.gap <= goal:
+            if found.status != "optimal" or found.gap + found.rounding <= goal:
                 break
             solver = replace(solver, tol=solver.tol / 10, precision="double")
             near = found.value
             found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        if found.status == "optimal" and not found.gap + found.rounding <= goal:
+            return replace(found, status="imprecise")
         return found
 
     # From solutions to f
@@ -284,8 +292,11 @@ def shared(task: Task) -> Task:
     gram = task.gram
     if isinstance(gram.kernel, Precomputed) or gram._matrix is not None:
         return task
-    fits = 8.0 * gram.shape[0] ** 2 <= SHARE * available_memory()
-    return replace(task, gram=gram.held()) if fits else task
+    if 8.0 * gram.shape[0] ** 2 > SHARE * available_memory():
+        return task
+    held = Gram(gram.kernel, gram.X, block_mb=gram.block_mb)
+    held._matrix = gram.double().dense()
+    return replace(task, gram=held)
 
 
 def classes_and_sides(machine, y, index, weight, class_weight=None):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.solvers.penalized import Penalized
+from mercer.solvers.penalized import Penalized, Reading, doubt
 from mercer.solvers.problems import Solution
 
 MOST = 60  # values of reg at most
@@ -60,7 +60,8 @@ def within_ball(
         size, drawn = _drawn(problem, reg, found)
         if best is None or drawn.gap < best.solution.gap:
             best = Within(drawn, reg)
-        if drawn.gap <= goal or found.status not in ("optimal", "stalled"):
+        near = drawn.gap + drawn.rounding <= goal
+        if near or found.status not in ("optimal", "stalled"):
             break
         place = (np.log(reg), np.log(max(size, 1e-300) / problem.norm))
         inside, outside = (place, outside) if place[1] <= 0 else (inside, place)
@@ -69,7 +70,7 @@ def within_ball(
             break
     assert best is not None
     status = best.solution.status
-    if best.solution.gap <= goal:
+    if best.solution.gap + best.solution.rounding <= goal:
         status = "optimal"
     elif status == "optimal":
         status = "stalled"
@@ -101,14 +102,29 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
     slopes = -problem.at(reg).strength * coef / problem.weights
     u = np.clip(slopes, *problem.loss.slopes(problem.target))
     # The bound at u, for ‖Σ wuφ‖ of the clipped u: near enough where nothing changed.
-    image = problem.at(reg).strength ** 2 * square
+    strength, wide = problem.at(reg).strength, problem.wide
+    image = -strength * values
     if not np.allclose(u, slopes, rtol=1e-12, atol=0):
-        change = problem.weights * u
-        image = float(change @ (problem.gram @ change))
+        image = wide @ (problem.weights * u)
+    square_of_u = float((problem.weights * u) @ image)
+    rounding = doubt(
+        problem,
+        Reading(
+            *((part if part.ndim == 2 else part[:, None]) for part in (coef, function)),
+            np.atleast_1d(bias),
+            *(part[:, None] for part in (u, image)),
+            reg,
+        ),
+    )
+    # Of the dual ‖Σ wuφ‖ is the root of a square, which rounding changes by `off`.
+    off = 2 * problem.mass * strength * rounding.dual
+    length = max(np.sqrt(max(square_of_u, 0.0)), np.sqrt(off), 1e-300)
+    of_dual = rounding.dual + problem.norm * off / length / problem.mass
     return size, replace(
         found,
         value=share * coef,
         function=function,
         primal=problem.primal(0.0, function),
-        dual=problem.dual(u, image),
+        dual=problem.dual(u, square_of_u) - of_dual,
+        rounding=max(rounding.most, 2 * of_dual),
     )

@@ -23,7 +23,7 @@ from mercer.points import precision, take
 from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.problems import LinearSystem, Progress, Solution
-from mercer.solvers.rounding import SURE, UNIT, SumRounding
+from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
 DIGITS = 1e-4  # what a round in single precision takes off the residual
@@ -325,7 +325,8 @@ class _Weighted:
         tol : of the residual; where rounding could pass it, it is bounded more tightly
         """
         numbers, doubt = self._certified(z, image, False)
-        if self.rounding.bounded and numbers["violation"] <= tol < doubt * 2:
+        violation = numbers["violation"]
+        if self.rounding.bounded and violation <= tol < violation + doubt:
             return self._certified(z, image, True)
         return numbers, doubt
 
@@ -335,12 +336,11 @@ class _Weighted:
         energy = np.sum(z * image, axis=0)
         doubt = self.root * self.rounding(self.root * z, tight)
         doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
-        sums = UNIT * (SURE * np.sqrt(len(z)) + 4)
-        of_energy = np.sum(np.abs(z) * (doubt + sums * np.abs(image)), axis=0)
-        of_loss = np.sum((2 * np.abs(off) + doubt) * doubt + sums * off**2, axis=0)
-        inner = np.sum(np.abs(z) * (2 * np.abs(target) + np.abs(regs * z)), axis=0)
-        of_primal = float(regs @ of_energy + of_loss.sum()) / 2
-        of_dual = float(regs @ (of_energy + sums * inner)) / 2
+        # Errors of different points are of either sign.
+        of_energy = regs @ _norms(z * doubt) + of_sum(regs * z * image)
+        of_loss = np.linalg.norm((2 * np.abs(off) + doubt) * doubt) + of_sum(off**2)
+        of_primal = float(of_energy + of_loss) / 2
+        of_dual = float(of_energy + of_sum(regs * z * (2 * target - regs * z))) / 2
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
         of_residual = float(np.max(_ratio(_norms(doubt), size), initial=0.0))

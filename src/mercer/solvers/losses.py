@@ -166,6 +166,7 @@ class Logistic(SideLoss):
 
     lipschitz: ClassVar[float] = 1.0
     curved: ClassVar[bool] = True
+    steepest: ClassVar[float] = 0.25
 
     def of_margin(self, z):
         return np.logaddexp(0.0, -z)

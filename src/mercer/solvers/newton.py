@@ -28,7 +28,7 @@ from mercer import lapack
 from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.pools import one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.penalized import Penalized
+from mercer.solvers.penalized import Doubt, Penalized, Reading, doubt
 from mercer.solvers.problems import Progress, Solution
 
 ROUGH = 20  # steps at most on the low-rank approximation
@@ -46,6 +46,7 @@ class Softmax:
 
     of_sides: ClassVar[bool] = True
     curved: ClassVar[bool] = True
+    steepest: ClassVar[float] = 0.5
 
     def value(self, target, f):
         """ℓ(y, f), (n,); an f of one column stands for k equal ones."""
@@ -160,7 +161,7 @@ class _Run:
                 return self._solution(at, status, round)
             if not self._advance(at):
                 if not self.method.sharper():
-                    return self._solution(at, self._stuck(goal), round)
+                    return self._solution(at, self._stuck(at, goal), round)
                 at.g = self.method.times(at.c)
         raise AssertionError("the last round has a status")
 
@@ -199,6 +200,17 @@ class _Run:
         self._biased(at)
         return wu, image
 
+    def _doubt(self, at: _Point, goal: float) -> Doubt:
+        """What rounding leaves of the objectives; read closely where that decides."""
+        assert self.problem.reg is not None
+        reading = Reading(
+            at.c, at.f, at.b, self.u, self.image, self.problem.reg, self.rough
+        )
+        found = doubt(self.problem, reading)
+        if self.problem.sums.bounded and self.gap <= goal < self.gap + found.gap:
+            found = doubt(self.problem, reading, tight=True)
+        return found
+
     def _look(self, at: _Point, near=None, image_of_near=None) -> None:
         """Slopes, objectives and gradient where the run is.
 
@@ -209,10 +221,13 @@ class _Run:
         f = at.f
         self.u = self._slope(f)
         wu = self.w * self.u
+        self.rough = None
         if near is None:
             image = self.method.times(wu)
         else:
+            self.rough = wu - near if self.method.fast.single else None
             image = image_of_near + self.method.roughly(wu - near)
+        self.image = image
         self.primal = problem.primal(float(np.sum(at.c * at.g)), self._shaped(f))
         self.dual = problem.dual(self._shaped(self.u), float(np.sum(wu * image)))
         self.F, self.KF = lam * at.c + wu, lam * at.g + image
@@ -232,19 +247,26 @@ class _Run:
                 time.perf_counter() - self.begin,
             )
             if self.watch(progress):
-                return "optimal" if self.gap <= goal else "stopped"
+                near = self.gap <= goal and self._sure(at, goal)
+                return "optimal" if near else "stopped"
         size = self.problem.weights.max() / self.problem.weights.min()
         near = self.violation <= 1e-9 * size * np.abs(self.u).max(initial=1.0)
         if self.refuted or self.method.refuted:
             return "indefinite" if near or round == self.options.max_iter else ""
-        if self.gap <= goal:
+        if self.gap <= goal and self._sure(at, goal):
             return "optimal"
         return "max_iter" if round == self.options.max_iter else ""
 
-    def _stuck(self, goal: float) -> str:
+    def _sure(self, at: _Point, goal: float) -> bool:
+        """Whether the gap is below the goal, rounding included."""
+        if not self.method.sharp:
+            return True  # a first guess: what is sharper decides
+        return self.gap + self._doubt(at, goal).gap <= goal
+
+    def _stuck(self, at: _Point, goal: float) -> str:
         if self.refuted or self.method.refuted:
             return "indefinite"
-        return "optimal" if self.gap <= goal else "stalled"
+        return "optimal" if self.gap <= goal and self._sure(at, goal) else "stalled"
 
     def _advance(self, at: _Point) -> bool:
         """One step; False where none leads down."""
@@ -348,17 +370,19 @@ class _Run:
     def _solution(self, at: _Point, status: str, n_iter: int) -> Solution:
         flat = self.single
         indefinite = self.refuted or self.method.refuted
+        rounding = self._doubt(at, self.options.tol * self.problem.worth)
         return Solution(
             value=self._shaped(at.c),
             bias=float(at.b[0]) if flat else at.b,
             primal=np.nan if indefinite else self.primal,
-            dual=self.dual,
+            dual=self.dual - rounding.dual,
             violation=self.violation,
             n_iter=n_iter,
             status=status,
             function=self._shaped(at.f),
             seconds=time.perf_counter() - self.begin,
             rows_computed=self.method.products * len(at.c),
+            rounding=rounding.most,
         )
 
 
@@ -413,13 +437,15 @@ class _Factored:
     """Steps by a factor of λI + SᵀKS, for few points."""
 
     cheap = True
+    sharp = True
 
     def sharper(self) -> bool:
         return False
 
     def __init__(self, problem: Penalized):
         self.reg, self.products, self.refuted = problem.strength, 0, False
-        self.K = np.asarray(problem.gram.dense(), dtype=float)
+        self.proved = problem.gram.kernel.psd is True
+        self.K = np.asarray(problem.wide.dense(), dtype=float)
 
     def times(self, V: np.ndarray) -> np.ndarray:
         self.products += 1
@@ -433,12 +459,21 @@ class _Factored:
         try:
             z = _solved(A, rhs.ravel())
         except LinAlgError:
-            self.refuted = True
-            z = interruptible(np.linalg.lstsq, A, rhs.ravel(), work=10.0 * len(A) ** 3)[
-                0
-            ]
+            z = self._despite(A, rhs.ravel())
         delta = root.up(z.reshape(rhs.shape)) - F / self.reg
         return delta, self.times(delta)
+
+    def _despite(self, A: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        """A⁻¹ rhs of a matrix with an eigenvalue that is not above 0.
+
+        Of a kernel that is proved none is below λ: what is, is rounding.
+        """
+        if self.proved:
+            work = 10.0 * len(A) ** 3
+            values, vectors = interruptible(np.linalg.eigh, A, work=work)
+            return vectors @ ((vectors.T @ rhs) / np.maximum(values, self.reg))
+        self.refuted = True
+        return interruptible(np.linalg.lstsq, A, rhs, work=10.0 * len(A) ** 3)[0]
 
     def _matrix(self, root: _Root) -> np.ndarray:
         """SᵀKS, (nk, nk)."""
@@ -477,8 +512,9 @@ class _Iterated:
 
     def __init__(self, problem: Penalized, options: Newton):
         self.problem, self.reg, self.options = problem, problem.strength, options
-        self.gram, self.products, self.refuted = problem.gram, 0, False
-        self.fast = Products(self.gram)
+        self.gram, self.products, self.refuted = problem.wide, 0, False
+        self.proved = problem.gram.kernel.psd is True
+        self.fast = Products(problem.gram)
         rank = options.rank or int(3 * self.gram.shape[0] ** 0.5)
         self.L = factor(self.gram, rank, options.seed).astype(np.float32, order="F")
         self.sharp = not self.fast.single
@@ -488,6 +524,13 @@ class _Iterated:
         """From now on products are double precision; False if they were."""
         before, self.sharp = self.sharp, True
         return not before
+
+    def _sharpened(self) -> bool:
+        """Whether steps were in single precision, and are not from now on."""
+        if not self.fast.single:
+            return False
+        self.fast, self.sharp = Products(self.gram, dtype=np.float64), True
+        return True
 
     def times(self, V: np.ndarray) -> np.ndarray:
         if self.coarse:
@@ -514,14 +557,20 @@ class _Iterated:
             parts = [inverse(r[:, [j]]) for j, inverse in enumerate(inverses)]
             return root.projected(np.hstack(parts))
 
-        found = conjugate_gradient(
-            apply,
-            rhs,
-            precondition,
-            lambda r: np.linalg.norm(root.up(r)) <= goal,
-            self.options.max_products,
-            together=True,
-        )
-        self.refuted |= not found.convex
+        def search():
+            return conjugate_gradient(
+                apply,
+                rhs,
+                precondition,
+                lambda r: np.linalg.norm(root.up(r)) <= goal,
+                self.options.max_products,
+                together=True,
+            )
+
+        found = search()
+        if not found.convex and self._sharpened():
+            found = search()
+        # What is negative in a kernel that is proved is rounding.
+        self.refuted |= not found.convex and not self.proved
         delta = root.up(found.x) - F / self.reg
         return delta, self.times(delta)

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.kernels.base import finite
+from mercer.points import take
 from mercer.solvers.problems import BoxQP, Certificate, Solution
+from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
+
+STEEPEST = 2.0  # no loss has a larger second derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +98,16 @@ class Penalized:
             self.mean(self.loss.value(self.target, np.full(n, c))) for c in constants
         )
 
+    @cached_property
+    def wide(self) -> Gram:
+        """The Gram in double precision, for the numbers that are reported."""
+        return self.gram.double()
+
+    @cached_property
+    def sums(self) -> SumRounding:
+        """How far K c in double precision can be off."""
+        return SumRounding(self.wide)
+
     def mean(self, values: np.ndarray) -> float:
         """(1/m) Σᵢ wᵢ valuesᵢ."""
         return float(self.weights @ values) / self.mass
@@ -148,15 +163,163 @@ class Penalized:
         return np.divide(values, end, out=np.zeros_like(end), where=end != 0)
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was computed of a candidate in double precision: all arrays are (n, k).
+
+    Attributes
+    ----------
+    coef, values : c, and f = Kc + b at the points
+    bias : b, (k,)
+    slopes, image : u, and K(wu)
+    reg : that c belongs to
+    rough : what of wu was multiplied in single precision; None for nothing
+    """
+
+    coef: np.ndarray
+    values: np.ndarray
+    bias: np.ndarray
+    slopes: np.ndarray
+    image: np.ndarray
+    reg: float
+    rough: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """How far each number of a `Reading` can be off by rounding.
+
+    Attributes
+    ----------
+    dual : as a bound of the optimum, at the slopes that were taken
+    slopes : how much more the dual changes with the slopes, where they are computed
+        anew from the coefficients
+    """
+
+    primal: float
+    dual: float
+    slopes: float
+    violation: float
+
+    @property
+    def gap(self) -> float:
+        return self.primal + self.dual
+
+    @property
+    def most(self) -> float:
+        # The dual is reported lower by its own doubt.
+        return max(self.primal, 2 * self.dual + self.slopes, self.violation)
+
+
+def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
+    """By how much rounding can have changed the objectives and the violation.
+
+    Parameters
+    ----------
+    tight : whether to read the kernel values that were added, which costs a product,
+        where they are otherwise bounded by √(k(x, x) k(y, y))
+    """
+    w, m, lam = problem.weights[:, None], problem.mass, 2 * at.reg * problem.mass
+    wu = w * at.slopes
+    of_g, of_image = np.split(
+        problem.sums(np.hstack([at.coef, wu]), tight), [at.coef.shape[1]], axis=1
+    )
+    if at.rough is not None:
+        of_image = of_image + SINGLE / UNIT * problem.sums(at.rough)
+    of_f = of_g + 4 * UNIT * np.abs(at.values)
+    u = np.abs(at.slopes)
+    # Losses and conjugates are computed to a few units of what they are made of.
+    shaped = [v[:, 0] if v.shape[1] == 1 else v for v in (at.values, at.slopes)]
+    loss, target = problem.loss, problem.target
+    terms = loss.value(target, shaped[0]) + np.abs(loss.conjugate(target, shaped[1]))
+    terms = np.where(np.isfinite(terms), terms, 0.0)[:, None] + np.abs(at.values) * u
+    sums = of_sum(w * terms)
+    # Errors of different points are of either sign.
+    square = _length(at.coef * of_g) + of_sum(at.coef * at.values)
+    steepest = getattr(loss, "steepest", STEEPEST) if loss.curved else 0.0
+    of_loss = _length(w * (u + steepest * of_f) * of_f)
+    of_primal = (of_loss + sums) / m + at.reg * square
+    of_u = steepest * of_f
+    off = np.abs(at.values - at.bias + at.image / lam)
+    of_square = (_length(wu * of_image) + of_sum(wu * at.image)) / (m * lam)
+    unbalanced = 0.0
+    if problem.bias:
+        left = np.abs(np.sum(wu, axis=0)) + of_sum(wu)
+        unbalanced = float(left @ (np.abs(at.bias) + np.abs(at.values).max(axis=0)))
+    of_dual = (sums + unbalanced) / m + of_square
+    of_slope = float(np.max(of_u + 4 * UNIT * (u + np.abs(lam * at.coef / w))))
+    return Doubt(of_primal, of_dual, _length(w * of_u * off) / m, of_slope)
+
+
+def _length(errors: np.ndarray) -> float:
+    return float(np.linalg.norm(errors))
+
+
 def unboxed(problem: Penalized, solution: Solution) -> Solution:
-    """The solution of `problem.boxed()` in the words of the problem itself."""
+    """The solution of `problem.boxed()` in the words of the problem itself.
+
+    One found in single precision is looked at again, by a product in double with the
+    coefficients that are not 0.
+    """
     assert problem.reg is not None
+    box = problem.boxed()
+    coef, function = box.coef(solution.value), np.asarray(solution.function)
+    violation = solution.violation
+    if solution.precision == "single" or problem.wide is not problem.gram:
+        function = _product(problem.wide, coef)
+        violation = box.violation(solution.value, function)
+    found = _straight(problem, coef, function, float(solution.bias), problem.reg)
     return replace(
         solution,
-        value=problem.boxed().coef(solution.value),
-        primal=2 * problem.reg * solution.primal,
-        dual=2 * problem.reg * solution.dual,
-        function=np.asarray(solution.function) + solution.bias,
+        value=coef,
+        primal=np.nan if np.isnan(solution.primal) else found.primal,
+        dual=found.dual,
+        violation=violation,
+        function=function + solution.bias,
+        rounding=found.rounding,
+    )
+
+
+def _product(gram: Gram, coef: np.ndarray) -> np.ndarray:
+    """K c, by the points whose c is not 0."""
+    used = np.flatnonzero(coef)
+    if gram.is_held or 2 * len(used) > len(coef):
+        return gram @ coef
+    if not len(used):
+        return np.zeros(len(coef))
+    values = gram.kernel.matmul(gram.X, take(gram.X, used), coef[used])
+    return finite(values, gram.kernel)
+
+
+def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> Solution:
+    """Objectives and rounding of the coefficients of a loss of straight pieces."""
+    at = problem if problem.reg == reg else problem.at(reg)
+    slopes = -at.strength * coef / problem.weights
+    u = np.clip(slopes, *problem.loss.slopes(problem.target))
+    changed = problem.weights * (u - slopes)
+    image = -at.strength * function
+    if np.any(np.abs(changed) > 1e-15 * np.abs(problem.weights * u).max(initial=0.0)):
+        image = image + _product(problem.wide, changed)
+    values, wu = function + bias, problem.weights * u
+    reading = Reading(
+        *(part[:, None] for part in (coef, values)),
+        np.array([bias]),
+        *(part[:, None] for part in (u, image)),
+        reg,
+    )
+    rounding = doubt(problem, reading)
+    primal = problem.primal(float(coef @ function), values)
+    dual = problem.dual(u, float(wu @ image)) - rounding.dual
+    return Solution(
+        value=coef,
+        bias=bias,
+        primal=primal,
+        dual=dual,
+        violation=primal - dual,
+        n_iter=0,
+        status="recomputed",
+        function=values,
+        rounding=rounding.most,
     )
 
 
@@ -187,6 +350,7 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
         cache_hits=int(solution.cache_hits),
         status=solution.status,
         precision=solution.precision,
+        rounding=solution.rounding,
     )
 
 
@@ -199,34 +363,41 @@ def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
     reg : that the coefficients belong to; for a problem with norm, found by its search
     """
     coef = np.asarray(coef, dtype=float)
-    f = problem.gram @ coef
-    square = float(np.sum(coef * f))
+    f = problem.wide @ coef
     single = coef.shape[1] == 1
-    values = (f + bias)[:, 0] if single else f + bias
-    if problem.loss.curved:
-        u = problem.loss.slope(problem.target, values)
-        gradient = problem.at(reg).strength * coef + problem.weights[:, None] * (
-            u[:, None] if single else u
-        )
-    else:
-        slopes = -problem.at(reg).strength * coef[:, 0] / problem.weights
-        u = np.clip(slopes, *problem.loss.slopes(problem.target))
-        gradient = None
-    wu = problem.weights[:, None] * (u[:, None] if single else u)
-    primal = problem.primal(square, values)
-    dual = problem.dual(u, float(np.sum(wu * (problem.gram @ wu))))
-    violation = primal - dual
-    if gradient is not None:
-        violation = float(np.max(np.abs(gradient / problem.weights[:, None])))
     indefinite = problem.gram.kernel.psd is False
-    found = Solution(
+    if problem.loss.curved:
+        found = _curved(problem, coef, f, np.asarray(bias, dtype=float), reg)
+    else:
+        found = _straight(problem, coef[:, 0], f[:, 0], float(bias[0]), reg)
+    found = replace(
+        found,
         value=coef[:, 0] if single else coef,
         bias=float(bias[0]) if single else bias,
-        primal=np.nan if indefinite else primal,
-        dual=dual,
-        violation=violation,
-        n_iter=0,
+        primal=np.nan if indefinite else found.primal,
         status="indefinite" if indefinite else "recomputed",
-        function=values,
     )
     return certificate(problem, found)
+
+
+def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
+    """Objectives, gradient and rounding of the coefficients of a curved loss."""
+    w, lam = problem.weights[:, None], problem.at(reg).strength
+    values = f + bias
+    shaped = values[:, 0] if values.shape[1] == 1 else values
+    slopes = problem.loss.slope(problem.target, shaped)
+    u = np.asarray(slopes, dtype=float).reshape(values.shape)
+    image = problem.wide @ (w * u)
+    rounding = doubt(problem, Reading(coef, values, bias, u, image, reg))
+    square = float(np.sum(w * u * image))
+    return Solution(
+        value=coef,
+        bias=bias,
+        primal=problem.primal(float(np.sum(coef * f)), shaped),
+        dual=problem.dual(slopes, square) - rounding.dual,
+        violation=float(np.max(np.abs(lam * coef / w + u))),
+        n_iter=0,
+        status="recomputed",
+        function=shaped,
+        rounding=rounding.most,
+    )

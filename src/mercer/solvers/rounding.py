@@ -1,10 +1,12 @@
 """How far sums of kernel values in double precision can be from their exact values.
 
-Rounding errors of a sum of n numbers are of either sign: together they have a standard
-deviation of at most √n/3 units (2⁻⁵³) of what is added, so that 2√n units are six of
-those (Higham and Mary, SIAM Journal on Scientific Computing 41, 2019). The numbers
-added are bounded by |k(x, y)| ≤ √(k(x, x) k(y, y)), or read where K is indefinite or in
-memory.
+Rounding errors are of either sign. Those of adding n numbers have together a standard
+deviation of at most √(n/3) · 2⁻⁵³/√3 times the largest partial sum, a fifth of √n units
+where it grows evenly; those of the kernel values themselves go by the root of the sum
+of their squares (Higham and Mary, SIAM Journal on Scientific Computing 41, 2019). What
+is stated here is √n and a few units: several standard deviations, not the worst case,
+which is √n times as large and never met. The numbers added are bounded by
+|k(x, y)| ≤ √(k(x, x) k(y, y)), or read where K is indefinite or in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from mercer.vectors import SHORT
 
 UNIT = float(np.finfo(float).eps) / 2
 SINGLE = float(np.finfo(np.float32).eps) / 2
-SURE = 2.0  # units for the root of the number of terms: six standard deviations
 LAST = 8.0  # units of a function such as exp, with what is around it
 
 
@@ -51,7 +52,7 @@ class SumRounding:
         self.length = np.sqrt(np.abs(np.asarray(diagonal, dtype=float)))
         n, psd = gram.shape[0], gram.kernel.psd
         units = _of_values(gram, float(self.length.max(initial=0.0)) ** 2)
-        self.share = unit * (SURE * np.sqrt(n) + LAST + units)
+        self.of_sums, self.of_values = unit * np.sqrt(n), unit * (LAST + units)
         self.magnitudes = magnitudes or self._read
         at_hand = magnitudes or gram.is_held or isinstance(gram.kernel, Precomputed)
         self.bounded = psd is True or (psd is None and not at_hand)
@@ -65,8 +66,13 @@ class SumRounding:
         """
         size = np.abs(coef)
         if tight or not self.bounded:
-            return self.share * self.magnitudes(size)
-        return self.share * np.multiply.outer(self.length, self.length @ size)
+            # The root of a sum of squares is at most the sum.
+            added = self.magnitudes(size)
+            return (self.of_sums + self.of_values) * added
+        scaled = size * self.length.reshape(-1, *[1] * (size.ndim - 1))
+        each = self.of_sums * scaled.sum(axis=0)
+        each = each + self.of_values * np.sqrt(np.square(scaled).sum(axis=0))
+        return np.multiply.outer(self.length, each)
 
     def _read(self, size: np.ndarray) -> np.ndarray:
         """Σⱼ |kᵢⱼ| |cⱼ|, which costs a pass over K."""
@@ -77,6 +83,12 @@ class SumRounding:
         return added
 
 
+def of_sum(terms: np.ndarray) -> float:
+    """How far Σ terms can be off where each is known to a few units."""
+    size = np.abs(terms)
+    return UNIT * float(np.sqrt(size.size) * size.sum() + LAST * np.linalg.norm(size))
+
+
 def _of_values(gram: Gram, largest: float) -> float:
     """Units in the last place of a kernel value, by which it may be off."""
     magnitude = abs(float(np.log(largest))) if largest > 0 else 0.0
@@ -85,8 +97,8 @@ def _of_values(gram: Gram, largest: float) -> float:
     d = gram.X.shape[1]
     recipe = gram.kernel.native(gram.X)
     if recipe is None:
-        return SURE * np.sqrt(d) + magnitude
-    terms = SURE * np.sqrt(d) * max(1, recipe.degree) + magnitude
+        return np.sqrt(d) + magnitude
+    terms = np.sqrt(d) * max(1, recipe.degree) + magnitude
     if recipe.part != "square" or d <= SHORT:
         return terms
     # ‖x - y‖² = ‖x‖² - 2⟨x, y⟩ + ‖y‖² cancels.
