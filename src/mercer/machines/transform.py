@@ -32,7 +32,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, count, precision, vectors
+from mercer.points import Points, count, double, precision, vectors
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,
@@ -179,6 +179,12 @@ class KernelPCA(
             "tol, or use eigen_solver='dense'."
         )
         for status in ("max_iter", "stopped")
+    } | {
+        "inaccurate": (
+            "{name} found its components to the residual {solution.violation:.2g} of "
+            "the largest eigenvalue only: rounding hides the rest. Centre or scale the "
+            "points, or raise tol."
+        )
     }
 
     X_fit_: Points
@@ -256,7 +262,7 @@ class KernelPCA(
         kernel, points = self._kernel_and_points(X)
         n = count(points)
         wanted = None if self.n_components is None else min(n, self.n_components)
-        problem = Components(Gram(kernel, points), wanted)
+        problem = Components(Gram(kernel, points).double(), wanted)
         with watching(self, [""], X, None, None) as watcher:
             found = self._solve(problem, watcher)
             shown = self._shown(found, kernel)
@@ -329,16 +335,23 @@ class KernelPCA(
         where = (
             f"{kernel!r} is no kernel on these points: K̃ has the eigenvalue {least:.6g}"
         )
+        if kernel.psd is True:
+            where = (
+                f"{kernel!r} is a kernel, but in double precision K̃ of these points "
+                f"has the eigenvalue {least:.6g}: centre or scale the points"
+            )
+        # As scikit-learn's: of both signs the largest, or none.
+        of_both_signs = self.eigen_solver == "randomized" and -least > values.min()
         if largest == 0 and least < -clear:
             raise ValueError(
                 f"All eigenvalues are negative (maximum is {values.max():g}). Either "
                 "the matrix is not PSD, or there was an issue while computing the "
                 f"eigendecomposition of the matrix. {where}."
             )
-        if values.min(initial=0.0) < -clear:
+        if min(values.min(initial=0.0), least * of_both_signs) < -clear:
             raise ValueError(
                 f"There are significant negative eigenvalues "
-                f"({-values.min() / largest:g} of the maximum positive). Either the "
+                f"({-least / largest:g} of the maximum positive). Either the "
                 "matrix is not PSD, or there was an issue while computing the "
                 f"eigendecomposition of the matrix. {where}. Ask for fewer "
                 "components, or `repair` the matrix."
@@ -426,7 +439,7 @@ class KernelPCA(
                     "reconstruction_error needs k(x, x), which a row of kernel values "
                     "with the training points does not hold. Pass diag."
                 )
-            diag = f.kernel.diag(X)
+            diag = f.kernel.diag(double(X))
         coef = np.column_stack([f.coef, np.full(n, 1 / n)])
         both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
         mean = self.solution_.means.mean()

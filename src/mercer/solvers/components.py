@@ -16,6 +16,7 @@ from mercer.gram import Gram
 from mercer.interruptible import elementwise
 from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear
+from mercer.solvers.rounding import UNIT, SumRounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +76,11 @@ class Eigenpairs:
     means : (n,), the mean of each row of K
     least : the least eigenvalue met on the way, which the least of all cannot exceed
     n_iter : how many products with K were taken
-    status : "optimal", "max_iter" or "stopped"
-    precision : of the kernel values, "single" or "double"
+    status : "optimal", "max_iter", "stopped", or "inaccurate" where rounding is in the
+        way
+    precision : of the kernel values that were searched, "single" or "double"; values,
+        residuals and means are of kernel values in double precision
+    rounding : how far a residual can be off by rounding
     """
 
     values: np.ndarray
@@ -88,13 +92,20 @@ class Eigenpairs:
     status: str = "optimal"
     precision: str = "double"
     seconds: float = 0.0
+    rounding: float = 0.0
 
     @property
     def violation(self) -> float:
         """The largest residual, relative to λ₁."""
-        largest = float(np.max(self.residuals, initial=0.0))
+        return self._share(float(np.max(self.residuals, initial=0.0)))
+
+    def within(self, tol: float) -> bool:
+        """Whether the residuals are at most tol times λ₁, rounding included."""
+        return self.violation + self._share(self.rounding) <= tol
+
+    def _share(self, size: float) -> float:
         first = float(np.max(np.abs(self.values), initial=0.0))
-        return largest / first if first > 0 else 0.0
+        return size / first if first > 0 else 0.0
 
     def take(self, index) -> Eigenpairs:
         """Some of the components."""
@@ -124,13 +135,22 @@ class Progress(NamedTuple):
         )
 
 
-def eigenpairs(values, vectors, images, means, **facts) -> Eigenpairs:
-    """With residuals, and with the sign that makes the largest entry positive."""
+def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpairs:
+    """With residuals, and with the sign that makes the largest entry positive.
+
+    Parameters
+    ----------
+    images : K̃ v, in double precision; rounding is bounded for such
+    """
     vectors = vectors * _signs(vectors)
     images = images * _signs(images, vectors)
     residuals = elementwise(
         lambda A, V: np.linalg.norm(A - V * values, axis=0), images, vectors
     )
+    # H K H v: v less its mean, and what comes of it less its own.
+    doubt = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
+    rounding = float(np.max(np.linalg.norm(doubt, axis=0), initial=0.0))
+    facts = {"rounding": rounding, **facts}
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
 
 

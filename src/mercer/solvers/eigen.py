@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer.gram import Gram
 from mercer.interruptible import interruptible, multiply
 from mercer.lapack import eigh
-from mercer.points import take
+from mercer.points import double, take
 from mercer.pools import one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
 from mercer.solvers.products import (
@@ -58,6 +58,7 @@ class Lapack:
             least = min(least, _least(K))
         chosen = slice(-1, -c - 1, -1)
         return eigenpairs(
+            problem.gram,
             values[chosen],
             vectors[:, chosen],
             multiply(K, vectors[:, chosen]),
@@ -71,11 +72,18 @@ class Lapack:
 def _least(K: np.ndarray | LinearOperator) -> float:
     """A number near the least eigenvalue, and not below it."""
     n = K.shape[0]
-    if n <= 256:
+    if n <= 600:
         K = K if isinstance(K, np.ndarray) else K @ np.eye(n)
         return float(eigh(K, eigvals_only=True, subset_by_index=(0, 0))[0])
     start = np.random.default_rng(0).normal(size=n)
-    return float(eigsh(K, 1, which="SA", tol=1e-3, v0=start)[0][0])
+    first = float(eigsh(K, 1, which="LM", tol=1e-3, v0=start)[0][0])
+    # An accuracy relative to the largest, as the least may be 0.
+    size = 1.01 * abs(first)
+    across = LinearOperator((n, n), matvec=lambda v: size * v - K @ v, dtype=float)
+    try:
+        return size - float(eigsh(across, 1, which="LA", tol=1e-7, v0=start)[0][0])
+    except ArpackNoConvergence as ended:
+        return size - float(np.max(ended.eigenvalues, initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,7 @@ class Arpack:
         if problem.gram.kernel.psd is not True:
             least = min(least, _least(operator))
         return eigenpairs(
+            problem.gram,
             values[::-1],
             vectors[:, ::-1],
             images[:, ::-1],
@@ -150,6 +159,7 @@ class Covariance:
         vectors = _unit(product.project(directions))
         images = product.project(product.gather(vectors))
         return eigenpairs(
+            problem.gram,
             values,
             vectors,
             images,
@@ -221,15 +231,26 @@ class BlockKrylov:
             and tol >= 1e-6
             and _agrees(problem.gram, order, tol)
         )
-        dtype = np.float32 if single else np.float64
+        wide = replace(problem, gram=problem.gram.double())
+        if not single:
+            return self._search(wide, order, tol, start, watch, begin)
+        found = self._search(problem, order, tol, start, watch, begin, np.float32)
+        found = _confirmed(wide, order, replace(found, precision="single"))
+        if found.status != "optimal" or found.within(tol):
+            return found
+        # Single precision came no nearer.
+        more = self._search(wide, order, tol, found.vectors, watch, begin)
+        return replace(more, n_iter=found.n_iter + more.n_iter)
+
+    def _search(self, problem, order, tol, start, watch, begin, dtype: Any = float):
+        """The components of a problem, with kernel values of this type."""
         tiles = Tiles(problem.gram, order, dtype, self.cache_mb)
         search = _Search(self, problem, tiles, order, tol, begin)
-        if n <= search.width:
+        if search.n <= search.width:
             return Lapack().solve(problem)  # the first block would span everything
         # A narrow block is our threads' work, which those of BLAS would disturb.
         with one_blas_thread() if search.width <= NARROW else nullcontext():
-            found = search.run(_begun(start, search, tiles), watch)
-        return replace(found, precision="single" if single else "double")
+            return search.run(_begun(start, search, tiles), watch)
 
 
 class _Search:
@@ -239,6 +260,7 @@ class _Search:
         self.options, self.tol, self.begin = options, tol, begin
         self.product, self.order = product, order
         self.times = Centered(product)
+        self.gram = problem.gram
         self.n, self.c = problem.gram.shape[0], problem.count
         extra = options.extra
         if extra is None:
@@ -287,7 +309,8 @@ class _Search:
             watch(self._progress(sizes, values, small))
         S = S[:, : self.c]
         back = self._unsorted
-        return eigenpairs(
+        found = eigenpairs(
+            self.gram,
             values[: self.c],
             back(multiply(Q, S)),
             back(multiply(Z, S)),
@@ -297,6 +320,12 @@ class _Search:
             status=status,
             seconds=time.perf_counter() - self.begin,
         )
+        # Asked for by number, tol is to hold; the default is what can be had.
+        single = getattr(self.product, "dtype", None) == np.float32
+        if status == "optimal" and self.options.tol and not single:
+            if not found.within(self.tol):
+                return replace(found, status="inaccurate")
+        return found
 
     def _rounding(self) -> float:
         """The residual below which there is nothing but rounding of K."""
@@ -343,16 +372,40 @@ def _begun(start, search: _Search, tiles: Tiles) -> np.ndarray:
     return first
 
 
+def _confirmed(problem: Components, order, found: Eigenpairs) -> Eigenpairs:
+    """The same vectors with values, residuals and means in double precision.
+
+    One product with each pair of points compared once.
+    """
+    vectors = found.vectors
+    product = Centered(Tiles(problem.gram, order, np.float64, 0.0))
+    images = np.empty_like(vectors)
+    images[order] = product(vectors[order])
+    means = np.empty(len(vectors))
+    means[order] = product.means
+    values = np.einsum("ij,ij->j", vectors, images)
+    by_size = np.argsort(-values, kind="stable")
+    facts = {
+        "least": found.least,
+        "n_iter": found.n_iter + 1,
+        "status": found.status,
+        "precision": found.precision,
+        "seconds": found.seconds,
+    }
+    chosen = (values[by_size], vectors[:, by_size], images[:, by_size])
+    return eigenpairs(problem.gram, *chosen, means, **facts)
+
+
 def _agrees(gram: Gram, order: np.ndarray, tol: float) -> bool:
     """Whether single precision changes K̃, on a sample of points, by less than tol/2.
 
     By so much it would change the residuals; both relative to the largest eigenvalue.
     """
     few = order[:SAMPLE]
-    rough = Tiles(gram, few, np.float32, side=SAMPLE).tile(0, 0).astype(float)
-    points = take(gram.X, few)
-    wide = getattr(points, "dtype", None) == np.float32
-    exact = gram.kernel(points.astype(np.float64) if wide else points)
+    rough = Tiles(gram, few, np.float32, side=SAMPLE).compute(0, 0).astype(float)
+    if not np.isfinite(rough).all():
+        return False
+    exact = gram.kernel(double(take(gram.X, few)))
     H = np.eye(len(few)) - 1 / len(few)
     difference, K = H @ (rough - exact) @ H, H @ exact @ H
     return bool(np.linalg.norm(difference, 2) <= tol / 2 * np.linalg.norm(K, 2))

@@ -226,7 +226,7 @@ class Centered:
 
 def centered_matrix(gram: Gram) -> tuple[np.ndarray, np.ndarray]:
     """H K H in float64, and the means of the rows of K."""
-    K = elementwise(partial(np.array, dtype=float), gram.dense())
+    K = elementwise(partial(np.array, dtype=float), gram.double().dense())
     # Rounding may make the halves of K differ; what is sought is symmetric.
     means = elementwise(lambda K: (K.mean(axis=0) + K.mean(axis=1)) / 2, K)
     for rows in row_blocks(len(K), len(K), BLOCK_MB):
