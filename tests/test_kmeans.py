@@ -271,18 +271,15 @@ def test_no_step_computes_the_whole_matrix_where_there_is_no_room_for_it():
     assert peak < 20e6 < 4 * 6000**2
 
 
-def test_float32_points_keep_a_float32_matrix():
-    machine = KernelKMeans(3)
-    assert (
-        machine._gram(X.astype(np.float32), np.arange(len(X)), None)
-        .rows(slice(0, 2))
-        .dtype
-        == np.float32
-    )
-    size = len(X) ** 2 * 4 / 2**20
-    machine.set_params(cache_size=size)
-    assert machine._gram(X.astype(np.float32), np.arange(len(X)), None).is_held
-    assert not machine._gram(X, np.arange(len(X)), None).is_held
+def test_many_float32_points_keep_a_float32_matrix(monkeypatch):
+    machine, every = KernelKMeans(3), np.arange(len(X))
+    narrow = X.astype(np.float32)
+    assert machine._gram(narrow, every, None).rows(slice(0, 2)).dtype == np.float64
+    monkeypatch.setattr("mercer.machines.kmeans.DOUBLE", len(X) - 1)
+    assert machine._gram(narrow, every, None).rows(slice(0, 2)).dtype == np.float32
+    machine.set_params(cache_size=len(X) ** 2 * 4 / 2**20)
+    assert machine._gram(narrow, every, None).is_held
+    assert not machine._gram(X, every, None).is_held
 
 
 # Starts

@@ -293,7 +293,8 @@ def test_screened_points_are_not_multiplied_again(monkeypatch):
 
     monkeypatch.setattr(RBF, "matmul", counted)
     replace(EXACT, cache_mb=1e-6).solve(made)
-    assert asked[0] == 90 and asked[-1] < 90
+    # The end is looked at with all points again.
+    assert asked[0] == 90 and min(asked) < 90
 
 
 @both_losses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
@@ -23,9 +24,11 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, take
+from mercer.points import Points, count, double, take
 from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
 
+DOUBLE = 4000  # up to so many points kernel values are in double precision
+LARGEST = 1e30  # k(x, x) that is left to single precision
 STARTS = 10  # of init="random", where n_init is "auto"
 
 
@@ -86,6 +89,7 @@ class KernelKMeans(
     expansion_ : f, a column for each cluster; `expansion_.norm()` are the ‖μ_c‖
     labels_ : the cluster of every point of `fit`
     inertia_ : the objective, without what `shift` adds
+    rounding_ : how far it can be off by rounding
     inertia_history_ : the objective at the start and after every step; never rises
     normalized_cut_ : Σ_c cut(c) / vol(c), where that is minimised
     n_iter_ : steps of the start that was kept
@@ -134,6 +138,7 @@ class KernelKMeans(
 
     labels_: np.ndarray
     inertia_: float
+    rounding_: float
     inertia_history_: np.ndarray
     normalized_cut_: float
     n_iter_: int
@@ -221,6 +226,8 @@ class KernelKMeans(
             return Gram(Precomputed(), K).held()  # what is kept are places in X
         points = self._own(X if n == count(X) else take(X, index), X)
         gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
+        if n <= DOUBLE or not _fits_single(gram):
+            gram = gram.double()
         room = available_memory() / 4
         if self.cache_size is not None:
             room = self.cache_size * 2**20
@@ -279,7 +286,13 @@ class KernelKMeans(
             if found.status == "stopped":
                 break
         assert best is not None
-        return best
+        wide = problem.gram.double()
+        if wide is problem.gram or best.status == "stopped":
+            return best
+        # What single precision found goes on, or is confirmed, in double.
+        more = solver.solve(replace(problem, gram=wide), start=best.label)
+        history = best.history + more.history
+        return replace(more, n_iter=best.n_iter + more.n_iter - 1, history=history)
 
     def _given_start(self, problem: Partition, index: np.ndarray, n: int) -> Any:
         """The first cluster of each of the points that count; None to draw it."""
@@ -318,11 +331,13 @@ class KernelKMeans(
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))
         coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
-        points = index if self._precomputed else problem.gram.X
+        points = X if n == count(X) else take(X, index)
+        points = index if self._precomputed else points
         kernel = problem.gram.kernel
         self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)
         self._volume = best.volume if self.normalized_cut else None
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.rounding_ = best.rounding
         self.inertia_history_ = np.array(best.history)
         self.status_ = best.status
         self.__dict__.pop("normalized_cut_", None)
@@ -361,7 +376,7 @@ class KernelKMeans(
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
         values, scale = self._scaled(X)
-        lengths = scale**2 * self.expansion_.kernel.diag(X)
+        lengths = scale**2 * self.expansion_.kernel.diag(double(X))
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
         return np.maximum(lengths[:, None] - 2 * values, 0), scale
 
@@ -391,6 +406,14 @@ class KernelKMeans(
 for _name in ("transform", "fit_transform"):
     _method = getattr(KernelKMeans, _name)
     setattr(KernelKMeans, _name, available_if(_knows_lengths)(_method))
+
+
+def _fits_single(gram: Gram) -> bool:
+    """Whether the range of single precision is enough for the kernel values."""
+    try:
+        return float(np.max(gram.diag(), initial=0.0)) < LARGEST
+    except ValueError:  # not finite; in double precision they may be
+        return False
 
 
 def _are_labels(init, n: int) -> bool:

@@ -170,7 +170,8 @@ class SparseMachine(SupportVectorMachine):
             looking = self._watcher.problem()
         with looking as watch:
             solution = solve(problem, start=start, watch=watch)
-        enough = solution.gap <= self._tolerance * problem.of_constant()
+        goal = self._tolerance * problem.of_constant()
+        enough = solution.gap + solution.rounding <= goal
         if solution.status in ("stalled", "max_iter", "stopped") and enough:
             return replace(solution, status="optimal")
         return solution

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import multiclass
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.machines.base import (
     WORDS,
@@ -32,7 +32,7 @@ from mercer.machines.base import (
     check_squares,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, take
+from mercer.points import Points, count, double, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
 from mercer.solvers.evidence import TippingFaul
 
@@ -123,8 +123,8 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         f = self.expansion_
         for rows in row_blocks(count(X), max(1, len(f.coef)), BLOCK_MB):
             if len(f.coef):
-                values = f.kernel(take(X, rows), f.points)
-                yield rows, np.asarray(values, dtype=float)
+                values = f.kernel(double(take(X, rows)), double(f.points))
+                yield rows, finite(np.asarray(values, dtype=float), f.kernel)
             else:
                 yield rows, np.zeros((rows.stop - rows.start, 0))
 
@@ -392,4 +392,4 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
 def _shared(gram: Gram, n_problems: int) -> Gram:
     """The same Gram, K in memory where several problems would each compute it anew."""
-    return gram.held() if n_problems > 1 and affordable(gram) else gram
+    return gram.double().held() if n_problems > 1 and affordable(gram) else gram

@@ -124,7 +124,7 @@ class Basis:
     """
 
     def __init__(self, problem: SparseBayes):
-        gram = problem.gram
+        gram = problem.gram.double()
         n = gram.shape[0]
         self.weight, self.total = problem.weight, float(problem.weight.sum())
         self.size, self.points = n + problem.bias, n

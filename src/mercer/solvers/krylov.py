@@ -36,10 +36,10 @@ class Products:
     """
 
     def __init__(self, gram: Gram, share: float = SHARE, dtype: Any = np.float32):
-        # What single precision cannot hold, or points of it cannot give, is in double.
-        if float(np.max(gram.diag(), initial=0.0)) > LARGEST:
-            dtype = np.float64
         self.gram = gram.double()
+        # What single precision cannot hold is in double.
+        if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
+            dtype = np.float64
         self.single = dtype == np.float32
         room = share * available_memory()
         n = gram.shape[0]

@@ -11,6 +11,7 @@ of two points will do, and the gap of the two objectives is a bound without cond
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.solvers.losses import Logistic, Loss, Squared
 from mercer.solvers.problems import Certificate, Solution
+from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 # The largest second derivative of each loss that the solver knows.
 STEEPEST: dict[type[Loss], float] = {Logistic: 0.25, Squared: 2.0}
@@ -88,6 +90,16 @@ class L1Problem:
     def steepest(self) -> float:
         """The largest second derivative of the loss."""
         return STEEPEST[type(self.loss)]
+
+    @cached_property
+    def wide(self) -> Gram:
+        """The Gram in double precision, for the numbers that are reported."""
+        return self.gram.double()
+
+    @cached_property
+    def sums(self) -> SumRounding:
+        """How far K coef in double precision can be off."""
+        return SumRounding(self.wide)
 
     # One candidate
 
@@ -162,7 +174,7 @@ class L1Problem:
         nor coef.
         """
         zero = np.zeros(len(self.target))
-        pull = self.gram @ self.forces(zero + self.constant(zero))
+        pull = self.wide @ self.forces(zero + self.constant(zero))
         return float(np.max(np.abs(pull), initial=0.0))
 
     def certified(self, coef, bias: float, function=None) -> Certificate:
@@ -173,18 +185,70 @@ class L1Problem:
         function : K coef; None to compute it here
         """
         coef = np.asarray(coef, dtype=float)
-        function = self.gram @ coef if function is None else function
-        values = function + bias
-        gradient = self.gram @ (self.weight * self.loss.slope(self.target, values))
-        forces = self.forces(values)
-        largest = float(np.max(np.abs(self.gram @ forces), initial=0.0))
+        function = self.wide @ coef if function is None else function
+        found, _ = self.reading(coef, function, bias)
         return Certificate(
-            primal=self.primal(coef, values),
-            dual=self.dual(forces, largest)[0],
-            violation=float(np.max(self.violations(coef, gradient), initial=0.0)),
+            primal=found.primal,
+            dual=found.dual,
+            violation=found.violation,
             n_free=int(np.count_nonzero(coef)),
             n_bound=0,
             margin=_margin(coef, function),
+            rounding=found.rounding,
+        )
+
+    def reading(self, coef, function, bias: float) -> tuple[Solution, float]:
+        """Objectives, violation and rounding of a candidate; how far its gap is off.
+
+        Two products with K. The slopes are shrunk as far as rounding could make them
+        infeasible, and the dual is lowered by what is left of it: it is a bound. That
+        other slopes would come of f computed anew is in `rounding`.
+        """
+        values = function + bias
+        slopes, forces = self.loss.slope(self.target, values), self.forces(values)
+        both = np.column_stack([self.weight * slopes, forces])
+        gradient, pull = (self.wide @ both).T
+        of_f = self.sums(coef) + 4 * UNIT * np.abs(values)
+        of_pull = self.sums(both)
+        largest = float(np.max(np.abs(pull), initial=0.0))
+        of_largest = float(np.max(of_pull[:, 1], initial=0.0))
+        plain, _ = self.dual(forces, largest)
+        dual, shrink = self.dual(forces, largest + of_largest)
+        terms = self.weight * self.loss.value(self.target, values)
+        conjugates = self.loss.conjugate(self.target, shrink * forces / self.weight)
+        of_loss = of_sum(terms) + of_sum(self.weight * conjugates)
+        of_loss += of_sum(forces * values)
+        if self.bias:
+            size = abs(bias) + float(np.abs(values).max(initial=0.0))
+            of_loss += (abs(float(forces.sum())) + of_sum(forces)) * size
+        of_primal = float(np.linalg.norm(self.weight * slopes * of_f)) + of_loss
+        # Forces that f of these coefficients has, beside those that were computed.
+        of_force = self.weight * self.steepest * of_f
+        more = float(np.linalg.norm(of_force)) * self._reach
+        share = (more + 2 * of_largest) / max(largest, self.reg)
+        moved = np.linalg.norm(of_force * values) + share * np.linalg.norm(
+            forces * values
+        )
+        most = [of_primal, of_loss + float(moved) + (plain - dual)]
+        most.append(float(np.max(of_pull[:, 0], initial=0.0)) + more)
+        found = Solution(
+            value=coef,
+            bias=bias,
+            primal=self.primal(coef, values),
+            dual=dual - of_loss,
+            violation=float(np.max(self.violations(coef, gradient), initial=0.0)),
+            n_iter=0,
+            status="recomputed",
+            function=function,
+            rounding=max(most),
+        )
+        return found, of_primal
+
+    @cached_property
+    def _reach(self) -> float:
+        """The most that a change of forces of length 1 adds to a gradient."""
+        return float(np.max(self.sums.length, initial=0.0)) * float(
+            np.linalg.norm(self.sums.length)
         )
 
 
@@ -202,6 +266,7 @@ def certificate(solution: Solution) -> Certificate:
         rows_computed=int(solution.rows_computed),
         cache_hits=int(solution.cache_hits),
         status=solution.status,
+        rounding=solution.rounding,
     )
 
 

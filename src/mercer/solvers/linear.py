@@ -128,7 +128,7 @@ class ConjugateGradient:
                 "takes 0."
             )
         rank = self.rank or min(n, max(100, int(2 * n**0.65)))
-        L = factor(system.gram, rank, self.seed)
+        L = factor(system.wide, rank, self.seed)
         z, statuses, products = np.zeros_like(target), set(), 0
         if start is not None:
             z += system.scaled(start)

@@ -18,7 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.gram import Gram
-from mercer.points import Points, take
+from mercer.kernels.base import finite
+from mercer.points import Points, double, take
+from mercer.solvers.rounding import SumRounding, of_sum
 
 TERMS = 512
 
@@ -87,9 +89,14 @@ class Partition:
         return self.scales**2 * np.asarray(self.gram.diag(), dtype=float)
 
     @cached_property
+    def unit(self) -> float:
+        """Half a unit in the last place of a kernel value."""
+        return float(np.finfo(self.gram.rows([0]).dtype).eps) / 2
+
+    @property
     def rounding(self) -> float:
         """How far from 0 a difference of squares may be that should be 0, over them."""
-        return 64.0 * float(np.finfo(self.gram.rows([0]).dtype).eps)
+        return 128.0 * self.unit
 
     def distances(self, chosen: np.ndarray) -> np.ndarray:
         """‖sᵢφ(xᵢ) - sⱼφ(xⱼ)‖² for the chosen points i and all points j."""
@@ -103,7 +110,8 @@ class Partition:
         With a scale, that of y is 1 / Σᵢ wᵢsᵢ k(xᵢ, y).
         """
         kernel, X = self.gram.kernel, self.gram.X
-        rows = np.asarray(kernel(Y, X), dtype=float)
+        Y, X = double(Y), double(X)
+        rows = np.asarray(finite(kernel(Y, X), kernel), dtype=float)
         scale = np.ones(len(rows)) if self.scale is None else 1 / (rows @ self.mass)
         square = (scale**2 * kernel.diag(Y))[:, None] + self.squares
         cross = scale[:, None] * rows * self.scales
@@ -134,7 +142,7 @@ def product(gram: Gram, V: np.ndarray, index: np.ndarray | None = None) -> np.nd
     index = np.arange(n) if index is None else index
     if not gram.is_held:
         points = gram.X if len(index) == n else take(gram.X, index)
-        return gram.kernel.matmul(gram.X, points, V.T).T
+        return finite(gram.kernel.matmul(gram.X, points, V.T), gram.kernel).T
     matrix = gram.rows(slice(None))  # no copy
     matrix = matrix if matrix.flags.c_contiguous else matrix.T
     out = np.zeros((len(V), n))
@@ -191,6 +199,7 @@ class Clustering:
     n_iter: int
     rows: int
     status: str  # "optimal", "few" clusters, "max_iter", "stopped" or "indefinite"
+    rounding: float = 0.0  # how far the inertia can be off by rounding
 
 
 @dataclass(frozen=True)
@@ -377,8 +386,19 @@ class _State:
             size //= 2
         return False
 
+    def _rounding(self) -> float:
+        """How far Σ w‖sφ‖² - Σ within / volume can be off."""
+        problem, every = self.problem, np.arange(len(self.problem))
+        masses = self._masses(every, self.label).T
+        of_sums = SumRounding(problem.gram, problem.unit)(masses)[every, self.label]
+        volume = self.volume[self.label]
+        own = problem.mass * self.sums[self.label, every] / volume
+        of_within = np.linalg.norm(problem.mass * of_sums / volume)
+        return float(of_within) + of_sum(own) + of_sum(problem.weight * problem.squares)
+
     def clustering(self, history: list[float], n_iter: int, status: str) -> Clustering:
         """What was found, clusters without points left out."""
+        rounding = self._rounding()
         present = np.flatnonzero(self.count)
         number = np.cumsum(self.count > 0) - 1
         if status == "optimal" and len(present) < len(self.count):
@@ -392,4 +412,5 @@ class _State:
             n_iter,
             self.rows,
             status,
+            rounding,
         )
