@@ -10,10 +10,12 @@ threads in the first place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any
+
+SMALL = 600  # the side of a matrix that one thread factors in milliseconds
 
 try:
     import threadpoolctl
@@ -73,6 +75,15 @@ def one_blas_thread() -> Iterator[None]:
             _Quiet.users -= 1
             if not _Quiet.users:
                 _Quiet.before.restore_original_limits()
+
+
+def blas_for(n: int):
+    """One thread for each BLAS while matrices of side n are worked on, if n is small.
+
+    Beside a core that is busy, threads that wait for each other in every small product
+    take ten times as long as one thread that does it all.
+    """
+    return one_blas_thread() if n <= SMALL else nullcontext()
 
 
 @lru_cache(maxsize=1)

@@ -24,6 +24,7 @@ from mercer.kernels.vector import (
     TransformedKernel,
     VectorKernel,
     by_tiles,
+    inverse_deviation,
     inverse_variance,
     is_vectors,
 )
@@ -116,10 +117,7 @@ class Laplacian(VectorKernel):
     def resolve(self, X, weight=None):
         if self.gamma is not None:
             return self
-        # 1 / (d · std X) = √(1 / (d · var X)) / √d; all entries equal: 1, as for var.
-        X = points.vectors(X, "Laplacian")
-        scale = inverse_variance(self, "gamma", X, weight)
-        return Laplacian(math.sqrt(scale / X.shape[1]))
+        return Laplacian(inverse_deviation(self, "gamma", X, weight))
 
     def rule(self):
         return Rule(

@@ -303,6 +303,16 @@ def is_vectors(X) -> bool:
 
 def inverse_variance(kernel: Kernel, name: str, X, weight=None) -> float:
     """1 / (d · var X) over all entries, and 1 where they are all equal."""
+    return _inverse_power(kernel, name, X, weight, 2, "var X")
+
+
+def inverse_deviation(kernel: Kernel, name: str, X, weight=None) -> float:
+    """1 / (d · std X) over all entries, and 1/√d where they are all equal."""
+    return _inverse_power(kernel, name, X, weight, 1, "std X")
+
+
+def _inverse_power(kernel: Kernel, name: str, X, weight, power: int, what: str):
+    """1 / (d · (std X)ᵖ), p being 1 or 2."""
     who = type(kernel).__name__
     X = points.vectors(X, who)
     if 0 in X.shape:
@@ -310,16 +320,38 @@ def inverse_variance(kernel: Kernel, name: str, X, weight=None) -> float:
             f"{who}({name}=None) learns {name} from data; got {X.shape[0]} points with "
             f"{X.shape[1]} columns. Pass a number."
         )
-    spread = variance(X, weight)
+    d = X.shape[1]
+    spread, exponent = _scaled_variance(X, weight)
     if spread == 0:
-        return 1.0
-    inverse = 1 / (X.shape[1] * spread)
-    if not 0 < inverse < np.inf:
+        return 1.0 if power == 2 else d**-0.5
+    with np.errstate(over="ignore", under="ignore"):
+        of_scaled = 1 / (d * (spread if power == 2 else math.sqrt(spread)))
+        inverse = float(np.ldexp(of_scaled, -power * exponent))
+    # Beyond these the squares that it multiplies leave the range of numbers too.
+    tiny = np.finfo(float).tiny
+    if not tiny <= inverse <= 1 / tiny:
+        size = math.log10(spread) / 2 * power + power * exponent * math.log10(2)
         raise ValueError(
-            f"{who}({name}=None) learns {name} = 1 / (d · var X) from data; var X is "
-            f"{spread:.3g} here. Scale the data, or pass a number."
+            f"{who}({name}=None) learns {name} = 1 / (d · {what}) from data; {what} is "
+            f"about 1e{size:.0f} here, and its inverse is no number of double "
+            "precision. Scale the data, or pass a number."
         )
     return inverse
+
+
+def _scaled_variance(X, weight) -> tuple[float, int]:
+    """v and e with var X = v · 4ᵉ, where squares could leave the range of numbers."""
+    entries = X.data if sp.issparse(X) else X
+    largest = float(np.max(np.abs(entries), initial=0.0))
+    if 1e-140 < largest < 1e140 or not 0 < largest < np.inf:
+        return variance(X, weight), 0
+    exponent = int(np.frexp(largest)[1])
+    scaled = X.astype(float)
+    if sp.issparse(X):
+        scaled.data = np.ldexp(scaled.data, -exponent)
+    else:
+        scaled = np.ldexp(scaled, -exponent)
+    return variance(scaled, weight), exponent
 
 
 def variance(X, weight=None) -> float:
@@ -328,6 +360,8 @@ def variance(X, weight=None) -> float:
     The entries of point i count weight[i] times, once where weight is None.
     """
     with np.errstate(over="ignore", invalid="ignore"):
+        if not sp.issparse(X) and X.size and X.min() == X.max():
+            return 0.0  # which rounding of the mean would not leave
         if weight is None and not sp.issparse(X):
             return float(X.var(dtype=float))
         n, d = X.shape

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
+from mercer.kernels.base import finite
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
@@ -376,7 +377,8 @@ class KernelKMeans(
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
         values, scale = self._scaled(X)
-        lengths = scale**2 * self.expansion_.kernel.diag(double(X))
+        kernel = self.expansion_.kernel
+        lengths = scale**2 * finite(kernel.diag(double(X)), kernel)
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
         return np.maximum(lengths[:, None] - 2 * values, 0), scale
 

@@ -22,11 +22,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, finite
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.nearest import nearest
-from mercer.points import Points, count
+from mercer.points import Points, count, double
+
+SINGLE = 1e30  # k(x, x) that is left to single precision
 
 
 class NearestNeighbors(Machine):
@@ -65,7 +67,18 @@ class NearestNeighbors(Machine):
         else:
             self.kernel_, self._points = as_kernel(self.kernel, X).resolve(X), X
             self.kernel_ = self.kernel_.copied()
+            self._points = self._check_lengths(X)
         self.n_samples_fit_ = count(X)
+
+    def _check_lengths(self, X) -> Points:
+        """The points, in float64 where float32 cannot hold k(x, x).
+
+        Refuses those where that overflows too: they have no distances.
+        """
+        wide = double(X)
+        lengths = np.asarray(self.kernel_.diag(wide), dtype=float)
+        finite(lengths, self.kernel_)
+        return wide if np.abs(lengths).max(initial=0.0) > SINGLE else X
 
     def kneighbors(
         self,
@@ -109,6 +122,8 @@ class NearestNeighbors(Machine):
             )
         if X is not None:
             X = self._validated_points(X, reset=False)
+            if not self._precomputed:
+                X = self._check_lengths(X)
         most = self.n_samples_fit_ - (X is None)
         if k > most:
             others = "other " if X is None else ""

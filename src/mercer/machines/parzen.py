@@ -26,10 +26,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, finite
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.points import Points, take, vectors
+from mercer.points import Points, double, take, vectors
 from mercer.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
@@ -463,4 +463,5 @@ class ParzenClassifier(ClassifierMixin, Parzen):
 
 def _square(kernel: Kernel, points: Points, share: np.ndarray) -> float:
     """‖μ‖² of a mean of feature vectors."""
-    return float(share @ kernel.matmul(points, None, share))
+    values = finite(kernel.matmul(double(points), None, share), kernel)
+    return float(share @ values)

@@ -23,12 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import multiclass
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
+from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, concatenate, count, take
+from mercer.points import Points, concatenate, count, double, take
 from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
 
 VARIANTS = {"plain", "averaged", "voted"}
@@ -334,7 +334,7 @@ class KernelPerceptron(MistakeDriven):
             kernel = self.kernel_
         else:
             kernel = self._with_constant(as_kernel(self.kernel, X).resolve(X))
-        return Gram(kernel, X), kernel
+        return Gram(kernel, X).double(), kernel
 
     def _with_constant(self, kernel: Kernel) -> Kernel:
         return kernel + Constant(1.0) if self.fit_intercept else kernel
@@ -342,7 +342,8 @@ class KernelPerceptron(MistakeDriven):
     def _last(self, X) -> np.ndarray:
         """The last f at these points."""
         f = self.expansion_
-        return f.kernel.matmul(X, f.points, self._mistakes.coef(self.support_))
+        coef = self._mistakes.coef(self.support_)
+        return f.kernel.matmul(double(X), double(f.points), coef)
 
     @property
     def kernel_(self) -> Kernel:
@@ -376,7 +377,8 @@ class KernelPerceptron(MistakeDriven):
         widest = max(len(self.support_), *map(len, mine), 1)
         votes = np.zeros((count(X), q))
         for rows in row_blocks(count(X), widest, BLOCK_MB):
-            K = np.asarray(f.kernel(take(X, rows), f.points), dtype=float)
+            K = f.kernel(double(take(X, rows)), double(f.points))
+            K = finite(np.asarray(K, dtype=float), f.kernel)
             for c, chosen in enumerate(mine):
                 place = np.searchsorted(self.support_, found.point[chosen])
                 values = np.cumsum(K[:, place] * found.side[chosen], axis=1)

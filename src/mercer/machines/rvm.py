@@ -116,7 +116,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
             for column, (posterior, places) in enumerate(parts):
                 variance[rows, column] = posterior.variance(values[:, places])
         mean = f(X)
-        return mean, variance.reshape(mean.shape)
+        return mean, finite(variance, f.kernel).reshape(mean.shape)
 
     def _values_with_vectors(self, X) -> Iterator[tuple[slice, np.ndarray]]:
         """The kernel values of new points with the relevance vectors, in blocks."""

@@ -25,7 +25,7 @@ from mercer.kernels.base import Kernel, Sum
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, take
+from mercer.points import Points, count, double, take
 from mercer.solvers.budget import Bounded
 from mercer.solvers.losses import Loss
 from mercer.solvers.sgd import RATES, REMOVALS, SGD, Open, State, Walk, mean_loss
@@ -141,7 +141,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         """All passes over the points; what is learnt is set at the end, all at once."""
         X = self._kept_points(X)
         weight, index = weights(self, sample_weight, X)
-        points = np.arange(count(X)) if self._precomputed else X
+        points = np.arange(count(X)) if self._precomputed else double(X)
         keys = _keys(points, target) if self.shuffle else np.arange(count(X))
         if index is not None:
             points, target, keys = take(points, index), target[index], keys[index]
@@ -215,7 +215,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X = self._kept_points(X)
         weight, index = weights(self, sample_weight, X)
         solver = self._solver(self.horizon)
-        points = X if index is None else take(X, index)
+        points = double(X if index is None else take(X, index))
         target = target if index is None else target[index]
         state = self.__dict__.get("_state")
         if state is None:

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.interruptible import multiply
-from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
@@ -48,6 +48,7 @@ from mercer.solvers.problems import LinearSystem
 
 # LAPACK is the quicker one up to so many points, and where more than this share of all
 # components is sought, with kernel values in double or in single precision.
+SINGLE = float(np.finfo(np.float32).max)
 SMALL = 800
 SHARE = {"double": 1 / 30, "single": 1 / 10}
 SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
@@ -413,12 +414,12 @@ class KernelPCA(
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        return self.expansion_(X).astype(precision(X), copy=False)
+        return _narrowed(self.expansion_(X), X)
 
     def fit_transform(self, X: Points, y=None, **params) -> np.ndarray:
         """`fit`, and the coordinates of the training points, √λⱼ vᵢⱼ."""
         self.fit(X, y, **params)
-        return _coordinates(self.solution_).astype(precision(self.X_fit_), copy=False)
+        return _narrowed(_coordinates(self.solution_), self.X_fit_)
 
     def reconstruction_error(self, X: Points, diag=None) -> np.ndarray:
         """‖φ(x) - μ‖² - Σⱼ fⱼ(x)², the squared distance of x from the components, (m,).
@@ -439,7 +440,7 @@ class KernelPCA(
                     "reconstruction_error needs k(x, x), which a row of kernel values "
                     "with the training points does not hold. Pass diag."
                 )
-            diag = f.kernel.diag(double(X))
+            diag = finite(f.kernel.diag(double(X)), f.kernel)
         coef = np.column_stack([f.coef, np.full(n, 1 / n)])
         both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
         mean = self.solution_.means.mean()
@@ -536,6 +537,13 @@ class KernelPCA(
                 f"coordinates of shape {Z.shape}."
             )
         return Z
+
+
+def _narrowed(values: np.ndarray, X: Points) -> np.ndarray:
+    """In the precision of the points, unless that cannot hold them."""
+    if precision(X) == np.float64 or np.abs(values).max(initial=0.0) > SINGLE:
+        return values
+    return values.astype(np.float32)
 
 
 def _coordinates(found: Eigenpairs) -> np.ndarray:

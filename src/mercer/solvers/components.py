@@ -59,6 +59,7 @@ class Components:
         gram = self.gram
         if not isinstance(gram.kernel, FeatureKernel | Linear):
             return None
+        gram.diag()  # refuses what overflows
         features = gram.kernel.features(gram.X)
         n, p = features.shape
         missing = self.n_components is not None and self.n_components > p

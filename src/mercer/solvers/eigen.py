@@ -22,9 +22,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer.gram import Gram
 from mercer.interruptible import interruptible, multiply
+from mercer.kernels.base import finite
 from mercer.lapack import eigh
 from mercer.points import double, take
-from mercer.pools import one_blas_thread
+from mercer.pools import blas_for, one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
 from mercer.solvers.products import (
     NARROW,
@@ -49,6 +50,10 @@ class Lapack:
     """
 
     def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+        with blas_for(problem.gram.shape[0]):
+            return self._solve(problem)
+
+    def _solve(self, problem: Components) -> Eigenpairs:
         begin = time.perf_counter()
         K, means = centered_matrix(problem.gram)
         n, c = len(K), problem.count
@@ -148,7 +153,7 @@ class Covariance:
                 f"and n_components={problem.n_components!r}. Use BlockKrylov or Lapack."
             )
         product = Features(features)
-        C = product.covariance()
+        C = finite(product.covariance(), problem.gram.kernel)
         p = len(C)
         c = min(problem.count, p)
         values, directions = eigh(C, subset_by_index=(p - c, p - 1))

@@ -20,6 +20,7 @@ from mercer import _core
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import row_blocks
 from mercer.points import take
+from mercer.pools import blas_for
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.losses import Squared
 from mercer.solvers.problems import Progress, Solution
@@ -72,8 +73,9 @@ class CoordinateDescent:
         columns : what was already read of K, from `self.columns(gram)`, for those who
             solve several problems on the same points
         """
-        columns = self.columns(problem.gram) if columns is None else columns
-        return _Run(self, problem, watch, columns).solution(start)
+        with blas_for(problem.gram.shape[0]):
+            columns = self.columns(problem.gram) if columns is None else columns
+            return _Run(self, problem, watch, columns).solution(start)
 
     def path(self, problem: L1Problem, regs: Iterable[float]) -> Iterator[Solution]:
         """The solutions for one reg after another, each from the one before.

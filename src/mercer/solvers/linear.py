@@ -8,7 +8,6 @@ triangle and a copy of the diagonal keep it, the upper triangle takes the factor
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -20,14 +19,13 @@ from mercer.gram import Gram, available_memory
 from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
 from mercer.points import precision, take
-from mercer.pools import one_blas_thread
+from mercer.pools import blas_for, one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.problems import LinearSystem, Progress, Solution
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
 DIGITS = 1e-4  # what a round in single precision takes off the residual
-SMALL = 400  # points up to which one thread of a BLAS does it
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Cholesky:
     tol: float = 1e-6
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
-        with one_blas_thread() if few(problem.gram) else nullcontext():
+        with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
 
     def _solve(self, problem: LinearSystem) -> Solution:
@@ -273,8 +271,9 @@ def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
 
     Points of weight 0 get 0. A singular matrix is refused.
     """
-    system = _Scaled(problem)
-    columns = {reg: system.inverse_diagonal(reg) for reg in np.unique(system.regs)}
+    with blas_for(problem.gram.shape[0]):
+        system = _Scaled(problem)
+        columns = {reg: system.inverse_diagonal(reg) for reg in np.unique(system.regs)}
     # W^½ once here and once in `unscaled`: the diagonal of W^½ (G + λI)⁻¹ W^½.
     return system.unscaled(
         system.root * np.column_stack([columns[reg] for reg in system.regs])
@@ -469,11 +468,6 @@ class _Scaled(_Weighted):
         if self.proved and reg > 0:
             return 1 / np.maximum(values, reg), vectors, "inaccurate"
         return inverse, vectors, "inaccurate" if self.proved else "indefinite"
-
-
-def few(gram: Gram) -> bool:
-    """Whether threads of a BLAS would only wait for each other."""
-    return gram.shape[0] <= SMALL
 
 
 def _one_norm(A: np.ndarray, size: int = 512) -> float:

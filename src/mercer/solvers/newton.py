@@ -26,7 +26,7 @@ from scipy.special import log_softmax, softmax, xlogy
 
 from mercer import lapack
 from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.pools import one_blas_thread
+from mercer.pools import blas_for, one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Doubt, Penalized, Reading, doubt
 from mercer.solvers.problems import Progress, Solution
@@ -107,8 +107,10 @@ class Newton:
         if problem.reg is None:
             raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
         begin = time.perf_counter()
-        if problem.gram.shape[0] * _columns(problem) <= self.direct:
-            return _Run(self, problem, _Factored(problem), begin, watch)(start)
+        side = problem.gram.shape[0] * _columns(problem)
+        if side <= self.direct:
+            with blas_for(side):
+                return _Run(self, problem, _Factored(problem), begin, watch)(start)
         with one_blas_thread():
             return _Run(self, problem, _Iterated(problem, self), begin, watch)(start)
 
