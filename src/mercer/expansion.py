@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel, finite
 from mercer.points import Points, as_points, concatenate, count, describe, double, take
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
-CLOSE = 1e-5  # of the largest |f|: by how much single precision may change it
+CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
 SAMPLE = 32  # points on which that is seen, and as many with the largest k(x, x)
 
 
@@ -71,8 +71,8 @@ class Expansion:
         """f at the m points of X: (m,), or (m, c) with several outputs.
 
         Of float32 points the kernel values are float32 where, on a sample of X, that
-        changes f by at most 1e-5 of its largest value; else, and for few points, they
-        are float64. A value that is not a finite number is refused.
+        changes f by at most 1e-5 of |f| or of its median; else, and for few points,
+        they are float64. A value that is not a finite number is refused.
         """
         return self._sums(as_points(X)) + self.bias
 
@@ -103,7 +103,8 @@ class Expansion:
         exact = self._product(double(few), double(self.points)) + self.bias
         error = np.abs(self._product(few, self.points) + self.bias - exact)
         with np.errstate(invalid="ignore"):  # ∞ - ∞ is a reason for double precision
-            return bool(np.all(error <= CLOSE * np.abs(exact).max(axis=0)))
+            size = np.abs(exact)
+            return bool(np.all(error <= CLOSE * np.maximum(size, np.median(size, 0))))
 
     # Geometry in the RKHS
 

@@ -37,7 +37,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     kernel_params : keyword arguments of a function
     solver : what solves the `LinearSystem`, a `Cholesky` or a `ConjugateGradient`; None
         for the first up to 3,000 points and then for the second, to the relative
-        residual 1e-8 (1e-6 of float32 points), with the first in reserve
+        residual 1e-8 (1e-6 of float32 points), with the first in reserve. A residual
+        above 1e-4, rounding included, is warned of
 
     Attributes
     ----------

@@ -145,14 +145,19 @@ def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpair
     """
     vectors = vectors * _signs(vectors)
     images = images * _signs(images, vectors)
-    residuals = elementwise(
-        lambda A, V: np.linalg.norm(A - V * values, axis=0), images, vectors
-    )
+    residuals = elementwise(lambda A, V: _norms(A - V * values), images, vectors)
     # H K H v: v less its mean, and what comes of it less its own.
     doubt = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
-    rounding = float(np.max(np.linalg.norm(doubt, axis=0), initial=0.0))
+    rounding = float(np.max(_norms(doubt), initial=0.0))
     facts = {"rounding": rounding, **facts}
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
+
+
+def _norms(columns: np.ndarray) -> np.ndarray:
+    """The lengths of the columns, though their squares may be no numbers."""
+    size = np.abs(columns).max(axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    return size * np.linalg.norm(columns / size, axis=0)
 
 
 def _signs(vectors: np.ndarray, like: np.ndarray | None = None) -> np.ndarray:

@@ -155,7 +155,7 @@ class Penalized:
         e = np.where(e <= 1e-12 * (np.abs(up) + np.abs(down)), 0.0, e)
         size = self.weights / self.strength
         total = 0.0 if self.bias else None
-        return BoxQP(self.gram, -a, 1.0, -size * high, -size * low, total, tube=e)
+        return BoxQP(self.wide, -a, 1.0, -size * high, -size * low, total, tube=e)
 
     def _rate(self, end: np.ndarray) -> np.ndarray:
         """ℓ*(end) / end, and 0 where the end is 0."""
@@ -248,7 +248,10 @@ def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
         unbalanced = float(left @ (np.abs(at.bias) + np.abs(at.values).max(axis=0)))
     of_dual = (sums + unbalanced) / m + of_square
     of_slope = float(np.max(of_u + 4 * UNIT * (u + np.abs(lam * at.coef / w))))
-    return Doubt(of_primal, of_dual, _length(w * of_u * off) / m, of_slope)
+    # Slopes other by this much change the dual in the first and in the second order.
+    size = problem.sums.length @ (w * of_u)
+    of_slopes = _length(w * of_u * off) / m + float(np.sum(size**2)) / (m * lam)
+    return Doubt(of_primal, of_dual, of_slopes, of_slope)
 
 
 def _length(errors: np.ndarray) -> float:
@@ -258,16 +261,14 @@ def _length(errors: np.ndarray) -> float:
 def unboxed(problem: Penalized, solution: Solution) -> Solution:
     """The solution of `problem.boxed()` in the words of the problem itself.
 
-    One found in single precision is looked at again, by a product in double with the
-    coefficients that are not 0.
+    f = Kc is computed anew in double precision, by the coefficients that are not 0:
+    the solver's own has grown step by step, and may be in single precision.
     """
     assert problem.reg is not None
     box = problem.boxed()
-    coef, function = box.coef(solution.value), np.asarray(solution.function)
-    violation = solution.violation
-    if solution.precision == "single" or problem.wide is not problem.gram:
-        function = _product(problem.wide, coef)
-        violation = box.violation(solution.value, function)
+    coef = box.coef(solution.value)
+    function = _product(problem.wide, coef)
+    violation = box.violation(solution.value, function)
     found = _straight(problem, coef, function, float(solution.bias), problem.reg)
     return replace(
         solution,

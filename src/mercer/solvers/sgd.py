@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, finite
 from mercer.points import Points, concatenate, count, take
 from mercer.solvers.losses import (
     EpsilonInsensitive,
@@ -180,12 +180,7 @@ class SGD:
     def informed(self, state: State, X, target) -> State:
         """The state with R and L of these points too; a new rate is taken note of."""
         diagonal = np.asarray(state.kernel.diag(X), dtype=float)
-        if not np.isfinite(diagonal).all():
-            where = int(np.flatnonzero(~np.isfinite(diagonal))[0])
-            raise ValueError(
-                f"SGD needs finite kernel values; {state.kernel!r} gives "
-                f"k(x, x) = {diagonal[where]} at point {where}."
-            )
+        finite(diagonal, state.kernel)
         radius = float(np.sqrt(np.max(diagonal, initial=state.radius**2)))
         steepest = max(state.steepest, steepness(self.loss, target, self.norm * radius))
         state = replace(state, radius=radius, steepest=steepest)
