@@ -18,7 +18,7 @@ LAYERS = [
     ["psd", "theory", "generalisation", "nearest", "windows"],
     ["multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
-    ["gram"],
+    ["gram", "slopes"],
     ["kernels/"],
     ["densities/", "sequences", "trees", "graphs"],
     ["edges", "copies"],
@@ -47,8 +47,8 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram trees graphs sequences edges points vectors pools "
-    "copies sparsity memory lapack interruptible",
+    "nearest windows expansion gram slopes trees graphs sequences edges points vectors "
+    "pools copies sparsity memory lapack interruptible",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate string substring fragments tree convolution routes graph walk node "

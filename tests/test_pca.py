@@ -396,7 +396,7 @@ def test_pre_images_of_another_kernel_are_learned():
     assert_allclose(machine.preimage(Z), machine.inverse_transform(Z))
     with pytest.raises(ValueError, match=r"Gaussian kernel.*Polynomial"):
         machine.preimage(Z, "fixed_point")
-    with pytest.raises(ValueError, match="knows method fixed_point and learned"):
+    with pytest.raises(ValueError, match="knows method linear, fixed_point, gradient"):
         machine.preimage(Z, "exact")
     with pytest.raises(ValueError, match="has 3 components"):
         machine.preimage(Z[:, :2])

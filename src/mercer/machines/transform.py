@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
-from mercer.gram import Gram
+from mercer.gram import Gram, available_memory
 from mercer.interruptible import multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
@@ -43,7 +43,12 @@ from mercer.solvers.eigen import (
     Lapack,
 )
 from mercer.solvers.linear import Cholesky
-from mercer.solvers.preimage import fixed_points
+from mercer.solvers.preimage import (
+    descents,
+    distances,
+    fixed_points,
+    linear_points,
+)
 from mercer.solvers.problems import LinearSystem
 
 # LAPACK is the quicker one up to so many points, and where more than this share of all
@@ -114,7 +119,7 @@ class KernelPCA(
     kernel_params : keyword arguments of a function
     alpha : the ridge of the inverse transform
     fit_inverse_transform : whether to learn the inverse transform, by ridge regression
-        of the points on their coordinates
+        of the points on their coordinates; `preimage` needs none
     eigen_solver : "dense" (LAPACK), "arpack", "krylov" (a few products with a block of
         vectors, K in memory or not), "randomized" (so many such products as
         `iterated_power` says), "auto" for what is quickest; or a solver, such as
@@ -476,58 +481,152 @@ class KernelPCA(
         return self._inverse.coef
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Points with about the coordinates X, (m, c), by the regression learnt."""
-        if not self.fit_inverse_transform:
+        """Points with about the coordinates X, (m, c).
+
+        With fit_inverse_transform=True by the regression learnt, as in scikit-learn;
+        else, where the kernel is an object and not one of scikit-learn's words, which
+        ask for that regression, their `preimage`.
+        """
+        check_is_fitted(self)
+        if self.fit_inverse_transform:
+            return self._inverse(self._checked_coordinates(X))
+        if isinstance(self.kernel, str):
             raise NotFittedError(
                 "The fit_inverse_transform parameter was not"
                 " set to True when instantiating and hence "
-                "the inverse transform is not available."
+                "the inverse transform is not available. preimage(Z) needs no "
+                "regression, and with a kernel object, such as Linear() for 'linear', "
+                "is what inverse_transform gives."
             )
-        check_is_fitted(self)
-        return self._inverse(self._checked_coordinates(X))
+        return self.preimage(X)
 
-    def preimage(self, Z, method: str | None = None, *, restarts: int = 5):
-        """Points whose φ is near Σⱼ zⱼuⱼ + μ, the point of the coordinates z.
+    def preimage(
+        self,
+        Z,
+        method: str | None = None,
+        *,
+        restarts: int = 5,
+        return_distance: bool = False,
+    ):
+        """Points whose φ is near P = Σⱼ zⱼuⱼ + μ, the point of the coordinates z.
+
+        P rarely is the φ of a point: `return_distance` says how far φ(y) is from it.
 
         Parameters
         ----------
         Z : (m, c) coordinates
-        method : "fixed_point" for the Gaussian kernel, the stationary points of the
-            distance in feature space; "learned" for `inverse_transform`; None for the
-            first where the kernel is Gaussian, else the second
-        restarts : how many of the nearest training points "fixed_point" begins at
+        method : "linear" for the linear kernel, y = x̄ + Uz, exactly; "fixed_point"
+            for the Gaussian kernel and "gradient" for any kernel of vectors, where
+            ‖φ(y) - P‖ no longer falls; "learned" for the regression of
+            `inverse_transform`. None for the first of these that there is
+        restarts : how many of the nearest training points the search begins at
+        return_distance : whether to return ‖φ(y) - P‖ as well
 
         Returns
         -------
-        (m, d) array; "fixed_point" is never further away, in feature space, than the
-        nearest training point
+        (m, d) array, and the (m,) distances in feature space if asked for;
+        "fixed_point" and "gradient" are never further away than the nearest training
+        point
         """
         check_is_fitted(self)
-        kernel = self.expansion_.kernel
-        if method is None:
-            method = "fixed_point" if isinstance(kernel, RBF) else "learned"
-        if method == "learned":
-            return self.inverse_transform(Z)
-        if method != "fixed_point":
-            raise ValueError(
-                f"preimage knows method fixed_point and learned; got {method!r}."
-            )
-        if not isinstance(kernel, RBF) or sp.issparse(self.X_fit_):
-            raise ValueError(
-                "preimage by fixed_point is for the Gaussian kernel on dense vectors; "
-                f"this machine has {kernel!r}. Use "
-                "fit_inverse_transform=True and method='learned'."
-            )
         Z = self._checked_coordinates(Z)
-        n, found = len(self.solution_.means), np.empty((len(Z), self.X_fit_.shape[1]))
-        near = _coordinates(self.solution_)
-        for rows in row_blocks(len(Z), n * restarts, BLOCK_MB):
-            # ⟨φ(xᵢ), Σⱼ zⱼuⱼ + μ⟩, up to a number that is the same for all i.
-            closeness = multiply(Z[rows], near.T) + self.solution_.means
-            start = np.argsort(-closeness, axis=1, kind="stable")[:, :restarts]
-            weight = multiply(Z[rows], self.expansion_.coef.T) + 1 / n
-            found[rows] = fixed_points(kernel, self.X_fit_, weight, start)
-        return found
+        method = self._preimage_method(method)
+        if method == "learned":
+            found = self._inverse(Z)
+        else:
+            found = np.empty((len(Z), self.X_fit_.shape[1]))
+            for rows in row_blocks(
+                len(Z), self.X_fit_.shape[0] * (restarts + 2), BLOCK_MB
+            ):
+                found[rows] = self._preimages(Z[rows], method, restarts)
+        return (found, self.preimage_distance(Z, found)) if return_distance else found
+
+    def preimage_distance(self, Z, Y) -> np.ndarray:
+        """‖φ(yᵢ) - P(zᵢ)‖ for the m points Y and the m coordinates Z, (m,).
+
+        In feature space, in double precision; below about 1e-8 of the lengths of the
+        φ(x) it is rounding.
+        """
+        check_is_fitted(self)
+        Z, Y = self._checked_coordinates(Z), np.asarray(Y, dtype=float)
+        X = self._dense_points()
+        if Y.shape != (len(Z), X.shape[1]):
+            raise ValueError(
+                f"preimage_distance needs a point for each of the {len(Z)} rows of "
+                f"coordinates, shape {(len(Z), X.shape[1])}; got shape {Y.shape}."
+            )
+        return distances(self.expansion_.kernel, X, self._weights_of(Z), Y)
+
+    def _preimage_method(self, method: str | None) -> str:
+        """The word for how pre-images are found, checked against the kernel."""
+        kernel = self.expansion_.kernel
+        if self._precomputed or not is_vectors(self.X_fit_):
+            what = "kernel values" if self._precomputed else "of another kind"
+            raise ValueError(
+                f"A pre-image is a vector; the training points are {what}. Look for "
+                "the training points whose coordinates are nearest instead."
+            )
+        learned = "_inverse" in vars(self)
+        if method is None:
+            if isinstance(kernel, Linear):
+                return "linear"
+            if isinstance(kernel, RBF):
+                return "fixed_point"
+            return "learned" if learned else "gradient"
+        if method not in ("linear", "fixed_point", "gradient", "learned"):
+            raise ValueError(
+                "preimage knows method linear, fixed_point, gradient and learned; got "
+                f"{method!r}."
+            )
+        if method == "learned" and not learned:
+            raise NotFittedError(
+                "preimage by method='learned' is the regression of "
+                "fit_inverse_transform=True, which was not asked for at fit."
+            )
+        for word, name, kind in (
+            ("linear", "linear", Linear),
+            ("fixed_point", "Gaussian", RBF),
+        ):
+            if method == word and not isinstance(kernel, kind):
+                raise ValueError(
+                    f"preimage by {word} is for the {name} kernel; this machine has "
+                    f"{kernel!r}. Use method='gradient', which takes any kernel."
+                )
+        return method
+
+    def _preimages(self, Z, method: str, restarts: int) -> np.ndarray:
+        X, weight, kernel = self.X_fit_, self._weights_of(Z), self.expansion_.kernel
+        if method == "linear":
+            return linear_points(X, weight)
+        X = self._dense_points()
+        # ⟨φ(xᵢ), P⟩, up to a number that is the same for all i.
+        closeness = multiply(Z, _coordinates(self.solution_).T) + self.solution_.means
+        far = np.asarray(kernel.diag(X), dtype=float) - 2 * closeness
+        start = np.argsort(far, axis=1, kind="stable")[:, : max(1, restarts)]
+        search = fixed_points if method == "fixed_point" else descents
+        return search(kernel, X, weight, start)
+
+    def _weights_of(self, Z) -> np.ndarray:
+        """γ of P = Σᵢ γᵢ φ(xᵢ), (m, n)."""
+        return multiply(Z, self.expansion_.coef.T) + 1 / len(self.solution_.means)
+
+    def _dense_points(self) -> np.ndarray:
+        """The training points as a float64 array, refused where that is too large."""
+        X = self.X_fit_
+        if sp.issparse(X):
+            if 16.0 * X.shape[0] * X.shape[1] > available_memory():
+                raise MemoryError(
+                    f"Pre-images are dense; {X.shape[0]:,} training points with "
+                    f"{X.shape[1]:,} columns do not fit in memory as such. Take fewer "
+                    "columns, or the linear kernel, which needs none of it."
+                )
+            X = X.toarray()
+        if np.isnan(X).any():
+            raise ValueError(
+                "A pre-image is compared with the training points, which have missing "
+                "values (NaN) here. Fill them in before fit."
+            )
+        return np.asarray(X, dtype=float)
 
     def _checked_coordinates(self, Z) -> np.ndarray:
         Z = check_array(Z, dtype=[np.float64, np.float32], input_name="X")

@@ -1,14 +1,27 @@
-"""Pre-images of the Gaussian kernel: the y whose φ(y) is nearest to Σᵢ γᵢ φ(xᵢ).
+"""Pre-images: the y whose φ(y) is nearest to a target Σᵢ γᵢ φ(xᵢ) in feature space.
 
-Mika, Schölkopf, Smola, Müller, Scholz and Rätsch, Kernel PCA and de-noising in feature
-spaces, NIPS 11 (1999), section 3.
+The target rarely is the φ of any point, so a pre-image is an approximation, and
+`distances` says how good it is. Fixed points for the Gaussian kernel: Mika, Schölkopf,
+Smola, Müller, Scholz and Rätsch, Kernel PCA and de-noising in feature spaces, NIPS 11
+(1999), section 3. The coordinates of an exact pre-image, where k is an invertible
+function of ⟨x, y⟩: Schölkopf et al., Input space versus feature space in kernel-based
+methods, IEEE Transactions on Neural Networks 10 (1999), section IV.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
+from mercer.kernels.vector import Linear, Polynomial
+from mercer.slopes import is_analytic, slopes, slopes_of_square
+
+MEMORY = 8  # steps that a direction remembers
+HALVINGS = 25  # of a step that does not lead down, before it counts as none
+ENOUGH = 1e-4  # of the descent that the slope promises
+ROUNDING = 1e-14  # relative; a value that falls by less has come to its end
+HUGE = 1e300  # stands for values that are not numbers
 
 
 def fixed_points(
@@ -56,3 +69,163 @@ def fixed_points(
             break
     chosen = largest.reshape(m, r).argmax(axis=1)
     return best.reshape(m, r, -1)[np.arange(m), chosen]
+
+
+def linear_points(X, weight: np.ndarray) -> np.ndarray:
+    """Σᵢ γᵢ xᵢ, (m, d): the pre-images of the linear kernel, exact but for rounding."""
+    return np.asarray((X.T @ weight.T).T, dtype=float)
+
+
+def descents(
+    kernel: Kernel,
+    X: np.ndarray,
+    weight: np.ndarray,
+    start: np.ndarray,
+    *,
+    tol: float = 1e-7,
+    max_iter: int = 200,
+) -> np.ndarray:
+    """The y where ‖φ(y) - Σᵢ γᵢ φ(xᵢ)‖² no longer falls, of several the best, (m, d).
+
+    By the method of Broyden, Fletcher, Goldfarb and Shanno with limited memory, from
+    all starts at once; never further away than any start. Besides those given, it
+    begins at Σᵢ γᵢ xᵢ and, for polynomials of odd degree, where an exact pre-image
+    would be. The derivatives are those of the kernel, or differences where it has none.
+
+    Parameters
+    ----------
+    X : (n, d) points
+    weight : (m, n), the γ of each of m pre-images
+    start : (m, r) numbers of the points to begin at
+    tol : of the slope, relative to the largest k(x, x) over the spread of X
+    """
+    X = np.asarray(X, dtype=float)
+    starts = [*X[start.T], linear_points(X, weight)]
+    if isinstance(kernel, Polynomial) and kernel.degree % 2:
+        starts.append(_odd_polynomial(kernel, X, weight))
+    # Kernels of histograms refuse negative coordinates.
+    positive = not is_analytic(kernel) and X.min(initial=0.0) >= 0
+    task = _Distance(kernel, X, 0.0 if positive else -np.inf)
+    many = np.tile(weight, (len(starts), 1))
+    ends, values = task.descend(np.concatenate(starts), many, tol, max_iter)
+    chosen = values.reshape(len(starts), -1).argmin(axis=0)
+    return ends.reshape(len(starts), len(weight), -1)[chosen, np.arange(len(weight))]
+
+
+def distances(kernel: Kernel, X, weight: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """‖φ(yₘ) - Σᵢ γₘᵢ φ(xᵢ)‖, (m,), from all of K in double precision.
+
+    A square root of a difference: below about 1e-8 of the lengths it is rounding.
+    """
+    if isinstance(kernel, Linear):  # no difference of squares
+        return np.linalg.norm(Y - linear_points(X, weight), axis=1)
+    squares = np.einsum("mi,im->m", weight, kernel.matmul(X, None, weight.T))
+    inner = np.sum(np.asarray(kernel(Y, X), dtype=float) * weight, axis=1)
+    return np.sqrt(np.maximum(kernel.diag(Y) - 2 * inner + squares, 0.0))
+
+
+def _odd_polynomial(kernel: Polynomial, X, weight) -> np.ndarray:
+    """yⱼ with k(eⱼ, y) = ⟨φ(eⱼ), Σᵢ γᵢ φ(xᵢ)⟩ for every unit vector eⱼ."""
+    scale, offset = float(kernel.scale or 1.0), float(kernel.offset)
+    powers = weight @ (scale * X + offset) ** kernel.degree
+    return (np.sign(powers) * np.abs(powers) ** (1 / kernel.degree) - offset) / scale
+
+
+class _Distance:
+    """k(y, y) - 2 Σᵢ γᵢ k(xᵢ, y), the distance up to a constant, and its slope."""
+
+    def __init__(self, kernel: Kernel, X: np.ndarray, least: float):
+        self.kernel, self.X, self.least = kernel, X, least
+        # Slopes are in units of k over the spread of the points.
+        self.spread = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
+        self.unit = float(np.abs(kernel.diag(X)).max(initial=0.0)) or 1.0
+
+    def value(self, Y, weight) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            inner = np.sum(weight * self.kernel(Y, self.X), axis=1)
+            values = (self.kernel.diag(Y) - 2 * inner) / self.unit
+        return np.where(np.isfinite(values), values, HUGE)
+
+    def slope(self, Y, weight) -> np.ndarray:
+        pull = slopes(self.kernel, Y, self.X, -2 * weight)
+        return (slopes_of_square(self.kernel, Y) + pull) / self.unit
+
+    def descend(self, Y, weight, tol: float, max_iter: int):
+        """Where the descent from each y ends, and the value there."""
+        Y = np.maximum(Y, self.least)
+        value, slope = self.value(Y, weight), self.slope(Y, weight)
+        shape = (len(Y), MEMORY, Y.shape[1])
+        moves, turns = np.zeros(shape), np.zeros(shape)  # the newest last
+        active = np.flatnonzero(value < HUGE)
+        for _ in range(max_iter):
+            free = self._free(Y[active], slope[active])
+            steep = np.abs(free).max(axis=1, initial=0.0) * self.spread > tol
+            active = active[steep]
+            if not len(active):
+                break
+            way = -_turned(free[steep], moves[active], turns[active], self.spread**2)
+            uphill = np.sum(way * free[steep], axis=1) >= 0
+            way[uphill] = -(self.spread**2) * free[steep][uphill]
+            # No step is longer than the points are wide.
+            length = np.linalg.norm(way, axis=1)
+            step = np.minimum(1.0, self.spread / np.maximum(length, 1e-300))
+            new, lower = self._searched(
+                Y[active], way, step, value[active], slope[active], weight[active]
+            )
+            went = lower < value[active]
+            active, new, lower = active[went], new[went], lower[went]
+            if not len(active):
+                break
+            fresh = self.slope(new, weight[active])
+            for past, change in (
+                (moves, new - Y[active]),
+                (turns, fresh - slope[active]),
+            ):
+                past[active] = np.roll(past[active], -1, axis=1)
+                past[active, -1] = change
+            small = value[active] - lower <= ROUNDING * np.abs(lower)
+            Y[active], value[active], slope[active] = new, lower, fresh
+            active = active[~small]
+        return Y, value
+
+    def _free(self, Y, slope) -> np.ndarray:
+        """The slope without what would lead out of the domain."""
+        return np.where((Y <= self.least) & (slope > 0), 0.0, slope)
+
+    def _searched(self, Y, way, step, value, slope, weight):
+        """The first of ever shorter steps that goes down as the slope promises."""
+        new, lower = Y.copy(), value.copy()
+        left = np.arange(len(Y))
+        for _ in range(HALVINGS):
+            trial = np.maximum(Y[left] + step[left, None] * way[left], self.least)
+            found = self.value(trial, weight[left])
+            promise = np.sum(slope[left] * (trial - Y[left]), axis=1)
+            good = found <= value[left] + ENOUGH * promise
+            new[left[good]], lower[left[good]] = trial[good], found[good]
+            left = left[~good]
+            if not len(left):
+                break
+            step[left] /= 2
+        return new, lower
+
+
+def _turned(slope, moves, turns, first: float) -> np.ndarray:
+    """H · slope, H the inverse second derivative that the last moves tell of.
+
+    Before there are any, H is `first` times the identity.
+    """
+    products = np.einsum("mkd,mkd->mk", moves, turns)
+    known = products > 1e-300
+    rho = np.divide(1.0, products, out=np.zeros_like(products), where=known)
+    q, alpha = slope.copy(), np.zeros_like(rho)
+    for k in reversed(range(MEMORY)):
+        alpha[:, k] = rho[:, k] * np.einsum("md,md->m", moves[:, k], q)
+        q -= alpha[:, k, None] * turns[:, k]
+    squares = np.einsum("md,md->m", turns[:, -1], turns[:, -1])
+    scale = np.full(len(q), first)
+    np.divide(products[:, -1], squares, out=scale, where=known[:, -1] & (squares > 0))
+    q *= scale[:, None]
+    for k in range(MEMORY):
+        beta = rho[:, k] * np.einsum("md,md->m", turns[:, k], q)
+        q += (alpha[:, k] - beta)[:, None] * moves[:, k]
+    return q
