@@ -54,6 +54,7 @@ from mercer.kernels.vector import (
     PowerSeries,
 )
 from mercer.kernels.walk import RandomWalk
+from mercer.kernels.window import ProductWindow, RadialWindow
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
@@ -369,6 +370,9 @@ other_kernels = [
     entry(Radial(decay, "chebyshev"), vectors),
     entry(Radial(decay, "cosine"), vectors),
     entry(Radial(decay, differing_letters), words),
+    entry(RadialWindow("epanechnikov", 2.0), vectors),
+    entry(RadialWindow(tent, 1.5), vectors),
+    entry(ProductWindow("triangle", 3.0), vectors),
     entry(EditSimilarity(0.5), words),
     entry(EditSimilarity(4.0), sentences),
     entry(FromDistance("edit", "abc"), words),
@@ -388,6 +392,8 @@ learning_kernels = [
     entry(Laplacian(), vectors),
     entry(Polynomial(2, None), vectors),
     entry(Sigmoid(), vectors),
+    entry(RadialWindow("cosine"), vectors),
+    entry(ProductWindow("gaussian"), vectors),
     entry(Anova(2, RBF()), vectors),
     entry(Anova(1, [RBF(), Laplacian(), Linear()]), vectors),
     entry(2 * RBF() + Linear() * Laplacian(), vectors),

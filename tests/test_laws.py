@@ -32,7 +32,7 @@ on_explicit = pytest.mark.parametrize(
 
 OF_VECTORS = {
     f"mercer.kernels.{name}"
-    for name in ("vector", "dotproduct", "radial", "coordinate", "explicit")
+    for name in ("vector", "dotproduct", "radial", "coordinate", "explicit", "window")
 }
 
 

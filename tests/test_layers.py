@@ -51,8 +51,8 @@ MODULES = {
     "pools copies sparsity memory lapack interruptible",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
-    "coordinate string substring fragments tree convolution routes graph walk node "
-    "distance generative approximate",
+    "coordinate window string substring fragments tree convolution routes graph walk "
+    "node distance generative approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage "
     "bayes posterior evidence rounding",

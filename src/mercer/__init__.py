@@ -23,6 +23,7 @@ _NAMES = {
     "mercer.kernels.dotproduct": "DotProduct Sigmoid",
     "mercer.kernels.coordinate": "Anova ChiSquared Intersection Spline",
     "mercer.kernels.radial": "RBF Laplacian Matern RationalQuadratic Radial",
+    "mercer.kernels.window": "RadialWindow ProductWindow",
     "mercer.kernels.explicit": "GaussianSeries",
     "mercer.kernels.string": "Subsequence WeightedDegree EditSimilarity edit_distance",
     "mercer.kernels.substring": "Spectrum Mismatch WeightedSubstrings",

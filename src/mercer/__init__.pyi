@@ -77,6 +77,8 @@ from mercer.kernels.vector import Linear as Linear
 from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
 from mercer.kernels.walk import RandomWalk as RandomWalk
+from mercer.kernels.window import ProductWindow as ProductWindow
+from mercer.kernels.window import RadialWindow as RadialWindow
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
 from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
 from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor

@@ -1,16 +1,17 @@
 """Windows: kernels of a distance as probability densities around a point.
 
-k(x, y) / c is a density in x where c = ∫ k(x, y) dx is finite. All windows here have
-k(x, x) = 1 and a bandwidth h, the unit of the distance: k(x, y) = f((x - y) / h). They
-are mixtures of Gaussians (Matérn: variances from a Gamma distribution; rational
-quadratic: the multivariate t), which is how their volumes and random draws are found.
+k(x, y) / c is a density in x where c = ∫ k(x, y) dx is finite. All windows here have a
+bandwidth h, the unit of the distance: k(x, y) = f((x - y) / h). Those of the kernels of
+a distance are mixtures of Gaussians (Matérn: variances from a Gamma distribution;
+rational quadratic: the multivariate t), which is how their volumes and random draws are
+found; `RadialWindow` and `ProductWindow` are of any shape.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,8 @@ from scipy.special import gammaln, kve
 
 from mercer import vectors
 from mercer.kernels.base import BLOCK_MB, Kernel, Scaled, row_blocks
-from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
+from mercer.kernels.window import ProductWindow, RadialWindow, WindowIntegral, radii
 from mercer.points import take
 from mercer.vectors import Recipe
 
@@ -37,6 +39,19 @@ class Window(ABC):
     part: ClassVar[str] = "square"
 
     kernel: Any
+
+    @property
+    def underflows(self) -> bool:
+        """Whether ln k is a number where k is 0 to rounding."""
+        return True
+
+    def peak(self, d: int) -> float:
+        """k(x, x)."""
+        return 1.0
+
+    def integral(self, d: int) -> WindowIntegral:
+        """c in d dimensions, and how well it is known."""
+        return WindowIntegral(self.log_volume(d), 0.0, "formula")
 
     @property
     @abstractmethod
@@ -73,10 +88,11 @@ class Window(ABC):
         Sums that underflow, or that vanish beside k(x, x), are taken in logarithms.
         """
         own = Y is None
-        sums = self.kernel.matmul(X, Y, weight) - (weight if own else 0)
-        lost = sums <= UNDERFLOW
+        itself = self.peak(X.shape[1]) * weight if own else 0.0
+        sums = self.kernel.matmul(X, Y, weight) - itself
+        lost = sums <= UNDERFLOW if own or self.underflows else sums < 0
         if own:
-            lost |= sums <= BESIDE_ITSELF * weight
+            lost |= sums <= BESIDE_ITSELF * itself
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(sums)
         again = np.flatnonzero(lost)
@@ -103,11 +119,14 @@ def window(kernel: Kernel) -> Window:
     """The window of a kernel; its factor, which the volume takes away, is left out."""
     while isinstance(kernel, Scaled):
         kernel = kernel.kernel
+    if isinstance(kernel, Radial) and kernel.metric == "euclidean":
+        kernel = RadialWindow(kernel.function, 1.0)
     if type(kernel) not in _WINDOWS:
         names = ", ".join(kind.__name__ for kind in _WINDOWS)
         raise ValueError(
             f"A density needs a kernel whose integral is known: {names}. Got "
-            f"{kernel!r}. Choose one of these; or ParzenClassifier(method='mean'), "
+            f"{kernel!r}. Choose one of these, of which RadialWindow(K) and "
+            "ProductWindow(K) take any function; or ParzenClassifier(method='mean'), "
             "which takes any kernel."
         )
     return _WINDOWS[type(kernel)](kernel)
@@ -238,11 +257,75 @@ class _RationalQuadratic(_Lengthy):
         return scale * rng.standard_normal((n, d)) / np.sqrt(freedom)
 
 
+@dataclass(frozen=True)
+class _Shaped(Window):
+    """A `RadialWindow`; its integral at bandwidth 1 is found once for a dimension."""
+
+    known: dict[int, WindowIntegral] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @property
+    def underflows(self):
+        shape = self.kernel.shape
+        return shape is not None and shape.log is not None
+
+    def peak(self, d):
+        return float(self.kernel.heights(np.zeros(1))[0])
+
+    @property
+    def bandwidth(self):
+        return self.kernel.bandwidth
+
+    def at(self, bandwidth):
+        kernel = replace(self.kernel, bandwidth=float(bandwidth))
+        return type(self)(kernel, self.known)
+
+    def check(self, d):
+        self._unit(d)
+
+    def _unit(self, d: int) -> WindowIntegral:
+        if d not in self.known:
+            self.known[d] = self.kernel.integral(d)
+        return self.known[d]
+
+    def integral(self, d):
+        return self._unit(d).times(1.0, d * math.log(self.bandwidth))
+
+    def log_volume(self, d):
+        return self.integral(d).log_value
+
+    def log_of(self, sums):
+        return self.kernel.log_heights(np.sqrt(sums) / self.bandwidth)
+
+    def draw(self, rng, n, d):
+        steps = rng.standard_normal((n, d))
+        steps /= np.linalg.norm(steps, axis=1, keepdims=True)
+        return self.bandwidth * radii(self.kernel, d, rng, n)[:, None] * steps
+
+
+class _Product(_Shaped):
+    """A `ProductWindow`."""
+
+    def peak(self, d):
+        return super().peak(d) ** d
+
+    def log(self, X, Y):
+        return self.kernel.log_block(X, Y)
+
+    def draw(self, rng, n, d):
+        sides = rng.choice([-1.0, 1.0], size=(n, d))
+        lengths = radii(self.kernel, 1, rng, n * d).reshape(n, d)
+        return self.bandwidth * sides * lengths
+
+
 _WINDOWS: dict[type[Kernel], type[Window]] = {
     RBF: _Gaussian,
     Laplacian: _Laplacian,
     Matern: _Matern,
     RationalQuadratic: _RationalQuadratic,
+    RadialWindow: _Shaped,
+    ProductWindow: _Product,
 }
 
 

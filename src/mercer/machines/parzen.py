@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -28,14 +29,19 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel, finite
 from mercer.kernels.kinds import Precomputed
+from mercer.kernels.radial import RBF
+from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.points import Points, double, take, vectors
 from mercer.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
 GRID = (-3, -2, -1, 0, 1)  # powers of 2 times the first guess
+DOUBLINGS = 60  # of a bandwidth that leaves a point alone
+# The windows of scikit-learn's KernelDensity and ours, by their names.
+WINDOW_WORDS = {word: word for word in SHAPES} | {"tophat": "box", "linear": "triangle"}
 
-KERNEL = [Kernel, StrOptions(set(WORDS)), callable, None]
+KERNEL = [Kernel, StrOptions(set(WORDS) | set(WINDOW_WORDS)), callable, None]
 BANDWIDTH = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"}), None]
 
 
@@ -60,13 +66,14 @@ class Parzen(Machine):
     callback: Callable | None
     kernel_: Kernel
     bandwidth_: float
+    integral_: WindowIntegral
     trials_: list[Trial]
     status_: str
     _windows: Window
 
     def _learn_window(self, X, groups: list[tuple[Any, np.ndarray]]) -> None:
         """Set the window with its bandwidth: given, the kernel's own, or learnt."""
-        start = window(as_kernel(self.kernel, X).copied())
+        start = window(_as_window(self.kernel, X).copied())
         start.check(X.shape[1])
         trials, status = [], "given"
         if isinstance(self.bandwidth, Real):
@@ -81,7 +88,17 @@ class Parzen(Machine):
         self._windows, self.kernel_ = found, found.kernel
         # A kernel holds 1/h or the like, of which h is not the inverse bit for bit.
         self.bandwidth_ = best if trials else found.bandwidth
+        self.integral_ = found.integral(X.shape[1])
         self.trials_, self.status_ = trials, status
+
+
+def _as_window(kernel, X) -> Kernel:
+    """What the parameter `kernel` of a density stands for, on the points X."""
+    if isinstance(kernel, str) and kernel in WINDOW_WORDS:
+        return RBF() if kernel == "gaussian" else RadialWindow(WINDOW_WORDS[kernel])
+    if callable(kernel) and not isinstance(kernel, Kernel | type):
+        return RadialWindow(kernel)
+    return as_kernel(kernel, X)
 
 
 class _Search:
@@ -106,6 +123,10 @@ class _Search:
         step = math.log(2)
         try:
             value = {i: self.loss(guess + i * step) for i in GRID}
+            while min(value.values()) == math.inf:
+                self._check_hope(max(value))
+                beyond = max(value) + 1
+                value[beyond] = self.loss(guess + beyond * step)
             least = min(value, key=value.__getitem__)
             while least in (min(value), max(value)):
                 beyond = least + (1 if least == max(value) else -1)
@@ -122,7 +143,31 @@ class _Search:
             )
         except _Stopped:
             self.status = "stopped"
-        return max(self.trials, key=lambda trial: trial.score).bandwidth
+        best = max(self.trials, key=lambda trial: trial.score)
+        self._warn_if_alone(best)
+        return best.bandwidth
+
+    def _check_hope(self, doublings: int) -> None:
+        if doublings >= DOUBLINGS:
+            raise ValueError(
+                f"{type(self.machine).__name__} found no bandwidth at which every "
+                f"point that is left out has a density: {self.start.kernel!r} is 0 "
+                "between them at every width. Pass a bandwidth, or choose a window "
+                "that is not 0 there."
+            )
+
+    def _warn_if_alone(self, best: Trial) -> None:
+        """Say so where the narrowest window that reaches everybody is the best."""
+        alone = [t.bandwidth for t in self.trials if t.score == -math.inf]
+        if alone and best.bandwidth < 1.5 * max(alone):
+            warnings.warn(
+                f"The bandwidth {best.bandwidth:.4g} of {type(self.machine).__name__} "
+                "is little more than what an isolated point needs to have a neighbour: "
+                "below that the window gives that point, left out, a density of 0. "
+                "Pass a bandwidth, leave out the point, or choose a window without "
+                "an end.",
+                stacklevel=6,
+            )
 
     def _guess(self) -> float:
         """Scott's rule on the mean spread within the groups."""
@@ -183,8 +228,13 @@ class ParzenDensity(DensityMixin, Parzen):
     bandwidth : h, the unit of distance of the window: σ of RBF, 1/γ of Laplacian,
         `length` of Matern and RationalQuadratic; "loo" for the greatest leave-one-out
         likelihood; None for what the kernel says, and "loo" where it leaves it open
-    kernel : RBF, Laplacian, Matern or RationalQuadratic with alpha > d/2, whose
-        integral over all of space is known; None for RBF()
+    kernel : a window. RBF, Laplacian, Matern or RationalQuadratic with alpha > d/2;
+        "box" ("tophat"), "epanechnikov", "biweight", "triweight", "triangle"
+        ("linear"), "tricube", "cosine", "exponential", "gaussian", or a function of
+        r = ‖x - xᵢ‖ / h, for `RadialWindow`; `ProductWindow(K)` for a function of each
+        coordinate; None for RBF(). A window that ends leaves points without density,
+        ln p = -∞; at a bandwidth where that happens to a point left out, "loo" has the
+        score -∞, so that one isolated point can decide the bandwidth (it warns)
     verbose : whether to print a line for each bandwidth that is tried
     callback : a function that is given each `Trial`; True from it ends the search
 
@@ -192,6 +242,8 @@ class ParzenDensity(DensityMixin, Parzen):
     ----------
     kernel_ : the kernel with its bandwidth
     bandwidth_ : h
+    integral_ : c, by its `log_value` and `value`; `by` a "formula" or "quadrature",
+        then with its `relative_error`
     trials_ : the bandwidths that were tried: trial, bandwidth, score (the mean
         leave-one-out log-likelihood) and seconds
     status_ : "given", "optimal", or "stopped" by the callback
@@ -289,7 +341,8 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     """The class c with the greatest πc pc(x), or the nearest mean in feature space.
 
     method="density" compares the Parzen densities pc of the classes, all with the same
-    window, and their priors πc; probabilities are by Bayes' rule, in logarithms.
+    window, and their priors πc; probabilities are by Bayes' rule, in logarithms. Where
+    a window that ends leaves no class any density, the priors alone decide.
 
     method="mean" compares ‖φ(x) - μc‖ with the means μc of φ over the classes. For two
     classes that is the sign of f(x) = ⟨φ(x), μ₊ - μ₋⟩ + b, b = ½(‖μ₋‖² - ‖μ₊‖²), for
@@ -311,7 +364,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     classes_ : the classes, sorted
     kernel_ : the kernel with all it learnt
     expansion_ : of "mean" only: f, or one column for each of more than two classes
-    priors_, bandwidth_, trials_, status_ : of "density" only
+    priors_, bandwidth_, integral_, trials_, status_ : of "density" only
     n_features_in_, feature_names_in_ : of vectors and of data frames
     """
 
@@ -417,7 +470,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self.kernel_ = Precomputed() if self._precomputed else kernel
         points = self._own(points, X)
         self.expansion_ = Expansion(self.kernel_, points, coef, bias)
-        for name in ("bandwidth_", "trials_", "status_", "priors_"):
+        for name in ("bandwidth_", "integral_", "trials_", "status_", "priors_"):
             self.__dict__.pop(name, None)
 
     def _resolved(self, points, weight) -> Kernel:
@@ -435,13 +488,15 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         check_is_fitted(self)
         X = _wide(self._validated_points(X, reset=False))
         with np.errstate(divide="ignore"):
-            logs = np.log(self.priors_) - self._windows.log_volume(X.shape[1])
-        return logs + np.column_stack(
+            priors = np.log(self.priors_)
+        logs = np.column_stack(
             [
                 self._windows.log_sums(X, points, weight) - math.log(weight.sum())
                 for points, weight in self._groups
             ]
         )
+        logs[np.isneginf(logs + priors).all(axis=1)] = 0.0
+        return priors - self._windows.log_volume(X.shape[1]) + logs
 
     def predict(self, X: Points) -> np.ndarray:
         """The class of each point of X, (m,)."""
