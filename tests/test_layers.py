@@ -18,7 +18,7 @@ LAYERS = [
     ["psd", "theory", "generalisation", "nearest", "windows"],
     ["multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
-    ["gram", "slopes"],
+    ["gram", "slopes", "maps"],
     ["kernels/"],
     ["densities/", "sequences", "trees", "graphs"],
     ["edges", "copies"],
@@ -33,8 +33,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
-    "solvers": "rounding problems losses penalized lasso products krylov sgd components "
-    "bayes posterior".split(),
+    "solvers": "rounding problems losses penalized lasso lasso_features products krylov "
+    "sgd components bayes posterior".split(),
     "machines": "base progress support kinds stochastic representer l1".split(),
     "plots": ["base"],
     "cli": [],
@@ -47,15 +47,15 @@ ROOFS = {"parse", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "assessment psd theory generalisation multiclass calibration distributed "
-    "nearest windows expansion gram slopes trees graphs sequences edges points vectors "
-    "pools copies sparsity memory lapack interruptible",
+    "nearest windows expansion gram slopes maps trees graphs sequences edges points "
+    "vectors pools copies sparsity memory lapack interruptible",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base kinds counts explicit vector algebra parse radial dotproduct "
     "coordinate window string substring fragments tree convolution routes graph walk "
     "node distance generative approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen lloyd lasso components products preimage "
-    "bayes posterior evidence rounding",
+    "ball l1 perceptron sgd budget eigen lloyd lasso lasso_features components "
+    "products preimage bayes posterior evidence rounding",
     "machines": "base progress support kinds representer svm regularized penalized "
     "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
     "parzen",

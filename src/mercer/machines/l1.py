@@ -11,17 +11,21 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Counted
 from mercer.machines.progress import Watcher
-from mercer.machines.support import SMALL, SupportVectorMachine
+from mercer.machines.support import SMALL, SupportVectorMachine, early
+from mercer.maps import FeatureExpansion, explicit
 from mercer.points import Points, count, take
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
+from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
 from mercer.solvers.problems import Certificate, Solution, together
 
 ROUNDING = 1e-12  # relative gap of problems so small that it costs nothing
@@ -31,7 +35,8 @@ ROUNDING = 1e-12  # relative gap of problems so small that it costs nothing
 class SparsePath:
     """f for one penalty after another, from the first that leaves a point to the last.
 
-    `path[i]` is the expansion of step i; `len(path)` is how many steps there are.
+    `path[i]` is the expansion of step i; `len(path)` is how many steps there are. With
+    on="features" it stands on features, and `path[i].selected()` names them.
 
     Attributes
     ----------
@@ -43,18 +48,24 @@ class SparsePath:
     """
 
     parameter: np.ndarray
-    expansion: Expansion
+    expansion: Expansion | FeatureExpansion
     certificates: tuple[Certificate, ...]
     classes: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.parameter)
 
-    def __getitem__(self, step: int) -> Expansion:
+    def __getitem__(self, step: int) -> Expansion | FeatureExpansion:
         f, step = self.expansion, range(len(self))[step]
         outputs = self._outputs
         chosen = slice(step * outputs, (step + 1) * outputs)
         coef, bias = f.coef[:, chosen], f.bias[chosen]
+        if isinstance(f, FeatureExpansion):
+            used = np.flatnonzero(coef.any(axis=1)).tolist()
+            keys, names = [f.keys[j] for j in used], [f.names[j] for j in used]
+            coef = coef[used, 0] if outputs == 1 else coef[used]
+            bias = bias[0] if outputs == 1 else bias
+            return FeatureExpansion(f.kernel, keys, names, coef, bias)
         if outputs == 1:
             coef, bias = coef[:, 0], bias[0]
         return Expansion(f.kernel, f.points, coef, bias).pruned()
@@ -65,7 +76,7 @@ class SparsePath:
 
     @property
     def n_support(self) -> np.ndarray:
-        """(steps,) array, on how many points f stands."""
+        """(steps,) array, on how many points, or features, f stands."""
         used = self.expansion.coef.reshape(-1, len(self), self._outputs) != 0
         return used.any(axis=2).sum(axis=0)
 
@@ -88,6 +99,7 @@ class SparseMachine(SupportVectorMachine):
 
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],
+        "on": [StrOptions({"points", "features"})],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -121,9 +133,31 @@ class SparseMachine(SupportVectorMachine):
     degree = 3
     coef0 = 0.0
 
+    on: str
     fit_intercept: bool
 
     # From data to problems
+
+    def _counted(self, X, sample_weight) -> Counted:
+        """The points that count, by their Gram or by their explicit features."""
+        counted = super()._counted(X, sample_weight)
+        if self.on == "points":
+            return counted
+        if self._precomputed:
+            raise ValueError(
+                f"{type(self).__name__}(on='features') needs points and the explicit "
+                "map of a kernel; a matrix of kernel values has none. To choose "
+                "columns of X itself, use kernel='linear'."
+            )
+        kernel, points = counted.gram.kernel, counted.gram.X
+        names = getattr(self, "feature_names_in_", None)
+        design: Any = Design(kernel, explicit(kernel, points, names))
+        return replace(counted, gram=design)
+
+    def _problem(self, counted: Counted, *parts) -> L1Problem:
+        """The problem on the points that count, or on their features."""
+        kind: Any = FeatureProblem if self.on == "features" else L1Problem
+        return kind(counted.gram, *parts, self.fit_intercept)
 
     def _check_symmetric(self, X) -> None:
         """Refuse kernel values that depend on which of two points comes first."""
@@ -139,8 +173,13 @@ class SparseMachine(SupportVectorMachine):
 
     def _learnt(self, X, counted: Counted, problems: Sequence[L1Problem], single: bool):
         """Solve the problems and keep f, a column for each."""
+        if self.on == "features":
+            return self._learnt_weights(X, counted, problems, single)
         n_columns = len(problems)
-        near = self._coefficients_before(counted.gram.X, n_columns)
+        if isinstance(getattr(self, "expansion_", None), FeatureExpansion):
+            near = None
+        else:
+            near = self._coefficients_before(counted.gram.X, n_columns)
         if near is not None:
             near /= self._growth()  # these do not grow with C
         coef = np.zeros((len(counted.index), n_columns))
@@ -154,7 +193,71 @@ class SparseMachine(SupportVectorMachine):
         if single:
             coef, bias = coef[:, 0], bias[0]
         self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        self.__dict__.pop("feature_names_", None)
         return found
+
+    def _learnt_weights(self, X, counted: Counted, problems, single: bool):
+        """Solve the problems on features and keep f, a column for each."""
+        design: Any = counted.gram
+        coef, bias, found = np.zeros((design.width, len(problems))), [], []
+        before = getattr(self, "expansion_", None) if self.warm_start else None
+        near = None
+        if isinstance(before, FeatureExpansion) and before.n_outputs == len(problems):
+            near = before.at(design.keys).reshape(coef.shape)
+        solve = self._solving(counted)
+        for j, problem in enumerate(problems):
+            start = None if near is None else near[:, j]
+            solution = self._solved_one(problem, start, solve)
+            coef[:, j] = solution.value
+            bias.append(float(solution.bias))
+            found.append(feature_certificate(solution))
+        names = np.array(design.features.names(), dtype=object)
+        used = np.flatnonzero(coef.any(axis=1))
+        chosen = coef[used, 0] if single else coef[used]
+        for name in ("support_", "_places", "_label"):
+            self.__dict__.pop(name, None)
+        weights: Any = FeatureExpansion(
+            design.kernel.copied(),
+            [design.keys[j] for j in used],
+            names[used].tolist(),
+            chosen,
+            bias[0] if single else np.array(bias),
+        )
+        self.expansion_ = weights
+        self.feature_names_, self._selected = names, used
+        self.certificate_ = together(found)
+        self.fit_status_ = int(early(self.certificate_))
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
+        self._sparse = False
+        self._unit = getattr(self, "C", 1.0)
+        return found
+
+    def selected_features(self) -> list[tuple[str, Any]]:
+        """(name, weight) of every feature that f stands on, the heaviest first.
+
+        Of on="features" only; with several classes or targets the weight is an array.
+        """
+        return self._weights().selected()
+
+    def _weights(self) -> FeatureExpansion:
+        check_is_fitted(self)
+        f: Any = self.expansion_
+        if not isinstance(f, FeatureExpansion):
+            raise AttributeError(
+                f"This {type(self).__name__} stands on points, not on features: use "
+                "on='features'."
+            )
+        return f
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """w, a row for each function: of on="features", or of a linear kernel."""
+        f: Any = getattr(self, "expansion_", None)
+        if not isinstance(f, FeatureExpansion):
+            return super().coef_
+        rows = np.zeros((f.n_outputs, len(self.feature_names_)))
+        rows[:, self._selected] = f.coef.reshape(-1, f.n_outputs).T
+        return rows
 
     def _solving(self, counted: Counted) -> Callable[..., Solution]:
         """What solves the problems on these points, which share what is read of K."""
@@ -184,8 +287,10 @@ class SparseMachine(SupportVectorMachine):
         problems: Sequence[L1Problem],
         regs: np.ndarray,
         names: Sequence[str],
-    ) -> tuple[np.ndarray, Expansion, tuple[Certificate, ...]]:
+    ) -> tuple[np.ndarray, Any, tuple[Certificate, ...]]:
         """The regs, f of all of them side by side, and their certificates."""
+        if self.on == "features":
+            return self._traced_weights(counted, problems, regs, names)
         solve, found = self._solving(counted), []
         starts: list[np.ndarray | None] = [None] * len(problems)
         coef = np.zeros((len(counted.index), len(regs), len(problems)))
@@ -211,6 +316,38 @@ class SparseMachine(SupportVectorMachine):
         flat = coef[used].reshape(len(used), -1)
         return regs, Expansion(kernel, points, flat, bias.ravel()), tuple(found)
 
+    def _traced_weights(self, counted: Counted, problems, regs, names):
+        """The same on features."""
+        design: Any = counted.gram
+        solve, found = self._solving(counted), []
+        starts: list[np.ndarray | None] = [None] * len(problems)
+        columns, bias = [], np.zeros((len(regs), len(problems)))
+        with self._following(names, len(regs)):
+            for i, reg in enumerate(regs):
+                parts = []
+                for j, problem in enumerate(problems):
+                    problem = replace(problem, reg=float(reg))
+                    solution = self._solved_one(problem, starts[j], solve)
+                    starts[j], bias[i, j] = solution.value, solution.bias
+                    columns.append(sp.csc_array(solution.value[:, None]))
+                    parts.append(feature_certificate(solution))
+                found.append(together(parts))
+        for part in found:
+            if part.status != "optimal":
+                self._warn_unless_optimal(part)
+                break
+        coef = sp.csr_array(sp.hstack(columns))
+        used = np.flatnonzero(np.diff(coef.indptr))
+        every = design.features.names()
+        f = FeatureExpansion(
+            design.kernel.copied(),
+            [design.keys[j] for j in used],
+            [every[j] for j in used],
+            coef[used].toarray(),
+            bias.ravel(),
+        )
+        return regs, f, tuple(found)
+
     @contextmanager
     def _following(self, names: Sequence[str], steps: int) -> Iterator[None]:
         """While a path is walked, tell those who look on."""
@@ -229,6 +366,16 @@ class SparseMachine(SupportVectorMachine):
     def _again(self, X, counted: Counted, problems: Sequence[L1Problem]) -> Certificate:
         """The certificate from the points and f alone."""
         f = self.expansion_
+        if isinstance(f, FeatureExpansion):
+            design: Any = counted.gram
+            weights = f.at(design.keys).reshape(design.width, -1)
+            biases = np.atleast_1d(f.bias)
+            return together(
+                [
+                    problem.certified(weights[:, j], biases[j])
+                    for j, problem in enumerate(problems)
+                ]
+            )
         coef = np.zeros((count(X), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
         coef, bias = coef[counted.index], np.atleast_1d(f.bias)

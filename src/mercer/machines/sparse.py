@@ -50,6 +50,10 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
         ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
         two sets of points, giving their matrix; None for RBF()
+    on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
+        the coordinates of an explicit map: which columns, monomials, substrings,
+        fragments of trees or patterns of graphs matter. The kernel must have such a
+        map (`features`); parts of new points that were not there before are ignored
     fit_intercept : whether f has a bias, which is not penalised
     class_weight : a dict of factors of C; "balanced" for n / (k nᵢ)
     tol : the gap at the end, relative to the objective of the best constant
@@ -69,6 +73,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     support_, support_vectors_, n_support_ : these points: their places in X, they
         themselves, and how many there are of each class
     dual_coef_, intercept_ : coefficients and biases, a row for each two-class problem
+    feature_names_, coef_ : of on="features": the name of every feature, and w, a row
+        for each two-class problem; `selected_features` lists those that are not 0.
+        There are no support vectors then
     classes_, class_weight_ : as scikit-learn's
     certificate_ : primal, dual, gap (of the objective divided by C), and what it took
     n_iter_ : Newton steps for each two-class problem
@@ -88,6 +95,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         C: float = 1.0,
         *,
         kernel: Any = None,
+        on: str = "points",
         fit_intercept: bool = True,
         class_weight: Any = None,
         tol: float = 1e-4,
@@ -100,6 +108,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     ):
         self.C = C
         self.kernel = kernel
+        self.on = on
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.tol = tol
@@ -126,7 +135,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
             problems = self._problems(counted, label, factors, 1 / self.C)
             found = self._learnt(X, counted, problems, single=len(classes) == 2)
             self.classes_, self.class_weight_ = classes, factors
-            self._label = label[np.searchsorted(counted.index, self.support_)]
+            if self.on == "points":
+                self._label = label[np.searchsorted(counted.index, self.support_)]
             self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self
@@ -158,9 +168,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         """The two-class problems, each class against the rest."""
         weight = counted.weight * factors[label]
         return [
-            L1Problem(
-                counted.gram, part.sign, Logistic(), reg, weight, self.fit_intercept
-            )
+            self._problem(counted, part.sign, Logistic(), reg, weight)
             for part in multiclass.parts(label, len(factors), "ovr")
         ]
 
@@ -256,6 +264,10 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
         ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
         two sets of points, giving their matrix; None for RBF()
+    on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
+        the coordinates of an explicit map: which columns, monomials, substrings,
+        fragments of trees or patterns of graphs matter. The kernel must have such a
+        map (`features`); parts of new points that were not there before are ignored
     fit_intercept : whether f has a bias, which is not penalised
     tol : the gap at the end, relative to the objective of the best constant
     max_iter : Newton steps for each target
@@ -274,6 +286,9 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     support_, support_vectors_, n_support_ : these points: their places in X, they
         themselves, and how many there are
     dual_coef_, intercept_ : coefficients and biases, a row for each target
+    feature_names_, coef_ : of on="features": the name of every feature, and w, a row
+        for each target; `selected_features` lists those that are not 0. There are no
+        support vectors then
     certificate_ : primal, dual, gap, and what it took
     n_iter_ : Newton steps, for each target
     """
@@ -288,6 +303,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         alpha: float = 0.01,
         *,
         kernel: Any = None,
+        on: str = "points",
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -299,6 +315,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     ):
         self.alpha = alpha
         self.kernel = kernel
+        self.on = on
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -342,8 +359,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         weight = counted.weight / (2 * counted.weight.sum())
         columns = y[counted.index].reshape(len(counted.index), -1).T
         return [
-            L1Problem(counted.gram, column, Squared(), reg, weight, self.fit_intercept)
-            for column in columns
+            self._problem(counted, column, Squared(), reg, weight) for column in columns
         ]
 
     def predict(self, X: Points) -> np.ndarray:

@@ -603,7 +603,7 @@ class KernelPCA(
         closeness = multiply(Z, _coordinates(self.solution_).T) + self.solution_.means
         far = np.asarray(kernel.diag(X), dtype=float) - 2 * closeness
         start = np.argsort(far, axis=1, kind="stable")[:, : max(1, restarts)]
-        search = fixed_points if method == "fixed_point" else descents
+        search: Any = fixed_points if method == "fixed_point" else descents
         return search(kernel, X, weight, start)
 
     def _weights_of(self, Z) -> np.ndarray:

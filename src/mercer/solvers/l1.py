@@ -22,6 +22,7 @@ from mercer.kernels.base import row_blocks
 from mercer.points import take
 from mercer.pools import blas_for
 from mercer.solvers.lasso import L1Problem
+from mercer.solvers.lasso_features import Design
 from mercer.solvers.losses import Squared
 from mercer.solvers.problems import Progress, Solution
 
@@ -63,7 +64,7 @@ class CoordinateDescent:
         *,
         start: np.ndarray | None = None,
         watch: Callable[[Progress], bool] | None = None,
-        columns: Columns | None = None,
+        columns: Columns | Design | None = None,
     ) -> Solution:
         """The minimiser, from `start` or from 0; `watch` returns True to stop.
 
@@ -93,8 +94,10 @@ class CoordinateDescent:
             value = solution.value
             yield solution
 
-    def columns(self, gram: Gram) -> Columns:
+    def columns(self, gram: Gram | Design) -> Columns | Design:
         """What this solver reads of K, kept for the problems on these points."""
+        if isinstance(gram, Design):
+            return gram  # Φ is in memory already
         limit = min(available_memory() / 4, 2**30)
         if self.cache_mb is not None:
             limit = self.cache_mb * 2**20
@@ -115,6 +118,10 @@ class Columns:
         self.computed = n if self.matrix is not None else 0
         self.hits = 0
         self.measured: tuple[np.ndarray, bool, np.ndarray] | None = None
+
+    @property
+    def width(self) -> int:
+        return self.gram.shape[0]
 
     def at(self, index: np.ndarray) -> np.ndarray:
         """K[index], as float64; those asked for last time are not computed again."""
@@ -178,7 +185,7 @@ class _Run:
         self.columns, self.begin = columns, time.perf_counter()
         self.rows_before, self.hits_before = columns.computed, columns.hits
         self.n = len(problem.target)
-        self.alive = np.arange(self.n)
+        self.alive = np.arange(columns.width)
         self.steps = self.rounds = 0
         self.bound = -np.inf  # the best dual objective so far
         self.smallest = np.inf  # of the sizes of the columns worked on last
@@ -240,7 +247,7 @@ class _Run:
         return found, status
 
     def _begin(self, start) -> None:
-        self.beta, self.F = np.zeros(self.n), np.zeros(self.n)
+        self.beta, self.F = np.zeros(self.columns.width), np.zeros(self.n)
         self.improved = True
         if start is not None:
             self.beta[:] = start

@@ -1,0 +1,240 @@
+"""Explicit maps: the coordinates of φ as columns that are known again at new points.
+
+explicit(kernel, X)    Φ over the columns there are, with a key and a name for each
+FeatureExpansion       f(x) = Σⱼ coefⱼ φⱼ(x) + bias on some of these columns
+
+A map with a fixed number of columns (monomials, scores) knows them by their place, one
+that counts parts by their 64-bit ids, one with a column for whatever occurs (words,
+fragments of trees) by their names. New points may have columns that were not there
+before; who has weights for some columns asks for those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.kernels.algebra import Normalized, On, Pullback
+from mercer.kernels.base import Constant, Kernel, Scaled, Sum
+from mercer.kernels.counts import CountKernel, VocabularyKernel
+from mercer.kernels.explicit import beside, rows_multiplied
+from mercer.kernels.kinds import FeatureKernel
+from mercer.kernels.vector import Linear, Polynomial, is_vectors
+from mercer.points import as_points, column_names, count, field
+
+WITH_A_MAP = (
+    "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
+    "WeightedSubstrings, WeightedDegree, Subsequence, Subtree, SubsetTree, "
+    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural; sums "
+    "and multiples of them, Normalized, On and Pullback"
+)
+
+
+class Features(NamedTuple):
+    """Φ, what its columns are known by, and their names."""
+
+    matrix: Any  # (n, p) float64 array or CSR
+    keys: Sequence[Hashable]
+    names: Callable[[], list[str]]
+
+
+def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Features:
+    """The features of the points X, with k(X) = ΦΦᵀ, in the order of the kernel.
+
+    Parameters
+    ----------
+    kernel : with an explicit map and no parameter left to learn
+    columns : names for the coordinates of vectors; None for those of X
+    """
+    rule = _RULES.get(type(kernel), _of_kernel)
+    found = rule(kernel, X, columns)
+    if len(found.keys) != found.matrix.shape[1] or len(set(found.keys)) < len(
+        found.keys
+    ):
+        raise ValueError(
+            f"{kernel!r} has columns that cannot be told apart: "
+            f"{found.matrix.shape[1]} of them, {len(set(found.keys))} different names."
+        )
+    return found
+
+
+def _of_kernel(kernel, X, columns) -> Features:
+    if isinstance(kernel, VocabularyKernel):
+        found = kernel.columns(X)
+        names = found.names()
+        return Features(_double(found.matrix), names, lambda: names)
+    if isinstance(kernel, CountKernel):
+        counts = kernel.counts(X)
+        ids = counts.ids.tolist()
+        return Features(
+            _double(counts.matrix), ids, lambda: list(kernel.feature_names(X))
+        )
+    if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
+        raise TypeError(
+            f"{kernel!r} has no explicit map with finitely many columns. Those that "
+            f"have one: {WITH_A_MAP}. RBF(gamma).series(degree) is such a kernel near "
+            "the Gaussian."
+        )
+    matrix = _double(kernel.features(X))
+    if isinstance(kernel, FeatureKernel):
+        return Features(
+            matrix, range(matrix.shape[1]), lambda: list(kernel.feature_names(X))
+        )
+    names = list(kernel.feature_names(X))
+    return Features(matrix, names, lambda: names)
+
+
+def _linear(kernel, X, columns) -> Features:
+    matrix = _double(kernel.features(X))
+    names = list(columns) if columns is not None else column_names(X)
+    return Features(matrix, range(matrix.shape[1]), lambda: names)
+
+
+def _polynomial(kernel, X, columns) -> Features:
+    matrix = _double(kernel.features(X))
+    names = list(columns) if columns is not None else column_names(X)
+    return Features(matrix, range(matrix.shape[1]), lambda: kernel._map().names(names))
+
+
+def _constant(kernel, X, columns) -> Features:
+    ones = np.full((count(as_points(X)), 1), np.sqrt(float(kernel.c)))
+    return Features(ones, [0], lambda: ["1"])
+
+
+def _scaled(kernel, X, columns) -> Features:
+    inner = explicit(kernel.kernel, X, columns)
+    return inner._replace(matrix=inner.matrix * np.sqrt(float(kernel.factor)))
+
+
+def _sum(kernel, X, columns) -> Features:
+    left, right = (explicit(k, X, columns) for k in (kernel.left, kernel.right))
+    blocks = [left.matrix, right.matrix]
+    if any(map(sp.issparse, blocks)):
+        blocks = [sp.csr_array(block) for block in blocks]
+    return Features(
+        beside(blocks),
+        [*((0, key) for key in left.keys), *((1, key) for key in right.keys)],
+        lambda: [*left.names(), *right.names()],
+    )
+
+
+def _normalized(kernel, X, columns) -> Features:
+    inner = explicit(kernel.kernel, X, columns)
+    matrix = inner.matrix
+    square = matrix.multiply(matrix) if sp.issparse(matrix) else matrix**2
+    lengths = np.sqrt(np.asarray(square.sum(axis=1), dtype=float).ravel())
+    none = (lengths == 0).astype(float)
+    scaled = rows_multiplied(matrix, 1 / np.where(lengths > 0, lengths, 1.0))
+    if not none.any():
+        return inner._replace(matrix=_double(scaled))
+    # Points without any part are alike: they share a feature of their own.
+    last = sp.csr_array(none[:, None]) if sp.issparse(matrix) else none[:, None]
+    return Features(
+        _double(beside([scaled, last])),
+        [*inner.keys, (None, "nothing")],
+        lambda: [*inner.names(), "nothing"],
+    )
+
+
+def _on(kernel, X, columns) -> Features:
+    X, where = as_points(X), kernel.field
+    part = field(X, where)
+    if is_vectors(X) and is_vectors(part):
+        names = np.array(columns if columns is not None else column_names(X), object)
+        wanted: Any = where if isinstance(where, list | slice) else [where]
+        named = not isinstance(wanted, slice) and isinstance(wanted[0], str)
+        chosen = wanted if named else names[wanted].tolist()
+        return explicit(kernel.kernel, part, chosen)
+    inner = explicit(kernel.kernel, part)
+    return inner._replace(
+        names=lambda: [f"{name} of {where}" for name in inner.names()]
+    )
+
+
+def _pullback(kernel, X, columns) -> Features:
+    return explicit(kernel.kernel, kernel._image(X))
+
+
+_RULES: dict[type[Kernel], Callable[..., Features]] = {
+    Linear: _linear,
+    Polynomial: _polynomial,
+    Constant: _constant,
+    Scaled: _scaled,
+    Sum: _sum,
+    Normalized: _normalized,
+    On: _on,
+    Pullback: _pullback,
+}
+
+
+def _double(matrix):
+    """Φ in float64, sparse as CSR, checked to be finite."""
+    matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
+    matrix = matrix.astype(float, copy=False)
+    entries = matrix.data if sp.issparse(matrix) else matrix
+    if not np.isfinite(entries).all():
+        raise ValueError(
+            "The explicit map has coordinates that are not finite numbers. Scale the "
+            "points, or choose another kernel."
+        )
+    return matrix
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureExpansion:
+    """f(x) = Σⱼ coefⱼ φⱼ(x) + bias on some columns of an explicit map.
+
+    Columns of new points that are not among them count for nothing.
+
+    Parameters
+    ----------
+    kernel : whose explicit map it is
+    keys, names : of the s columns
+    coef : (s,) array, or (s, c) for c outputs
+    bias : a number, or (c,) of them
+    """
+
+    kernel: Kernel
+    keys: Sequence[Hashable]
+    names: Sequence[str]
+    coef: np.ndarray
+    bias: Any = 0.0
+
+    @property
+    def n_outputs(self) -> int:
+        """c, the number of columns of coef; 1 where coef is (s,)."""
+        return 1 if self.coef.ndim == 1 else self.coef.shape[1]
+
+    def __call__(self, X) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, c) with several outputs."""
+        sums = np.zeros((count(as_points(X)), *self.coef.shape[1:]))
+        if len(self.keys) and len(sums):
+            found = explicit(self.kernel, X)
+            sums += found.matrix @ self.at(found.keys)
+        return sums + self.bias
+
+    def at(self, keys: Sequence[Hashable]) -> np.ndarray:
+        """The coefficients of these columns, 0 where f does not know them."""
+        place = {key: j for j, key in enumerate(keys)}
+        out = np.zeros((len(keys), *self.coef.shape[1:]))
+        for row, key in zip(self.coef, self.keys, strict=True):
+            if key in place:
+                out[place[key]] = row
+        return out
+
+    def selected(self) -> list[tuple[str, Any]]:
+        """(name, weight) of every column, the largest |weight| first."""
+        sizes = np.abs(self.coef.reshape(-1, self.n_outputs)).max(axis=1, initial=0.0)
+        order = np.argsort(-sizes, kind="stable")
+        rows = self.coef.tolist() if self.coef.ndim == 1 else list(self.coef)
+        return [(self.names[j], rows[j]) for j in order]
+
+    def __repr__(self) -> str:
+        return (
+            f"FeatureExpansion of {self.kernel!r} on {len(self.keys)} columns, "
+            f"{self.n_outputs} output(s)"
+        )

@@ -1,0 +1,161 @@
+"""The L1-penalised problem on the coordinates of an explicit map.
+
+min over coef and bias    Σᵢ weightᵢ ℓ(yᵢ, f(xᵢ)) + reg ‖coef‖₁
+max over slopes u       - Σᵢ weightᵢ ℓ*(yᵢ, uᵢ)
+                          with |Σᵢ weightᵢ uᵢ φⱼ(xᵢ)| ≤ reg and Σᵢ weightᵢ uᵢ = 0
+
+f(x) = Σⱼ coefⱼ φⱼ(x) + bias: as in `lasso.py`, the matrix Φ in place of K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.gram import Gram, available_memory
+from mercer.kernels.base import Constant, Kernel
+from mercer.maps import Features
+from mercer.solvers.lasso import L1Problem
+from mercer.solvers.problems import Certificate, Solution
+
+
+class Design:
+    """Φ, (n, p), by its columns: what a solver of L1 problems reads of it.
+
+    A sparse Φ stays so; the columns that a solver works on are dense, a few at a time.
+
+    Parameters
+    ----------
+    kernel : whose map Φ is
+    features : Φ with the keys and names of its columns
+    """
+
+    matrix = None  # not held as rows of a square matrix
+
+    def __init__(self, kernel: Kernel, features: Features):
+        self.kernel, self.features = kernel, features
+        self.rows = features.matrix
+        sparse = sp.issparse(self.rows)
+        self.columns = sp.csc_array(self.rows) if sparse else self.rows
+        self.computed = self.hits = 0
+        self._measured: tuple[np.ndarray, bool, np.ndarray] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape
+
+    @property
+    def width(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        return self.features.keys
+
+    def __matmul__(self, coef) -> np.ndarray:
+        """Φ coef, f at the points."""
+        return np.asarray(self.rows @ coef)
+
+    def pull(self, forces) -> np.ndarray:
+        """Φᵀ forces, a number for each column."""
+        return np.asarray(self.columns.T @ forces)
+
+    def at(self, index: np.ndarray) -> np.ndarray:
+        """Some columns as the rows of a dense array, (len(index), n)."""
+        n = self.shape[0]
+        if 8.0 * n * len(index) > available_memory() / 2:
+            raise MemoryError(
+                f"{len(index)} columns of the explicit map of {self.kernel!r} take "
+                f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
+                "Penalise more, so that fewer are needed, or take fewer points."
+            )
+        self.computed += len(index)
+        some = self.columns[:, index]
+        some = some.toarray() if sp.issparse(some) else some
+        return np.ascontiguousarray(some.T)
+
+    def times(self, v: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """(Φᵀv)[alive], a number for each column still asked."""
+        return self.pull(v)[alive]
+
+    def sizes(self, weight: np.ndarray, centered: bool) -> np.ndarray:
+        """√Σᵢ weightᵢ (Φᵢⱼ - meanⱼ)² of every column, computed once for a weight."""
+        last = self._measured
+        if last and last[1] == centered and np.array_equal(last[0], weight):
+            return last[2]
+        sparse = sp.issparse(self.columns)
+        square = self.columns.power(2) if sparse else self.columns**2
+        whole = np.asarray(square.T @ weight)
+        squares = whole - self.pull(weight) ** 2 / weight.sum() if centered else whole
+        # Nobody is left out for what cancelled in the difference.
+        sizes = np.sqrt(np.maximum(squares, 0.0)) + 1e-7 * np.sqrt(whole)
+        self._measured = weight, centered, sizes
+        return sizes
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureProblem(L1Problem):
+    """min Σᵢ weightᵢ ℓ(targetᵢ, f(xᵢ)) + reg ‖coef‖₁,  f = Σⱼ coefⱼ φⱼ + bias.
+
+    Parameters
+    ----------
+    gram : the `Design` of n points and p columns
+    target, loss, reg, weight, bias : as in `L1Problem`
+    """
+
+    def __post_init__(self):
+        n = self.gram.shape[0]
+        square = Gram(Constant(), np.empty((n, 0)))
+        rest = (self.target, self.loss, self.reg, self.weight, self.bias)
+        checked = L1Problem(square, *rest)
+        object.__setattr__(self, "target", checked.target)
+        object.__setattr__(self, "weight", checked.weight)
+
+    def largest_reg(self) -> float:
+        """The least reg at which coef = 0: max over j of |Σᵢ weightᵢ uᵢ φⱼ(xᵢ)|."""
+        zero = np.zeros(len(self.target))
+        forces = self.forces(zero + self.constant(zero))
+        return float(np.max(np.abs(self.gram.pull(forces)), initial=0.0))
+
+    def certified(self, coef, bias: float, function=None) -> Certificate:
+        """The certificate of a candidate, from the definitions and all of Φ."""
+        coef = np.asarray(coef, dtype=float)
+        values = (self.gram @ coef if function is None else function) + bias
+        slope = self.weight * self.loss.slope(self.target, values)
+        forces = self.forces(values)
+        pull = np.abs(self.gram.pull(forces))
+        violations = self.violations(coef, self.gram.pull(slope))
+        return Certificate(
+            primal=self.primal(coef, values),
+            dual=self.dual(forces, float(np.max(pull, initial=0.0)))[0],
+            violation=float(np.max(violations, initial=0.0)),
+            n_free=int(np.count_nonzero(coef)),
+            n_bound=0,
+            margin=_margin(coef),
+        )
+
+
+def feature_certificate(solution: Solution) -> Certificate:
+    """The certificate of a solution, from the numbers the solver reports."""
+    return Certificate(
+        primal=solution.primal,
+        dual=solution.dual,
+        violation=solution.violation,
+        n_free=int(np.count_nonzero(solution.value)),
+        n_bound=0,
+        margin=_margin(solution.value),
+        n_iter=int(solution.n_iter),
+        seconds=solution.seconds,
+        rows_computed=int(solution.rows_computed),
+        cache_hits=int(solution.cache_hits),
+        status=solution.status,
+    )
+
+
+def _margin(coef) -> float:
+    """1/‖w‖; ∞ where w = 0."""
+    length = float(np.linalg.norm(coef))
+    return 1 / length if length > 0 else float("inf")
