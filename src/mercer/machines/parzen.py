@@ -37,6 +37,7 @@ from mercer.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
 GRID = (-3, -2, -1, 0, 1)  # powers of 2 times the first guess
+NEVER = 1e100  # the loss where a point is alone
 DOUBLINGS = 60  # of a bandwidth that leaves a point alone
 # The windows of scikit-learn's KernelDensity and ours, by their names.
 WINDOW_WORDS = {word: word for word in SHAPES} | {"tophat": "box", "linear": "triangle"}
@@ -136,7 +137,7 @@ class _Search:
                 least = beyond
             middle = guess + least * step
             minimize_scalar(
-                self.loss,
+                lambda t: min(self.loss(t), NEVER),  # it subtracts: no ∞
                 bounds=(middle - step, middle + step),
                 method="bounded",
                 options={"xatol": FINE},
@@ -157,17 +158,27 @@ class _Search:
             )
 
     def _warn_if_alone(self, best: Trial) -> None:
-        """Say so where the narrowest window that reaches everybody is the best."""
-        alone = [t.bandwidth for t in self.trials if t.score == -math.inf]
-        if alone and best.bandwidth < 1.5 * max(alone):
+        """Say so where few points without neighbours decide the bandwidth."""
+        h = best.bandwidth
+        alone = any(t.score == -math.inf and t.bandwidth > h / 4 for t in self.trials)
+        if alone and self._without_loneliest(h / 1.5) > self._without_loneliest(h):
             warnings.warn(
-                f"The bandwidth {best.bandwidth:.4g} of {type(self.machine).__name__} "
-                "is little more than what an isolated point needs to have a neighbour: "
-                "below that the window gives that point, left out, a density of 0. "
-                "Pass a bandwidth, leave out the point, or choose a window without "
-                "an end.",
+                f"The bandwidth {h:.4g} of {type(self.machine).__name__} is what a few "
+                "isolated points need to have a neighbour: narrower windows, which "
+                "would suit the others, give them, left out, a density of 0. Pass a "
+                "bandwidth, leave out these points, or choose a window without an end.",
                 stacklevel=6,
             )
+
+    def _without_loneliest(self, bandwidth: float) -> float:
+        """The mean of ln p₋ᵢ(xᵢ) but for the lowest hundredth, one point at least."""
+        windows = self.start.at(bandwidth)
+        logs = np.concatenate(
+            [_logs_left_out(windows, *group) for group in self.groups]
+        )
+        weight = np.concatenate([weight for _, weight in self.groups])
+        kept = np.argsort(logs, kind="stable")[max(1, len(logs) // 100) :]
+        return float(np.average(logs[kept], weights=weight[kept]))
 
     def _guess(self) -> float:
         """Scott's rule on the mean spread within the groups."""
@@ -198,8 +209,13 @@ class _Search:
 
 def _left_out(windows: Window, X, weight: np.ndarray) -> float:
     """Σᵢ wᵢ ln p₋ᵢ(xᵢ) on different points."""
+    return float(weight @ _logs_left_out(windows, X, weight))
+
+
+def _logs_left_out(windows: Window, X, weight: np.ndarray) -> np.ndarray:
+    """ln p₋ᵢ(xᵢ) of different points."""
     logs = windows.log_sums(X, None, weight) - np.log(weight.sum() - weight)
-    return float(weight @ logs) - weight.sum() * windows.log_volume(X.shape[1])
+    return logs - windows.log_volume(X.shape[1])
 
 
 def _variance(X) -> float:
