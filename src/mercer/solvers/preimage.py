@@ -18,9 +18,10 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.slopes import is_analytic, slopes, slopes_of_square
 
 MEMORY = 8  # steps that a direction remembers
-HALVINGS = 25  # of a step that does not lead down, before it counts as none
+FIRST, BEST = 15, 2  # steps that all starts are given, and how many then go on
+HALVINGS = 15  # of a step that does not lead down, before it counts as none
 ENOUGH = 1e-4  # of the descent that the slope promises
-ROUNDING = 1e-14  # relative; a value that falls by less has come to its end
+ROUNDING = 1e-13  # relative; a value that falls by less has come to its end
 HUGE = 1e300  # stands for values that are not numbers
 
 
@@ -83,7 +84,7 @@ def descents(
     start: np.ndarray,
     *,
     tol: float = 1e-7,
-    max_iter: int = 200,
+    max_iter: int = 100,
 ) -> np.ndarray:
     """The y where ‖φ(y) - Σᵢ γᵢ φ(xᵢ)‖² no longer falls, of several the best, (m, d).
 
@@ -106,10 +107,12 @@ def descents(
     # Kernels of histograms refuse negative coordinates.
     positive = not is_analytic(kernel) and X.min(initial=0.0) >= 0
     task = _Distance(kernel, X, 0.0 if positive else -np.inf)
-    many = np.tile(weight, (len(starts), 1))
-    ends, values = task.descend(np.concatenate(starts), many, tol, max_iter)
-    chosen = values.reshape(len(starts), -1).argmin(axis=0)
-    return ends.reshape(len(starts), len(weight), -1)[chosen, np.arange(len(weight))]
+    # All of them go a little way, the best of them to the end.
+    ends, values = task.descend(np.array(starts), weight, tol, FIRST)
+    best = np.argsort(values, axis=0, kind="stable")[:BEST, :, None]
+    ends = np.take_along_axis(ends, best, axis=0)
+    ends, values = task.descend(ends, weight, tol, max_iter)
+    return ends[values.argmin(axis=0), np.arange(len(weight))]
 
 
 def distances(kernel: Kernel, X, weight: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -150,9 +153,11 @@ class _Distance:
         pull = slopes(self.kernel, Y, self.X, -2 * weight)
         return (slopes_of_square(self.kernel, Y) + pull) / self.unit
 
-    def descend(self, Y, weight, tol: float, max_iter: int):
-        """Where the descent from each y ends, and the value there."""
-        Y = np.maximum(Y, self.least)
+    def descend(self, starts, weight, tol: float, max_iter: int):
+        """Where the descents from the (r, m, d) starts end, and the values there."""
+        r, m, d = starts.shape
+        Y = np.maximum(starts.reshape(r * m, d), self.least)
+        weight = np.tile(weight, (r, 1))
         value, slope = self.value(Y, weight), self.slope(Y, weight)
         shape = (len(Y), MEMORY, Y.shape[1])
         moves, turns = np.zeros(shape), np.zeros(shape)  # the newest last
@@ -186,7 +191,7 @@ class _Distance:
             small = value[active] - lower <= ROUNDING * np.abs(lower)
             Y[active], value[active], slope[active] = new, lower, fresh
             active = active[~small]
-        return Y, value
+        return Y.reshape(r, m, d), value.reshape(r, m)
 
     def _free(self, Y, slope) -> np.ndarray:
         """The slope without what would lead out of the domain."""
