@@ -17,7 +17,7 @@ lie on a plane; in the plane of the points they lie on a curve.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import RBF, KernelPCA
+from mercer import RBF, KernelPCA, Matern, RationalQuadratic
 from mercer.plots import plot_component
 
 centres = np.array([[-0.5, -0.2], [0.0, 0.6], [0.5, 0.0]])
@@ -54,14 +54,23 @@ figure.suptitle("Lines of equal projection on the first eight components")
 # ‖φ̃(x)‖² - Σⱼ fⱼ(x)² is how far φ(x) is from the span of the components: little where
 # the training points are, much where there was none, which makes it a measure of
 # novelty. And back: the point whose φ is nearest to given coordinates. Noisy points,
-# projected on the first components and brought back, lie where the clusters lie.
+# projected on the first components and brought back, lie where the clusters lie. Few
+# coordinates belong to a point exactly; how far φ of the nearest is from them is told.
 
 noisy = np.repeat(centres, 12, axis=0) + rng.normal(scale=0.22, size=(36, 2))
-denoised = machine.preimage(machine.transform(noisy))
+Z = machine.transform(noisy)
+denoised, distance = machine.preimage(Z, return_distance=True)
 middle = np.repeat(centres, 12, axis=0)
 before, after = (np.linalg.norm(P - middle, axis=1).mean() for P in (noisy, denoised))
 print(f"distance from the middle of the cluster: {before:.3f}, denoised {after:.3f}")
+print(f"left in feature space, where all lengths are 1: {distance.mean():.3f}")
 assert after < before
+for kernel in (Matern(2.5, 0.4), RationalQuadratic(1.0, 0.25)):
+    other = KernelPCA(8, kernel=kernel).fit(X)
+    found = other.inverse_transform(other.transform(noisy))
+    there = np.linalg.norm(found - middle, axis=1).mean()
+    print(f"with {kernel!r}: denoised {there:.3f}")
+    assert there < before
 
 line = np.linspace(-1.1, 1.2, 201)
 grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)

@@ -193,6 +193,9 @@ def test_100_000_columns_are_no_trouble():
     chosen = [name for name, _ in machine.selected_features()]
     assert set(chosen[:2]) == {"x0", "x1"}
     assert machine.certificate_.status == "optimal"
+    again = machine.certify(Phi, y)
+    assert_allclose(again.primal, machine.certificate_.primal, rtol=1e-9)
+    assert again.dual <= again.primal and again.gap <= 2e-4 * np.var(y)
 
 
 # Names, and new points
