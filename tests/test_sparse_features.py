@@ -392,3 +392,7 @@ def test_what_does_not_belong_is_refused():
         points.selected_features()
     with pytest.raises(NotFittedError):
         SparseKernelClassifier(on="features").selected_features()
+    features = SparseKernelClassifier(kernel="linear", on="features").fit(X, side)
+    for name in ("support_", "support_vectors_", "dual_coef_", "n_support_"):
+        assert not hasattr(features, name)
+    assert_allclose(features.expansion_.norm(), np.linalg.norm(features.coef_))

@@ -226,6 +226,11 @@ class FeatureExpansion:
                 out[place[key]] = row
         return out
 
+    def norm(self):
+        """‖w‖₂, a number or (c,); f has no larger norm in the RKHS of the kernel."""
+        root = np.linalg.norm(self.coef, axis=0)
+        return root if root.ndim else float(root)
+
     def selected(self) -> list[tuple[str, Any]]:
         """(name, weight) of every column, the largest |weight| first."""
         sizes = np.abs(self.coef.reshape(-1, self.n_outputs)).max(axis=1, initial=0.0)

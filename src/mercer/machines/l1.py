@@ -388,6 +388,11 @@ class SparseMachine(SupportVectorMachine):
 
     def _dual_rows(self) -> np.ndarray:
         f = self.expansion_
+        if isinstance(f, FeatureExpansion):
+            raise AttributeError(
+                f"This {type(self).__name__} stands on features, not on points: "
+                "coef_ has their weights."
+            )
         return f.coef.reshape(-1, f.n_outputs).T
 
     @abstractmethod
