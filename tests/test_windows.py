@@ -281,6 +281,26 @@ def test_far_away_there_is_no_density_and_priors_decide():
         assert_allclose(machine.predict_proba(NEW).sum(axis=1), 1)
 
 
+@pytest.mark.parametrize(
+    "K, line",
+    [
+        (lambda r: r**20 * np.exp(-r), math.gamma(21)),
+        (lambda r: 1 / np.cosh(r), math.pi / 2),
+        (lambda r: np.exp(-(r**9)), math.gamma(1 + 1 / 9)),
+        (lambda r: 1e-30 * np.exp(-1e6 * r), 1e-36),
+        (lambda r: (r < 1) & (r >= 0), 1.0),
+        (lambda r: np.exp(-r).astype(np.float32), 1.0),
+        (lambda r: 1 / (1 + r) ** 1.5, 2.0),
+    ],
+)
+def test_functions_of_all_kinds_are_integrated_without_a_warning(K, line):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = RadialWindow(K).integral(1)
+    assert_allclose(found.value, 2 * line, rtol=1e-6)
+    assert abs(found.value - 2 * line) <= 10 * found.relative_error * 2 * line + 1e-45
+
+
 # What is no window
 
 
@@ -311,6 +331,10 @@ def test_what_is_no_window_is_refused():
         RadialWindow("box", -1.0)
     with pytest.raises(ValueError, match="even function"):
         ProductWindow(lambda u: np.exp(-np.abs(u) + 0.1 * np.tanh(u))).integral(1)
+    with pytest.raises((TypeError, ValueError), match="Use numpy's functions"):
+        ParzenDensity(1.0, kernel=lambda r: math.exp(-r)).fit(X)
+    with pytest.raises(TypeError, match="Use numpy's functions"):
+        ParzenDensity(1.0, kernel=lambda x, y: x - y).fit(X)
     with pytest.raises(ValueError, match="RadialWindow"):
         ParzenDensity(kernel=PairFunction(max)).fit(X)
     with pytest.raises(ValueError, match="between them at every width"):

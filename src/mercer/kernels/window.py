@@ -23,8 +23,10 @@ from mercer.kernels.base import Kernel, Rule, check_positive, is_finite
 from mercer.kernels.kinds import dense
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
 
-FARTHEST = 60.0  # |ln r| up to which a window is looked at
-CELLS = 480  # of ln r, before they are halved
+# |ln r| up to which a window is looked at; larger r only while there is something left,
+# since a function may overflow there.
+FAR, FARTHEST = 16.0, 60.0
+CELL = 0.25  # of ln r, before it is halved
 HALVINGS = 60
 FINE = 1e-12  # the relative error that is aimed at
 LARGEST_ERROR = 1e-3  # relative; beyond it the integral counts as unknown
@@ -154,7 +156,8 @@ class WindowKernel(Kernel):
         """K(r), checked to be numbers ≥ 0."""
         if self.shape is not None:
             return self.shape.function(r)
-        image = dense(self.function(r))
+        with np.errstate(over="ignore", under="ignore"):
+            image = dense(self._called(r))
         if image.shape != r.shape:
             raise ValueError(
                 f"The function of {type(self).__name__} takes an array and must return "
@@ -170,6 +173,16 @@ class WindowKernel(Kernel):
                 f"{r.flat[where]:.6g}."
             )
         return image.astype(r.dtype, copy=False)
+
+    def _called(self, r: np.ndarray):
+        try:
+            return self.function(r)
+        except TypeError as error:
+            raise TypeError(
+                f"The function of {type(self).__name__} takes an array of numbers and "
+                f"returns one for each; called so it says: {error}. Use numpy's "
+                "functions, or np.vectorize."
+            ) from error
 
     def log_heights(self, r: np.ndarray) -> np.ndarray:
         """ln K(r), -∞ where K is 0."""
@@ -297,16 +310,19 @@ class Shells:
 
     def __init__(self, window: WindowKernel, d: int):
         self.window, self.d = window, d
-        edges = np.linspace(-FARTHEST, FARTHEST, CELLS + 1)
-        a, b = edges[:-1], edges[1:]
         window.heights(np.zeros(1))  # refuses what is not finite there
-        self.unit = float(np.max(self._logs(*_places(a, b)[:1])))
-        if not is_finite(self.unit):
-            raise ValueError(
-                f"{window!r} is 0 wherever it was looked at, r from 1e-26 to 1e26; a "
-                "window needs an integral > 0."
-            )
-        self._divide(a, b)
+        for self.end in (FAR, FARTHEST):
+            edges = np.arange(-FARTHEST, self.end + CELL / 2, CELL)
+            a, b = edges[:-1], edges[1:]
+            self.unit = float(np.max(self._logs(_places(a, b)[0])))
+            if not is_finite(self.unit):
+                raise ValueError(
+                    f"{window!r} is 0 wherever it was looked at, r from 1e-26 to 9e6; "
+                    "a window needs an integral > 0."
+                )
+            self._divide(a, b)
+            if self.mass[-1] <= 1e-16 * self.mass.sum():
+                break
         self._check_end()
 
     def _logs(self, t: np.ndarray) -> np.ndarray:
@@ -331,7 +347,7 @@ class Shells:
             both = left + right
             error = np.abs(whole - both)
             total = sum(float(part[2].sum()) for part in done) + float(both.sum())
-            bad = (error > FINE / CELLS * total) & (b - a > 1e-14)
+            bad = (error > 1e-3 * FINE * total) & (b - a > 1e-14)
             if step == HALVINGS:
                 bad[:] = False
             done.append(
@@ -353,10 +369,11 @@ class Shells:
         """Refuse what does not fall towards ∞; what may be left beyond is estimated."""
         total = float(self.mass.sum())
         last, before = (
-            float(
-                self.mass[(self.a >= FARTHEST - s - 1e-9) & (self.b <= e + 1e-9)].sum()
+            float(self.mass[(self.a >= start - 1e-9) & (self.b <= end + 1e-9)].sum())
+            for start, end in (
+                (self.end - 5.0, self.end),
+                (self.end - 10.0, self.end - 5.0),
             )
-            for s, e in ((5.0, FARTHEST), (10.0, FARTHEST - 5.0))
         )
         if last > 0:
             ratio = last / before if before > 0 else math.inf

@@ -369,8 +369,8 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     method : "density" or "mean"
     bandwidth : as in `ParzenDensity`, for "density" only; "loo" leaves each point out
         of the density of its own class
-    kernel : any kernel for "mean"; one of a `ParzenDensity` for "density"; None for
-        RBF()
+    kernel : any kernel for "mean"; a window as in `ParzenDensity` for "density", where
+        "linear" and "cosine" are windows and no similarities; None for RBF()
     priors : one number ≥ 0 for each class in sorted order, summing to 1; None for their
         shares of the points. For "density" only
     verbose, callback : as in `ParzenDensity`
