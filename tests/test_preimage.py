@@ -12,6 +12,7 @@ from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf, 
 from mercer.kernels.base import Constant
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.generative import Fisher
 from mercer.kernels.kinds import BlockFunction
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.substring import Spectrum
@@ -252,7 +253,8 @@ def one_of_each_kind():
     found = {}
     for entry in catalog.psd_kernels:
         kernel, points = entry.values[0], entry.values[1](0)
-        if isinstance(points, np.ndarray) and points.ndim == 2:
+        slow = isinstance(kernel, Fisher)  # as Natural, and with more to do
+        if isinstance(points, np.ndarray) and points.ndim == 2 and not slow:
             found.setdefault((type(kernel), np.isnan(points).any()), entry)
     return list(found.values())
 

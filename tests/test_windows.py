@@ -290,6 +290,7 @@ def test_far_away_there_is_no_density_and_priors_decide():
         (lambda r: 1e-30 * np.exp(-1e6 * r), 1e-36),
         (lambda r: (r < 1) & (r >= 0), 1.0),
         (lambda r: np.exp(-r).astype(np.float32), 1.0),
+        (lambda r: np.exp(-r) * (1 + 1e-9 * np.sin(1e9 * r)), 1.0),
         (lambda r: 1 / (1 + r) ** 1.5, 2.0),
     ],
 )

@@ -28,6 +28,7 @@ from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
 FAR, FARTHEST = 16.0, 60.0
 CELL = 0.25  # of ln r, before it is halved
 HALVINGS = 60
+MOST_CELLS = 2000  # that are halved at a time
 FINE = 1e-12  # the relative error that is aimed at
 LARGEST_ERROR = 1e-3  # relative; beyond it the integral counts as unknown
 DIVERGES = 0.98  # where a shell holds so much of the one before, there is no end
@@ -348,7 +349,8 @@ class Shells:
             error = np.abs(whole - both)
             total = sum(float(part[2].sum()) for part in done) + float(both.sum())
             bad = (error > 1e-3 * FINE * total) & (b - a > 1e-14)
-            if step == HALVINGS:
+            # What rounds more than that never agrees, however small its cells.
+            if step == HALVINGS or np.count_nonzero(bad) > MOST_CELLS:
                 bad[:] = False
             done.append(
                 tuple(part[~bad] for part in (a, b, both, error, np.maximum(high, top)))
