@@ -132,7 +132,9 @@ def test_the_distance_left_is_that_of_feature_space(kernel):
         coef = np.append(1.0, -weight[i])
         square = max(0.0, coef @ kernel(points) @ coef)
         found = machine.preimage_distance(Z[i : i + 1], NEW[i : i + 1])
-        assert_allclose(found**2, square, atol=1e-10 * np.abs(kernel.diag(X)).max())
+        size = (np.abs(coef) @ np.abs(kernel(points)) @ np.abs(coef)).max()
+        assert_allclose(found**2, square, atol=1e-12 * size)
+        assert isinstance(kernel, Linear) or found[0] > 0
 
 
 @pytest.mark.parametrize(

@@ -544,8 +544,8 @@ class KernelPCA(
     def preimage_distance(self, Z, Y) -> np.ndarray:
         """‖φ(yᵢ) - P(zᵢ)‖ for the m points Y and the m coordinates Z, (m,).
 
-        In feature space, in double precision; below about 1e-8 of the lengths of the
-        φ(x) it is rounding.
+        In feature space, in double precision; what rounding may have taken from it is
+        added, about 1e-7 of the lengths of the φ(x).
         """
         check_is_fitted(self)
         Z, Y = self._checked_coordinates(Z), np.asarray(Y, dtype=float)

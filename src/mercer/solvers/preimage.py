@@ -118,13 +118,17 @@ def descents(
 def distances(kernel: Kernel, X, weight: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """‖φ(yₘ) - Σᵢ γₘᵢ φ(xᵢ)‖, (m,), from all of K in double precision.
 
-    A square root of a difference: below about 1e-8 of the lengths it is rounding.
+    The square is a difference; what rounding may have taken from it is added, so that
+    it is never 0, but about 1e-7 of the lengths where nothing is left.
     """
     if isinstance(kernel, Linear):  # no difference of squares
         return np.linalg.norm(Y - linear_points(X, weight), axis=1)
-    squares = np.einsum("mi,im->m", weight, kernel.matmul(X, None, weight.T))
-    inner = np.sum(np.asarray(kernel(Y, X), dtype=float) * weight, axis=1)
-    return np.sqrt(np.maximum(kernel.diag(Y) - 2 * inner + squares, 0.0))
+    own = np.asarray(kernel.diag(Y), dtype=float)
+    inner = weight * np.asarray(kernel(Y, X), dtype=float)
+    target = weight * kernel.matmul(X, None, weight.T).T
+    squares = own - 2 * inner.sum(axis=1) + target.sum(axis=1)
+    size = own + 2 * np.abs(inner).sum(axis=1) + np.abs(target).sum(axis=1)
+    return np.sqrt(np.maximum(squares, 0.0) + 16 * np.finfo(float).eps * size)
 
 
 def _odd_polynomial(kernel: Polynomial, X, weight) -> np.ndarray:
