@@ -89,8 +89,8 @@ class Parzen(Machine):
         self._windows, self.kernel_ = found, found.kernel
         # A kernel holds 1/h or the like, of which h is not the inverse bit for bit.
         self.bandwidth_ = best if trials else found.bandwidth
-        self.integral_ = found.integral(X.shape[1])
         self.trials_, self.status_ = trials, status
+        self.integral_ = found.integral(X.shape[1])
 
 
 def _as_window(kernel, X) -> Kernel:
