@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +22,9 @@ from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.problems import Certificate, Solution
+
+# Half a unit in the last place, and how many of them an entry of Φ may be off by.
+UNIT, LAST = float(np.finfo(float).eps) / 2, 8.0
 
 
 class Design:
@@ -114,11 +119,27 @@ class FeatureProblem(L1Problem):
         object.__setattr__(self, "target", checked.target)
         object.__setattr__(self, "weight", checked.weight)
 
+    @cached_property
+    def wide(self) -> Any:
+        """Φᵀ, which is in double precision, for the numbers that are reported."""
+        return _Pull(self.gram)
+
+    @cached_property
+    def sums(self) -> Any:
+        """How far Φ coef and Φᵀ forces can be off."""
+        return _DesignRounding(self.gram)
+
     def largest_reg(self) -> float:
         """The least reg at which coef = 0: max over j of |Σᵢ weightᵢ uᵢ φⱼ(xᵢ)|."""
         zero = np.zeros(len(self.target))
         forces = self.forces(zero + self.constant(zero))
-        return float(np.max(np.abs(self.gram.pull(forces)), initial=0.0))
+        return float(np.max(np.abs(self.wide @ forces), initial=0.0))
+
+    @cached_property
+    def _reach(self) -> float:
+        """The most that a change of forces of length 1 adds to a gradient."""
+        lengths = self.gram.sizes(np.ones(self.gram.shape[0]), False)
+        return float(np.max(lengths, initial=0.0))
 
     def certified(self, coef, bias: float, function=None) -> Certificate:
         """The certificate of a candidate, from the definitions and all of Φ."""
@@ -126,8 +147,8 @@ class FeatureProblem(L1Problem):
         values = (self.gram @ coef if function is None else function) + bias
         slope = self.weight * self.loss.slope(self.target, values)
         forces = self.forces(values)
-        pull = np.abs(self.gram.pull(forces))
-        violations = self.violations(coef, self.gram.pull(slope))
+        pull = np.abs(self.wide @ forces)
+        violations = self.violations(coef, self.wide @ slope)
         return Certificate(
             primal=self.primal(coef, values),
             dual=self.dual(forces, float(np.max(pull, initial=0.0)))[0],
@@ -136,6 +157,31 @@ class FeatureProblem(L1Problem):
             n_bound=0,
             margin=_margin(coef),
         )
+
+
+class _Pull:
+    """Φᵀ as an operator on forces."""
+
+    def __init__(self, design: Design):
+        self.design = design
+
+    def __matmul__(self, forces) -> np.ndarray:
+        return self.design.pull(forces)
+
+
+class _DesignRounding:
+    """Bounds of the rounding errors of Φ coef, (n,), and of Φᵀ forces, (p, q)."""
+
+    def __init__(self, design: Design):
+        rows, columns = abs(design.rows), abs(design.columns)
+        self.rows, self.columns, self.n = rows, columns, design.shape[0]
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        size = np.abs(values)
+        if size.ndim == 1:
+            terms = np.count_nonzero(size)
+            return UNIT * (LAST + np.sqrt(terms)) * np.asarray(self.rows @ size)
+        return UNIT * (LAST + np.sqrt(self.n)) * np.asarray(self.columns.T @ size)
 
 
 def feature_certificate(solution: Solution) -> Certificate:
