@@ -153,11 +153,9 @@ def _matern(kernel, Z, X, W):
 
 def _laplacian(kernel, Z, X, W):
     V = -float(kernel.gamma) * W * kernel(Z, X)
-    columns = [
-        np.sum(V * np.sign(z[:, None] - x), axis=1)
-        for z, x in zip(Z.T, X.T, strict=True)
-    ]
-    return np.column_stack(columns)
+    # Σᵢ Vᵢ sign(z - xᵢ), by comparisons: half the time of signs.
+    above = [v @ (z > X) - v @ (z < X) for z, v in zip(Z, V, strict=True)]
+    return np.array(above).reshape(Z.shape)
 
 
 # The algebra
