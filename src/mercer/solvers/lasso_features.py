@@ -22,9 +22,7 @@ from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.problems import Certificate, Solution
-
-# Half a unit in the last place, and how many of them an entry of Φ may be off by.
-UNIT, LAST = float(np.finfo(float).eps) / 2, 8.0
+from mercer.solvers.rounding import LAST, UNIT
 
 
 class Design:
@@ -129,12 +127,6 @@ class FeatureProblem(L1Problem):
         """How far Φ coef and Φᵀ forces can be off."""
         return _DesignRounding(self.gram)
 
-    def largest_reg(self) -> float:
-        """The least reg at which coef = 0: max over j of |Σᵢ weightᵢ uᵢ φⱼ(xᵢ)|."""
-        zero = np.zeros(len(self.target))
-        forces = self.forces(zero + self.constant(zero))
-        return float(np.max(np.abs(self.wide @ forces), initial=0.0))
-
     @cached_property
     def _reach(self) -> float:
         """The most that a change of forces of length 1 adds to a gradient."""
@@ -144,18 +136,16 @@ class FeatureProblem(L1Problem):
     def certified(self, coef, bias: float, function=None) -> Certificate:
         """The certificate of a candidate, from the definitions and all of Φ."""
         coef = np.asarray(coef, dtype=float)
-        values = (self.gram @ coef if function is None else function) + bias
-        slope = self.weight * self.loss.slope(self.target, values)
-        forces = self.forces(values)
-        pull = np.abs(self.wide @ forces)
-        violations = self.violations(coef, self.wide @ slope)
+        function = self.gram @ coef if function is None else function
+        found, _ = self.reading(coef, function, bias)
         return Certificate(
-            primal=self.primal(coef, values),
-            dual=self.dual(forces, float(np.max(pull, initial=0.0)))[0],
-            violation=float(np.max(violations, initial=0.0)),
+            primal=found.primal,
+            dual=found.dual,
+            violation=found.violation,
             n_free=int(np.count_nonzero(coef)),
             n_bound=0,
             margin=_margin(coef),
+            rounding=found.rounding,
         )
 
 
@@ -198,6 +188,7 @@ def feature_certificate(solution: Solution) -> Certificate:
         rows_computed=int(solution.rows_computed),
         cache_hits=int(solution.cache_hits),
         status=solution.status,
+        rounding=solution.rounding,
     )
 
 
