@@ -7,48 +7,67 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_outlier_detector
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.expansion import Expansion
 from mercer.generalisation import (
     Bound,
     Bounds,
+    fitted_loss_bound,
     fitted_margin_bound,
+    loss_bound,
     margin_bound,
+    power_above,
     rademacher,
+    share,
     spans,
     spread,
     xi_alpha,
 )
-from mercer.gram import Gram
-from mercer.kernels.base import Kernel
-from mercer.kernels.kinds import Precomputed
+from mercer.judged import Absent, Judged
+from mercer.leaving import check_support, left_out
 from mercer.machines.base import Machine
-from mercer.points import Points, count
-from mercer.solvers.losses import Squared, ZeroOne
+from mercer.machines.perceptron import MistakeDriven
+from mercer.machines.svm import SVC
+from mercer.points import Points
+from mercer.solvers.losses import Loss
 from mercer.theory import mistake_bound
 
 RAMP = "(1/m) Σ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ)/2m)"
-UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
-TRAINED = "the machine was fitted on exactly these points, all of weight 1"
+CLIPPED = "(1/m) Σ min(c, ℓᵢ) + 2LBR/√m + 3c √(ln(2/δ)/2m)"
+WHOLE = "(1/m) Σ ℓᵢ + 2LBR/√m + 3c √(ln(2/δ)/2m)"
+TRAINED = "the machine was fitted on exactly these points, with these weights"
+ROWS = (
+    "training error",
+    "margin bound",
+    "loss bound",
+    "Rademacher",
+    "leave-one-out",
+    "support vectors",
+    "xi-alpha",
+    "span",
+    "mistakes",
+)
 
 
 def bounds(
     machine: Machine,
     X: Points,
-    y,
+    y=None,
     delta: float = 0.05,
     *,
     norm: float | None = None,
+    loss: Loss | None = None,
+    clip: float | None = None,
+    largest: float | None = None,
     refit: bool = False,
     test: tuple[Points, Any] | None = None,
+    sample_weight=None,
     samples: int = 100,
     seed: int = 0,
 ) -> Bounds:
     """error ≤ (1/m) Σᵢ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ)/2m), and others, in a table.
 
-    "training error"   share of yᵢ f(xᵢ) ≤ 0; of numbers, the mean of (yᵢ - f(xᵢ))²
+    "training error"   share of yᵢ f(xᵢ) ≤ 0, or of several classes of those missed; of
+                       numbers, the mean of (yᵢ - f(xᵢ))². Each point counts once
     "test error"       the same on other points, if given
     "margin bound"     the formula above: with probability 1 - δ over the draw of m
                        independent points, for every f of ‖f‖ ≤ B without bias, B and k
@@ -56,39 +75,59 @@ def bounds(
                        1, 2, ½, 4, ¼, ..., the k-th taken with δ/k(k + 1), f scaled to
                        norm B. A bias b is seen as a part of f in the RKHS of k + 1:
                        ‖f‖² + b² and R² + 1 stand for ‖f‖² and R²
+    "loss bound"       risk ≤ (1/m) Σᵢ ℓᵢ + 2LBR/√m + 3c √(ln(2/δ)/2m), for a loss
+                       ℓ(y, f) in [0, c] that is L-Lipschitz in f, of classes or of
+                       numbers; the risk is its mean over new points. f is not scaled:
+                       without `norm`, B ≥ ‖f‖ is of the same grid. Few losses end at a
+                       c of their own, so the row is about min(c, ℓ), where c is `clip`
+                       or of that grid as well, with its own share of δ; for clip=inf it
+                       is about ℓ, and c and L are its largest value and slope over
+                       |f| ≤ BR and |y| ≤ `largest`. So a squared loss has its L
     "Rademacher"       (B/m) E √(σᵀKσ), σᵢ = ±1 at random, B = ‖f‖ or `norm`: the mean
                        of some draws with its standard error
     "Rademacher bound" (B/m) √(Σᵢ k(xᵢ, xᵢ)) ≥ the row before, ≤ BR/√m
-    "leave-one-out"    the share of points that a machine fitted without them gets
-                       wrong, k staying as it is: KernelRidge's exactly, any other by a
-                       fit for each point that matters with refit=True. Its mean over
-                       draws is the mean error of machines on m - 1 points
+    "leave-one-out"    the training error with each point judged by a machine fitted
+                       without it, k staying as it is: of KernelRidge, nearest
+                       neighbours and ParzenClassifier("mean") in closed form, of any
+                       other by a fit for each point that matters with refit=True. Its
+                       mean over draws is the mean error of machines on m - 1 points
     "support vectors"  #SV/m ≥ leave-one-out: no other point matters. SVC only
     "xi-alpha"         #{αᵢ > 0, αᵢ cᵢ + ξᵢ ≥ 1}/m ≥ leave-one-out. SVC without bias:
                        cᵢ = k(xᵢ, xᵢ) (Jaakkola and Haussler); with one cᵢ = 2 (max k -
-                       min k), if a support vector is free (Joachims)
+                       min k), if a support vector is free and C the same for all points
+                       (Joachims)
     "span"             #{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m, Sᵢ the distance of φ(xᵢ) from the span of
                        the other free support vectors (Vapnik and Chapelle). Equal to
                        leave-one-out if no other point changes its kind, being free, at
                        its bound, or unused, when one is left out. SVC only
-    "mistakes"         M/m of a perceptron, by its `mistake_bound`
+    "mistakes"         M/m of a perceptron after one pass, by its `mistake_bound`
 
-    Rows that do not apply are `absent`, with the reason. A kernel whose parameters were
-    learnt or chosen on the same points is not fixed beforehand; the row says so where
-    it can be seen.
+    Every machine has a table. Rows that do not apply to it are `absent`, each with the
+    reason, and of a machine that learns no targets all are. A kernel whose parameters
+    were learnt or chosen on the same points is not fixed beforehand; the row says so
+    where it can be seen. Bounds are rounded up: f is computed in double precision, and
+    what it may be off by is added.
 
     Parameters
     ----------
-    machine : fitted on X and y; of two classes, or of numbers. Where y is ±1 numbers
-        count as classes by their sign
+    machine : fitted on X and y. Where y is ±1, numbers count as classes by their sign
     norm : B, if it was fixed before the points were seen; None for the grid
+    loss : of "loss bound"; None for what the machine minimises
+    clip : c, if it was fixed before the points were seen: the row is about min(c, ℓ);
+        inf for ℓ as it is; None for the grid
+    largest : Y, what |y| is at most, for clip=inf and numbers
     refit : whether to fit the machine again without each point
     test : other points and their targets
+    sample_weight : as it was given to `fit`; it is read by what leaves points out
     samples, seed : of the draws for the Rademacher complexity
     """
     if not 0 < delta < 1:
         raise ValueError(f"bounds needs 0 < delta < 1; got delta={delta!r}.")
-    case = _Case(machine, X, y)
+    _check_numbers(norm=norm, clip=clip, largest=largest)
+    judged = Judged(machine, X, y, sample_weight)
+    if not judged.learns:
+        return Bounds((), _nothing(judged), judged.name, judged.m, delta)
+    case = _Case(judged, delta, norm)
     rows, absent = [case.measured()], []
     if test is not None:
         rows.append(case.tested(*test))
@@ -96,143 +135,101 @@ def bounds(
     def add(name, make, *arguments):
         try:
             found = make(*arguments)
-        except _Absent as reason:
+        except Absent as reason:
             absent.append((name, str(reason)))
         else:
             rows.extend(found)
 
-    add("margin bound", case.margin, delta, norm)
-    add("Rademacher", case.complexity, norm, samples, seed)
+    add("margin bound", case.margin)
+    add("loss bound", case.loss, loss, clip, largest)
+    add("Rademacher", case.complexity, samples, seed)
     add("leave-one-out", case.left_out, refit)
-    if case.sides:
-        add("support vectors", case.support)
-        add("xi-alpha", case.xi_alpha)
-        add("span", case.span)
-    if hasattr(machine, "mistakes_"):
-        add("mistakes", case.mistakes)
-    name = type(machine).__name__
-    return Bounds(tuple(rows), tuple(absent), name, case.m, delta)
+    add("support vectors", case.support)
+    add("xi-alpha", case.xi_alpha)
+    add("span", case.span)
+    add("mistakes", case.mistakes)
+    return Bounds(tuple(rows), tuple(absent), judged.name, judged.m, delta)
 
 
-class _Absent(Exception):
-    """Why a row cannot be given."""
+def _check_numbers(**numbers: float | None) -> None:
+    for name, value in numbers.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"bounds needs {name} > 0, or None; got {name}={value!r}.")
+
+
+def _nothing(judged: Judged) -> tuple[tuple[str, str], ...]:
+    reason = f"{judged.name} learns no targets, so there is no error to bound"
+    if judged.kind is None:
+        reason = f"bounds does not know what a {judged.name} is"
+    return tuple((name, reason) for name in ROWS)
 
 
 class _Case:
-    """A fitted machine and its points: f, its values, y as sides or numbers."""
+    """The rows of a machine with its points, each made when it is asked for."""
 
-    def __init__(self, machine: Machine, X: Points, y):
-        if not isinstance(machine, Machine) or is_outlier_detector(machine):
-            raise TypeError(
-                "bounds judges a machine of two classes or of numbers; got "
-                f"{type(machine).__name__}. Of a pipeline, pass its last step and the "
-                "points as they reach it."
-            )
-        check_is_fitted(machine)
-        self.machine = machine
-        self.X = X = machine._validated_points(X, reset=False)
-        self.m = count(X)
-        self.f, self.points = machine.expansion_, X
-        if machine._precomputed:
-            # New points come with their kernel values; here they are those of `fit`.
-            self.points, f = np.arange(self.m), machine.expansion_
-            kernel = Precomputed(np.asarray(X, dtype=float))
-            self.f = Expansion(kernel, f.points, f.coef, f.bias)
-        if self.f.coef.ndim == 2:
-            raise ValueError(
-                f"bounds judges one f; this {type(machine).__name__} has "
-                f"{self.f.n_outputs}, one for each duel, class or target. Fit a "
-                "machine for each."
-            )
-        self._check_places()
-        self.y, self.sides = self._targets(y, self.m)
-        self.given = np.asarray(y)
-        self.values = self.f(self.points)
-
-    def _check_places(self) -> None:
-        """Refuse points that cannot be those of `fit`."""
-        fitted = getattr(self.machine, "shape_fit_", (None,))[0]
-        if fitted is None and self._knows_left_out:
-            fitted = len(self.f.coef)
-        if fitted is not None and fitted != self.m:
-            raise ValueError(
-                f"bounds needs the {fitted} points that {type(self.machine).__name__} "
-                f"was fitted on; got {self.m}. Other points go into test=(X, y)."
-            )
-
-    @property
-    def _knows_left_out(self) -> bool:
-        # Of the class: asking the machine would compute them.
-        return hasattr(type(self.machine), "loo_predictions_")
-
-    def _targets(self, y, n: int) -> tuple[np.ndarray, bool]:
-        """y as ±1, or as numbers; and whether it is sides."""
-        y = np.asarray(y)
-        if y.shape != (n,):
-            raise ValueError(f"bounds needs {n} targets, one per point; got {y.shape}.")
-        classes = getattr(self.machine, "classes_", None)
-        if classes is None:
-            y = y.astype(float)
-            return y, bool(np.all(np.abs(y) == 1))
-        if len(classes) != 2 or not np.isin(y, classes).all():
-            raise ValueError(
-                f"bounds needs targets of two classes; the machine knows "
-                f"{list(classes)}, y has {list(np.unique(y))[:5]}."
-            )
-        return np.where(y == classes[1], 1.0, -1.0), True
+    def __init__(self, judged: Judged, delta: float, norm: float | None):
+        self.judged, self.machine, self.m = judged, judged.machine, judged.m
+        self.delta, self.norm = delta, norm
 
     # What is measured
 
-    def _error(self, y, values) -> float:
-        loss = ZeroOne() if self.sides else Squared()
-        return float(np.mean(loss.value(y, values)))
-
-    @property
-    def _formula(self) -> str:
-        return "#{yᵢ f(xᵢ) ≤ 0}/m" if self.sides else "(1/m) Σ (yᵢ - f(xᵢ))²"
-
     def measured(self) -> Bound:
-        error = self._error(self.y, self.values)
-        return Bound("training error", error, "measured", self._formula, "none")
+        judged = self.judged
+        error = float(judged.wrong(judged.y, judged.own).mean())
+        return Bound("training error", error, "measured", judged.formula, "none")
 
     def tested(self, X, y) -> Bound:
-        values = self.machine._values(X)
-        y, _ = self._targets(y, len(values))
-        error, assumed = self._error(y, values), "points that the fit has not seen"
-        return Bound("test error", error, "measured", self._formula, assumed)
+        judged = self.judged
+        # Kernel values come by rows: their number is that of the points.
+        said = judged.said(self.machine, X)
+        y, _ = judged._targets(y, len(said))
+        error, assumed = float(judged.wrong(y, said).mean()), "points not seen by `fit`"
+        return Bound("test error", error, "measured", judged.formula, assumed)
 
-    # Margin and complexity
+    # Margin, loss and complexity
 
     @cached_property
     def _size(self) -> tuple[float, float, float]:
         """‖f‖, R, and the constant added to the kernel: 1 for an f with a bias."""
+        judged = self.judged
+        judged.check_f()
         self._needs_space()
         try:
-            norm = self.f.norm()
+            norm = judged.f.norm()
         except ValueError as error:
-            raise _Absent(str(error)) from error
-        square = float(np.max(self.gram.diag(), initial=0))
-        constant = float(self.biased)
-        norm = float(np.hypot(norm, self.f.bias))
+            raise Absent(str(error).rstrip(".")) from error
+        square = float(np.max(judged.gram.diag(), initial=0))
+        constant = float(judged.biased)
+        norm = float(np.hypot(norm, judged.f.bias))
+        # ‖f‖² is off by no more than this, relative to (Σ |coefᵢ| √k(xᵢ, xᵢ))².
+        norm = float(np.hypot(norm, self._length * np.sqrt(self._epsilon)))
         return norm, float(np.sqrt(square + constant)), constant
 
-    def _needs_space(self) -> None:
-        if self.f.kernel.psd is False:
-            raise _Absent(f"{self.f.kernel!r} is indefinite: there is no feature space")
+    @cached_property
+    def _length(self) -> float:
+        """Σ |coefᵢ| √k(xᵢ, xᵢ), at least ‖f‖ and what sums of f go through."""
+        f = self.judged.f
+        squares = np.maximum(f.kernel.diag(f.points), 0) if len(f.coef) else np.zeros(0)
+        return float(np.abs(f.coef) @ np.sqrt(squares, dtype=float))
 
     @property
-    def biased(self) -> bool:
-        """Whether f has a bias, or would have one on other points."""
-        support = hasattr(self.machine, "support_")
-        intercept = getattr(self.machine, "fit_intercept", True)
-        return bool(self.f.bias) or (support and intercept)
+    def _epsilon(self) -> float:
+        """The relative rounding of a sum over the points of f."""
+        return (len(self.judged.f.coef) + 100) * float(np.finfo(float).eps)
 
-    @cached_property
-    def gram(self) -> Gram:
-        return Gram(self.f.kernel, self.points)
+    @property
+    def _rounding(self) -> float:
+        """What f(x) may be off by at the points."""
+        _, radius, _ = self._size
+        return self._epsilon * (self._length * radius + abs(self.judged.f.bias))
 
-    def _fixed(self, norm: float | None) -> float:
-        own = self._size[0]
+    def _needs_space(self) -> None:
+        kernel = self.judged.f.kernel
+        if kernel.psd is False:
+            raise Absent(f"{kernel!r} is indefinite: there is no feature space")
+
+    def _fixed(self) -> float:
+        own, norm = self._size[0], self.norm
         if norm is None:
             return own
         if not own <= norm * (1 + 1e-9):
@@ -242,56 +239,121 @@ class _Case:
             )
         return float(norm)
 
-    def margin(self, delta: float, norm: float | None) -> list[Bound]:
-        if not self.sides:
-            raise _Absent("it is about classes, and these targets are numbers")
+    def margin(self) -> list[Bound]:
+        judged = self.judged
+        if judged.mode == "numbers":
+            raise Absent("it is about classes, and these targets are numbers")
         own, radius, _ = self._size
-        reached = self.y * self.values
-        if norm is None:
-            found = fitted_margin_bound(reached, own, radius, delta)
+        reached = judged.y * judged.values - self._rounding
+        if self.norm is None:
+            found = fitted_margin_bound(reached, own, radius, self.delta)
             how = f"B = {found.norm:g} of the grid 2ʲ, ‖f‖ = {own:.3g} scaled to it"
         else:
-            found = margin_bound(reached, self._fixed(norm), radius, delta)
+            found = margin_bound(reached, self._fixed(), radius, self.delta)
             how = f"B = {found.norm:g} given"
-        assumptions = [
-            f"independent points of one distribution; {how}; R = {radius:.4g}",
-            *self._of_kernel(),
-        ]
+        kind = "bound, probability 1 - δ"
+        assumed = self._drawn(how)
         return [
-            Bound(
-                "margin bound",
-                found.value,
-                "bound, probability 1 - δ",
-                RAMP,
-                "; ".join(assumptions),
-                parts=found[:3],
-            )
+            Bound("margin bound", found.value, kind, RAMP, assumed, parts=found[:3])
         ]
+
+    def _drawn(self, how: str) -> str:
+        """What a bound with probability 1 - δ takes for granted."""
+        radius = self._size[1]
+        first = f"independent points of one distribution; {how}; R = {radius:.4g}"
+        return "; ".join([first, *self._of_kernel()])
 
     def _of_kernel(self) -> Iterator[str]:
-        yield f"kernel {self.f.kernel!r} fixed beforehand" + (
-            " (NOT SO: it learnt from these points)" if self._learnt else ""
+        judged = self.judged
+        yield f"kernel {judged.f.kernel!r} fixed beforehand" + (
+            " (NOT SO: it learnt from these points)" if judged.learnt else ""
         )
-        if self.f.kernel.psd is None:
+        if judged.f.kernel.psd is None:
             yield "positive semidefinite, which nobody has checked"
-        if self.biased:
+        if judged.biased:
             yield "the bias as a part of f, in the RKHS of k + 1"
 
-    @property
-    def _learnt(self) -> bool:
-        """Whether the kernel is seen to have taken a parameter from the points."""
-        given = self.machine.kernel
-        if given is None or isinstance(given, Kernel):
-            return given is None or not (
-                self.machine._precomputed or given == self.machine.expansion_.kernel
+    def loss(
+        self, loss: Loss | None, clip: float | None, largest: float | None
+    ) -> list[Bound]:
+        judged = self.judged
+        own, radius, _ = self._size
+        loss = self._loss_of(loss)
+        delta, notes = self.delta, []
+        if clip is None:
+            power = self._ceiling(loss)
+            clip, delta = 2.0**power, share(power, delta)
+            notes.append(f"c = {clip:g} of the grid 2ʲ")
+        elif np.isinf(clip):
+            largest = self._largest(loss, largest)
+            notes.append("k(x, x) ≤ R² at new points too")
+            if not loss.of_sides:
+                notes.append(f"|y| ≤ {largest:g} always")
+        else:
+            notes.append(f"c = {clip:g} given")
+        options: dict = {"clip": clip, "largest": largest or 0.0}
+        options["rounding"] = self._rounding
+        of = loss, judged.y, judged.values
+        if self.norm is None:
+            found = fitted_loss_bound(*of, own, radius, delta, **options)
+            notes.append(f"B = {found.norm:g} ≥ ‖f‖ = {own:.3g} of the grid 2ʲ")
+        else:
+            found = loss_bound(*of, self._fixed(), radius, delta, **options)
+            notes.append(f"B = {found.norm:g} given")
+        notes.append(f"L = {found.steepness:.4g}")
+        about = f"min(c, ℓ), ℓ = {loss!r}" if np.isfinite(clip) else f"ℓ = {loss!r}"
+        return [
+            Bound(
+                "loss bound",
+                found.value,
+                "bound, probability 1 - δ",
+                CLIPPED if np.isfinite(clip) else WHOLE,
+                self._drawn("; ".join([f"the mean of {about}", *notes])),
+                parts=found[:3],
+                most=found.ceiling,
             )
-        word = isinstance(given, str) and given not in ("linear", "precomputed")
-        return word and getattr(self.machine, "gamma", None) == "scale"
+        ]
 
-    def complexity(self, norm: float | None, samples: int, seed: int) -> list[Bound]:
-        B, (_, _, constant) = self._fixed(norm), self._size
-        found = rademacher(self.gram, B, constant=constant, samples=samples, seed=seed)
-        given = "‖f‖" if norm is None else "norm"
+    def _loss_of(self, given: Loss | None) -> Loss:
+        """The loss the row is about, checked against the targets."""
+        loss, mode = given or self.judged.loss, self.judged.mode
+        if loss is None:
+            raise Absent(f"{self.judged.name} minimises no loss; pass one as loss")
+        if loss.of_sides and mode == "numbers":
+            if given is None:
+                raise Absent(f"{loss!r} is about classes, and these are numbers")
+            raise ValueError(
+                f"{loss!r} is a loss of classes, and these targets are numbers. Pass "
+                "one of numbers, such as Huber()."
+            )
+        return loss
+
+    def _ceiling(self, loss: Loss) -> int:
+        """The least power of two that no point, and no point at f = 0, exceeds."""
+        y, values = self.judged.y, self.judged.values
+        seen = max(float(loss.value(y, v).max()) for v in (values, 0 * values))
+        return power_above(seen) if seen > 0 else 0
+
+    def _largest(self, loss: Loss, largest: float | None) -> float:
+        if loss.of_sides:
+            return 1.0
+        seen = float(np.abs(self.judged.y).max())
+        if largest is None:
+            raise Absent(
+                f"{loss!r} without clip is bounded where |y| is: pass what |y| is at "
+                "most as largest"
+            )
+        if seen > largest:
+            raise ValueError(
+                f"A target is {seen:g} in size, beyond largest={largest!r}."
+            )
+        return float(largest)
+
+    def complexity(self, samples: int, seed: int) -> list[Bound]:
+        B, (_, _, constant) = self._fixed(), self._size
+        gram = self.judged.gram
+        found = rademacher(gram, B, constant=constant, samples=samples, seed=seed)
+        given = "‖f‖" if self.norm is None else "norm"
         assumed = "; ".join([f"B = {B:.4g}, {given}", *self._of_kernel()])
         mean, most = "(B/m) E √(σᵀKσ)", "(B/m) √(Σ k(xᵢ, xᵢ))"
         return [
@@ -302,106 +364,101 @@ class _Case:
     # Leaving one point out
 
     def left_out(self, refit: bool) -> list[Bound]:
-        if self._knows_left_out:
-            values, how = self.machine.loo_predictions_, "from (K + αI)⁻¹"
-        elif refit:
-            values, how = self._refitted(), "by fitting again"
-        else:
-            raise _Absent("it takes a fit for each point that matters; pass refit=True")
-        formula = self._formula.replace("f(xᵢ)", "f₋ᵢ(xᵢ)")
+        judged = self.judged
+        said, how = left_out(judged, refit)
+        formula = judged.formula.replace("f(xᵢ)", "f₋ᵢ(xᵢ)").replace("ŷ", "ŷ₋ᵢ")
         assumed = f"{TRAINED}; {how}; the kernel stays as it is"
-        error = self._error(self.y, np.asarray(values))
+        error = float(judged.wrong(judged.y, said).mean())
         return [Bound("leave-one-out", error, "exact", formula, assumed)]
 
-    def _refitted(self) -> np.ndarray:
-        """f₋ᵢ(xᵢ), each of a machine fitted without point i.
-
-        A point of a class that has no other is missed.
-        """
-        machine, everything = self.machine, np.arange(self.m)
-        changed = {"verbose": False, "callback": None, "warm_start": False}
-        changed["probability"] = False
-        known = machine.get_params(deep=False)
-        K = np.asarray(self.gram.dense(), dtype=float)
-        again = clone(machine).set_params(
-            kernel=Precomputed(K, self.f.kernel.psd),
-            **{name: value for name, value in changed.items() if name in known},
-        )
-        # ν shares a total among all points, and a bias that no free support vector
-        # fixes depends on all: there every point matters.
-        matters = np.sort(machine.support_) if self._fixes_bias else everything
-        values = self.values.copy()
-        for i in matters:
-            rest = np.delete(everything, i)
-            if is_classifier(machine) and len(np.unique(self.y[rest])) < 2:
-                values[i] = -self.y[i]
-                continue
-            again.fit(rest, self.given[rest])
-            values[i] = again.expansion_(np.array([i]))[0]
-        return values
-
-    @property
-    def _boxed(self) -> bool:
-        """Whether a point with αᵢ = 0 changes nothing when it leaves."""
-        names = vars(self.machine)
-        return "support_" in names and "C" in names and "nu" not in names
-
-    @property
-    def _fixes_bias(self) -> bool:
-        """Whether f stays the only optimum when a point with αᵢ = 0 leaves."""
-        return self._boxed and (not self.biased or self.machine.certificate_.n_free > 0)
+    @cached_property
+    def _gap(self) -> float:
+        if not isinstance(self.machine, SVC):
+            raise Absent(
+                f"it is about the αᵢ ≤ C of SVC, which {self.judged.name} has not"
+            )
+        return check_support(self.judged)
 
     @cached_property
     def _alpha(self) -> np.ndarray:
-        machine = self.machine
-        if not (self._boxed and is_classifier(machine)):
-            name = type(machine).__name__
-            raise _Absent(f"it is about the αᵢ ≤ C of SVC, which {name} has not")
-        if not self._fixes_bias:
-            raise _Absent(UNFREE)
+        assert self._gap >= 0  # SVC, and optimal
         alpha = np.zeros(self.m)
-        alpha[machine.support_] = np.abs(self.f.coef)
+        alpha[self.machine.support_] = np.abs(self.judged.f.coef)
         return alpha
 
-    def support(self) -> list[Bound]:
-        share = float(np.mean(self._alpha > 0))
-        kind, formula = "bound, leave-one-out", "#{αᵢ > 0}/m"
-        return [Bound("support vectors", share, kind, formula, TRAINED)]
-
-    def xi_alpha(self) -> list[Bound]:
-        alpha, reached = self._alpha, self.y * self.values
-        self._needs_space()
-        if not self.biased:
-            formula, curvature = "#{αᵢ k(xᵢ, xᵢ) + ξᵢ ≥ 1}/m", self.gram.diag()
-        else:
-            formula = "#{2αᵢ(max k - min k) + ξᵢ ≥ 1}/m"
-            curvature = np.full(self.m, 2 * spread(self.gram))
-        possible = xi_alpha(alpha, reached, curvature, self.machine._tolerance)
-        kind = "bound, leave-one-out"
-        share = float(possible.mean())
-        assumed = f"{TRAINED}; positive semidefinite kernel"
-        return [Bound("xi-alpha", share, kind, formula, assumed)]
+    @cached_property
+    def _reached(self) -> np.ndarray:
+        return self.judged.y * self.judged.values
 
     @property
-    def _free(self) -> np.ndarray:
-        factor = self.machine.class_weight_[(self.y > 0).astype(int)]
-        upper = self.machine.C * factor * (1 - 1e-9)
-        return (self._alpha > 0) & (self._alpha < upper)
+    def _upper(self) -> np.ndarray:
+        """C of each point."""
+        factor = self.machine.class_weight_[(self.judged.y > 0).astype(int)]
+        weight = np.ones(self.m) if self.judged.weight is None else self.judged.weight
+        return self.machine.C * np.where(weight > 0, factor * weight, 1.0)
+
+    def _matters(self) -> np.ndarray:
+        """The support vectors, and what f may miss for being optimal to a gap only."""
+        alpha, gap = self._alpha, self._gap
+        # ‖f - f₋ᵢ‖² ≤ 2 gap for αᵢ = 0, f being optimal without the point to the gap.
+        square = float(np.max(self.judged.gram.diag(), initial=0))
+        return (alpha > 0) | (self._reached <= np.sqrt(2 * gap * square))
+
+    def support(self) -> list[Bound]:
+        value = float(np.mean(self._matters()))
+        kind, formula = "bound, leave-one-out", "#{αᵢ > 0}/m"
+        return [Bound("support vectors", value, kind, formula, TRAINED)]
+
+    def xi_alpha(self) -> list[Bound]:
+        judged, gap = self.judged, self._gap
+        if not judged.biased:
+            formula, curvature = "#{αᵢ k(xᵢ, xᵢ) + ξᵢ ≥ 1}/m", judged.gram.diag()
+        else:
+            upper = self._upper
+            if not np.all(upper == upper[0]):
+                raise Absent("with a bias its proof needs one C for all points")
+            formula = "#{2αᵢ(max k - min k) + ξᵢ ≥ 1}/m"
+            curvature = np.full(self.m, 2 * spread(judged.gram))
+        # A dual that is short of the optimum by a gap shifts yᵢ f₋ᵢ(xᵢ) by gap/αᵢ.
+        alpha = np.where(self._alpha > 0, self._alpha, 1.0)
+        slack = self.machine._tolerance + 2 * gap / alpha
+        possible = xi_alpha(self._alpha, self._reached, curvature, slack)
+        possible |= self._matters() & (self._alpha == 0)
+        kind, assumed = (
+            "bound, leave-one-out",
+            f"{TRAINED}; positive semidefinite kernel",
+        )
+        return [Bound("xi-alpha", float(possible.mean()), kind, formula, assumed)]
 
     def span(self) -> list[Bound]:
-        alpha, reached = self._alpha, self.y * self.values
-        self._needs_space()
-        free = np.flatnonzero(self._free)
-        others = np.flatnonzero((alpha > 0) & ~self._free)
+        judged, alpha = self.judged, self._alpha
+        tol = self.machine._tolerance
+        inside = (alpha > 0) & (alpha < self._upper * (1 - 1e-9))
+        free, others = np.flatnonzero(inside), np.flatnonzero((alpha > 0) & ~inside)
         squares = np.zeros(self.m)
-        squares[free], squares[others] = spans(self.gram, free, others, self.biased)
-        missed = (alpha > 0) & (reached <= alpha * squares + self.machine._tolerance)
+        squares[free], squares[others] = spans(judged.gram, free, others, judged.biased)
+        missed = (alpha > 0) & (self._reached <= alpha * squares + tol)
         formula = "#{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m"
         assumed = f"{TRAINED}; leaving one out, no other point changes its kind"
         return [Bound("span", float(missed.mean()), "estimate", formula, assumed)]
 
+    # Perceptrons
+
     def mistakes(self) -> list[Bound]:
-        most = float(np.max(mistake_bound(self.machine, self.X, self.given).bound))
+        judged, machine = self.judged, self.machine
+        if not isinstance(machine, MistakeDriven):
+            raise Absent(f"it is about perceptrons, and {judged.name} is none")
+        if len(machine.classes_) > 2:
+            raise Absent("it is about one f; `mistake_bound` has a number per class")
+        if judged.base.psd is False:
+            raise Absent(f"{judged.base!r} is indefinite: there is no feature space")
+        seen = machine._mistakes.rounds
+        if seen > self.m:
+            raise Absent(
+                f"it is about one pass over independent points, and {seen} were seen "
+                f"of {self.m}; `mistake_bound` holds for any number of passes"
+            )
+        most = float(mistake_bound(machine, judged.X, judged.given).bound)
         formula = "(R²‖w‖² + 2 Σ ξ over mistakes)/m"
         assumed = (
             "one pass over independent points: on average over its steps, f errs on "

@@ -2,6 +2,8 @@
 
 Margin and complexity   Bartlett and Mendelson, JMLR 3 (2002); Koltchinskii and
                         Panchenko, Annals of Statistics 30 (2002)
+any Lipschitz loss      Ledoux and Talagrand, Probability in Banach Spaces (1991),
+                        theorem 4.12, for the step from f to its loss
 leaving one point out   Jaakkola and Haussler, AISTATS 1999; Joachims, ICML 2000;
                         Vapnik and Chapelle, Neural Computation 12 (2000)
 
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby
+from textwrap import fill
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,6 +130,134 @@ def fitted_margin_bound(
     return min(found, key=lambda bound: bound.value)
 
 
+# Any Lipschitz loss
+
+
+class LossBound(NamedTuple):
+    """loss + complexity + confidence, and the numbers they were taken with."""
+
+    loss: float
+    complexity: float
+    confidence: float
+    norm: float  # B
+    ceiling: float  # c
+    steepness: float  # L
+
+    @property
+    def value(self) -> float:
+        """The sum of the three."""
+        return self.loss + self.complexity + self.confidence
+
+
+def loss_bound(
+    loss: Any,
+    target,
+    values,
+    norm: float,
+    radius: float,
+    delta: float,
+    *,
+    clip: float,
+    largest: float = 0.0,
+    rounding: float = 0.0,
+) -> LossBound:
+    """risk ≤ (1/m) Σᵢ ℓ(yᵢ, f(xᵢ)) + 2LBR/√m + 3c √(ln(2/δ) / 2m), probability 1 - δ.
+
+    Over m independent draws of points with their targets, for all f of ‖f‖ ≤ B at once;
+    the risk is the mean of ℓ over new points. ℓ has values in [0, c] and no slope
+    beyond L. B, c and k are fixed before the points are seen, and f has no bias.
+
+    Few losses end at some c. With clip=c the loss is min(c, ℓ), and L its steepest
+    slope: that of ℓ, or where ℓ has none, as the squared one, that of ℓ where it
+    reaches c, 2√c. With clip=inf it is ℓ itself, and c and L are its largest value and
+    slope over |f| ≤ BR and |y| ≤ largest: then k(x, x) ≤ R² at new points too.
+
+    Parameters
+    ----------
+    loss : a convex loss of `mercer.solvers.losses`
+    target, values : (m,) arrays yᵢ and f(xᵢ)
+    norm, radius : B and R
+    largest : what |y| is at most, for a loss of numbers and clip=inf
+    rounding : what the values may be off by
+    """
+    if np.isinf(clip):
+        steepness, ceiling = extremes(loss, norm * radius, largest)
+    else:
+        steepness, ceiling = clipped_steepness(loss, clip), float(clip)
+    m = len(values)
+    losses = np.minimum(loss.value(target, values) + steepness * rounding, ceiling)
+    # The mean of m numbers is off by less than m roundings.
+    mean = float(losses.mean() * (1 + m * np.finfo(float).eps))
+    complexity = 2 * steepness * norm * radius / float(np.sqrt(m))
+    confidence = 3 * ceiling * float(np.sqrt(np.log(2 / delta) / (2 * m)))
+    return LossBound(mean, complexity, confidence, norm, ceiling, steepness)
+
+
+def fitted_loss_bound(
+    loss: Any, target, values, norm: float, radius: float, delta: float, **options
+) -> LossBound:
+    """`loss_bound` for a norm that was fitted: the best B ≥ ‖f‖ of a doubling grid.
+
+    The bound holds at once for B = 1, 2, ½, 4, ¼, ..., the k-th of them with
+    δ / k(k + 1), which sum to δ (union bound).
+
+    Parameters
+    ----------
+    norm : ‖f‖
+    """
+    least = power_above(norm)
+    return min(
+        (
+            loss_bound(
+                loss, target, values, 2.0**power, radius, share(power, delta), **options
+            )
+            for power in range(least, max(least, 0) + 1)
+        ),
+        key=lambda bound: bound.value,
+    )
+
+
+def power_above(number: float) -> int:
+    """The least p with 2ᵖ ≥ the number, from -64 on."""
+    if not number > 2.0**-STEPS:
+        return -STEPS
+    fraction, exponent = np.frexp(number)
+    return int(exponent) - int(fraction == 0.5)
+
+
+def share(power: int, delta: float) -> float:
+    """δ / k(k + 1) for the k-th power of two in the order 1, 2, ½, 4, ¼, ..."""
+    k = 2 * power if power > 0 else 1 - 2 * power
+    return delta / (k * (k + 1))
+
+
+def extremes(loss: Any, reach: float, largest: float) -> tuple[float, float]:
+    """The steepest slope and the largest value of a loss over |f| ≤ reach, |y| ≤ Y."""
+    f = np.array([-reach, reach])
+    y = np.array([1.0, 1.0]) if loss.of_sides else np.array([largest, -largest])
+    # A convex function of f is largest, and steepest, at the ends.
+    slope = float(np.abs(loss.slope(y, f)).max())
+    return min(slope, float(loss.lipschitz)), float(loss.value(y, f).max())
+
+
+def clipped_steepness(loss: Any, ceiling: float) -> float:
+    """The steepest slope of min(c, ℓ): that of ℓ, or the one where ℓ reaches c."""
+    if np.isfinite(loss.lipschitz):
+        return float(loss.lipschitz)
+    found = 0.0
+    for direction in (-1.0, 1.0):
+        y = 1.0 if loss.of_sides else 0.0
+        low, high = 0.0, 1.0
+        while loss.value(y, direction * high) < ceiling and high < 1e150:
+            high *= 2
+        for _ in range(200):
+            middle = (low + high) / 2
+            inside = loss.value(y, direction * middle) < ceiling
+            low, high = (middle, high) if inside else (low, middle)
+        found = max(found, float(np.abs(loss.slope(y, direction * high))))
+    return found
+
+
 # Leaving one point out
 
 
@@ -210,6 +342,7 @@ class Bound:
     formula, assumptions : what was computed, and what must hold for it to mean that
     error : one standard error, of a value found by random draws
     parts : the terms of the formula, where there are several
+    most : what is bounded is never more than this: a bound beyond it says nothing
     """
 
     name: str
@@ -219,11 +352,19 @@ class Bound:
     assumptions: str
     error: float | None = None
     parts: tuple[float, ...] = ()
+    most: float = 1.0
+
+
+WIDTH = 100  # of the printed table
 
 
 @dataclass(frozen=True, repr=False)
 class Bounds:
-    """The rows, by place or by name, and what could not be said: (name, reason)."""
+    """The rows, by place or by name, and what could not be said: (name, reason).
+
+    Printed, it is a table of names, values, kinds and formulas; then the rows that do
+    not apply to the machine, with the reason.
+    """
 
     rows: tuple[Bound, ...]
     absent: tuple[tuple[str, str], ...]
@@ -250,17 +391,41 @@ class Bounds:
         known = ", ".join(row.name for row in self.rows)
         raise KeyError(f"No row {name!r}; the rows are {known}.")
 
-    @staticmethod
-    def _is_empty(row: Bound) -> bool:
-        return row.kind.startswith("bound") and row.value >= 1
-
     def __repr__(self) -> str:
         lines = [f"{self.machine} on {self.n} points, δ = {self.delta:g}"]
-        for row in self.rows:
-            value = f"{row.value:.4f}"
-            value += "" if row.error is None else f" ± {row.error:.1g}"
-            empty = ", ≥ 1: says nothing" if self._is_empty(row) else ""
-            kind = row.kind + empty
-            lines.append(f"  {row.name:<18} {value:<16} {kind:<26} {row.formula}")
-        lines += [f"  {name:<18} absent: {reason}" for name, reason in self.absent]
+        lines += _aligned([_cells(row) for row in self.rows])
+        empty = sorted({row.most for row in self.rows if _says_nothing(row)})
+        if empty:
+            limits = ", ".join(f"≥ {most:g}" for most in empty)
+            lines.append(f"  * {limits}: says nothing")
+        for reason, rows in groupby(self.absent, key=lambda pair: pair[1]):
+            names = ", ".join(name for name, _ in rows)
+            lines.append(
+                fill(
+                    f"does not apply: {names}: {reason}.",
+                    WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent="      ",
+                )
+            )
         return "\n".join(lines)
+
+
+def _says_nothing(row: Bound) -> bool:
+    return row.kind.startswith("bound") and bool(row.value >= row.most)
+
+
+def _cells(row: Bound) -> tuple[str, ...]:
+    value = f"{row.value:.4g}" if row.value >= 1e4 else f"{row.value:.4f}"
+    error = "*" * _says_nothing(row) if row.error is None else f"± {row.error:.1g}"
+    return row.name, value, error, row.kind, row.formula
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines of a table, its second column to the right."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        f"  {name:<{wide[0]}}  {value:>{wide[1]}} {error:<{wide[2]}}  "
+        f"{kind:<{wide[3]}}  {formula}"
+        for name, value, error, kind, formula in rows
+    ]
