@@ -23,7 +23,7 @@ from mercer.generalisation import (
     xi_alpha,
 )
 from mercer.judged import Absent, Judged
-from mercer.leaving import check_support, left_out
+from mercer.leaving import alone, check_support, left_out
 from mercer.machines.base import Machine
 from mercer.machines.perceptron import MistakeDriven
 from mercer.machines.svm import SVC
@@ -90,12 +90,14 @@ def bounds(
                        without it, k staying as it is: of KernelRidge, nearest
                        neighbours and ParzenClassifier("mean") in closed form, of any
                        other by a fit for each point that matters with refit=True. Its
-                       mean over draws is the mean error of machines on m - 1 points
+                       mean over draws is the mean error of machines on m - 1 points.
+                       f = 0 is a mistake, and so is what is 0 but for rounding
     "support vectors"  #SV/m ≥ leave-one-out: no other point matters. SVC only
     "xi-alpha"         #{αᵢ > 0, αᵢ cᵢ + ξᵢ ≥ 1}/m ≥ leave-one-out. SVC without bias:
-                       cᵢ = k(xᵢ, xᵢ) (Jaakkola and Haussler); with one cᵢ = 2 (max k -
-                       min k), if a support vector is free and C the same for all points
-                       (Joachims)
+                       cᵢ = k(xᵢ, xᵢ) (Jaakkola and Haussler). With one cᵢ = 2 (max k -
+                       min k) (Joachims), which is above leave-one-out only where the
+                       machines without a point each keep a free support vector: an
+                       estimate, as nobody has checked that
     "span"             #{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m, Sᵢ the distance of φ(xᵢ) from the span of
                        the other free support vectors (Vapnik and Chapelle). Equal to
                        leave-one-out if no other point changes its kind, being free, at
@@ -202,15 +204,8 @@ class _Case:
         constant = float(judged.biased)
         norm = float(np.hypot(norm, judged.f.bias))
         # ‖f‖² is off by no more than this, relative to (Σ |coefᵢ| √k(xᵢ, xᵢ))².
-        norm = float(np.hypot(norm, self._length * np.sqrt(self._epsilon)))
+        norm = float(np.hypot(norm, judged.length * np.sqrt(self._epsilon)))
         return norm, float(np.sqrt(square + constant)), constant
-
-    @cached_property
-    def _length(self) -> float:
-        """Σ |coefᵢ| √k(xᵢ, xᵢ), at least ‖f‖ and what sums of f go through."""
-        f = self.judged.f
-        squares = np.maximum(f.kernel.diag(f.points), 0) if len(f.coef) else np.zeros(0)
-        return float(np.abs(f.coef) @ np.sqrt(squares, dtype=float))
 
     @property
     def _epsilon(self) -> float:
@@ -220,8 +215,7 @@ class _Case:
     @property
     def _rounding(self) -> float:
         """What f(x) may be off by at the points."""
-        _, radius, _ = self._size
-        return self._epsilon * (self._length * radius + abs(self.judged.f.bias))
+        return self._epsilon * self.judged.scale
 
     def _needs_space(self) -> None:
         kernel = self.judged.f.kernel
@@ -402,7 +396,8 @@ class _Case:
         alpha, gap = self._alpha, self._gap
         # ‖f - f₋ᵢ‖² ≤ 2 gap for αᵢ = 0, f being optimal without the point to the gap.
         square = float(np.max(self.judged.gram.diag(), initial=0))
-        return (alpha > 0) | (self._reached <= np.sqrt(2 * gap * square))
+        near = self._reached <= np.sqrt(2 * gap * square)
+        return (alpha > 0) | near | alone(self.judged)
 
     def support(self) -> list[Bound]:
         value = float(np.mean(self._matters()))
@@ -411,23 +406,23 @@ class _Case:
 
     def xi_alpha(self) -> list[Bound]:
         judged, gap = self.judged, self._gap
-        if not judged.biased:
-            formula, curvature = "#{αᵢ k(xᵢ, xᵢ) + ξᵢ ≥ 1}/m", judged.gram.diag()
-        else:
-            upper = self._upper
-            if not np.all(upper == upper[0]):
-                raise Absent("with a bias its proof needs one C for all points")
-            formula = "#{2αᵢ(max k - min k) + ξᵢ ≥ 1}/m"
-            curvature = np.full(self.m, 2 * spread(judged.gram))
-        # A dual that is short of the optimum by a gap shifts yᵢ f₋ᵢ(xᵢ) by gap/αᵢ.
-        alpha = np.where(self._alpha > 0, self._alpha, 1.0)
-        slack = self.machine._tolerance + 2 * gap / alpha
-        possible = xi_alpha(self._alpha, self._reached, curvature, slack)
-        possible |= self._matters() & (self._alpha == 0)
         kind, assumed = (
             "bound, leave-one-out",
             f"{TRAINED}; positive semidefinite kernel",
         )
+        if not judged.biased:
+            formula, curvature = "#{αᵢ k(xᵢ, xᵢ) + ξᵢ ≥ 1}/m", judged.gram.diag()
+        else:
+            formula = "#{2αᵢ(max k - min k) + ξᵢ ≥ 1}/m"
+            curvature = np.full(self.m, 2 * spread(judged.gram))
+            # Where all others are at a bound, the bias may be anything in an interval.
+            kind = "estimate"
+            assumed += "; leaving one out, a support vector stays free"
+        # A dual that is short of the optimum by a gap shifts yᵢ f₋ᵢ(xᵢ) by gap/αᵢ.
+        alpha = np.where(self._alpha > 0, self._alpha, 1.0)
+        slack = self.machine._tolerance + 2 * gap / alpha
+        possible = xi_alpha(self._alpha, self._reached, curvature, slack)
+        possible |= self._matters() & (self._alpha == 0) | alone(judged)
         return [Bound("xi-alpha", float(possible.mean()), kind, formula, assumed)]
 
     def span(self) -> list[Bound]:

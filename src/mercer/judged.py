@@ -318,6 +318,21 @@ class Judged:
         return self.f(self.points)
 
     @cached_property
+    def length(self) -> float:
+        """Σ |coefᵢ| √k(xᵢ, xᵢ), at least ‖f‖ and what sums of f go through."""
+        f = self.f
+        squares = np.maximum(f.kernel.diag(f.points), 0) if len(f.coef) else np.zeros(0)
+        return float(np.abs(f.coef) @ np.sqrt(squares, dtype=float))
+
+    @property
+    def scale(self) -> float:
+        """What |f| at the points is at most, by the sums it goes through."""
+        if not self.has_f:
+            return float(np.abs(self.own).max(initial=0))
+        square = float(np.max(self.gram.diag(), initial=0))
+        return self.length * np.sqrt(max(square, 0.0)) + abs(self.f.bias)
+
+    @cached_property
     def gram(self) -> Gram:
         """The Gram of f's kernel."""
         return self.gram_of(self.f.kernel)

@@ -16,6 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.judged import Absent, Judged
+from mercer.kernels.base import row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.kinds import Classifier, Regressor
 from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
@@ -28,23 +29,43 @@ from mercer.points import take
 
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
 BALANCED = 'class_weight="balanced" gives every point another C when one of them leaves'
+ZERO = 1e-11  # relative to what is added; solvers end no nearer to the optimum
 SAME = 0.02  # relative; how far f of the same fit may be from f, both to some tol
 
 
 def left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
     """What is said of each point by the others, and how that was found."""
-    machine = judged.machine
     try:
-        if isinstance(machine, KernelRidge):
-            return _of_ridge(judged), "from (K + αI)⁻¹"
-        if isinstance(machine, NearestNeighbors):
-            return _of_neighbours(judged), "each point judged by the others"
-        if isinstance(machine, ParzenClassifier) and machine.method == "mean":
-            return _of_means(judged), "the mean of its class without the point"
-        if refit:
-            return _refitted(judged)
+        said, how = _left_out(judged, refit)
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Absent(f"leaving points out fails: {_first_sentence(error)}") from error
+    if judged.mode == "sides" and judged.has_f:
+        # The sign of what is 0 but for rounding differs from processor to processor.
+        said[np.abs(said) <= ZERO * _sums_of_others(judged)] = 0.0
+    return said, how
+
+
+def _sums_of_others(judged: Judged) -> np.ndarray:
+    """Σⱼ |coefⱼ k(xⱼ, xᵢ)| over the points of f other than xᵢ, and |bias|."""
+    f, sums = judged.f, np.zeros(judged.m)
+    if not len(f.coef):
+        return sums + abs(f.bias)
+    for rows in row_blocks(judged.m, len(f.coef), 16.0):
+        terms = np.abs(f.kernel(take(judged.points, rows), f.points) * f.coef)
+        sums[rows] = terms.sum(axis=1) - terms.max(axis=1)
+    return sums + abs(f.bias)
+
+
+def _left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
+    machine = judged.machine
+    if isinstance(machine, KernelRidge):
+        return _of_ridge(judged), "from (K + αI)⁻¹"
+    if isinstance(machine, NearestNeighbors):
+        return _of_neighbours(judged), "each point judged by the others"
+    if isinstance(machine, ParzenClassifier) and machine.method == "mean":
+        return _of_means(judged), "the mean of its class without the point"
+    if refit:
+        return _refitted(judged)
     raise Absent("it takes a fit for each point that matters; pass refit=True")
 
 
@@ -63,7 +84,7 @@ def _check_same(judged: Judged, target) -> None:
 def _of_ridge(judged: Judged) -> np.ndarray:
     machine = judged.machine
     _check_same(judged, machine._problem.target)
-    values = np.asarray(machine.loo_predictions_).reshape(judged.y.shape)
+    values = np.array(machine.loo_predictions_).reshape(judged.y.shape)
     if not np.isfinite(values).all():
         raise Absent("K + αI has no inverse to read it from; raise alpha")
     return values
@@ -101,10 +122,7 @@ def _of_means(judged: Judged) -> np.ndarray:
     score[place[0][alone], label[alone]] = -np.inf  # nothing speaks for its class
     if judged.mode == "classes":
         return machine.classes_[np.argmax(score, axis=1)]
-    values = score[:, 1] - score[:, 0]
-    # A value that is 0 but for rounding is a mistake, as 0 is.
-    values[np.abs(values) <= 1e-13 * np.abs(own).max(initial=0)] = 0.0
-    return values
+    return score[:, 1] - score[:, 0]
 
 
 # By fitting again
@@ -182,7 +200,7 @@ def _places_that_matter(judged: Judged) -> np.ndarray:
     try:
         if isinstance(machine, SVC | SVR) and judged.base.psd:
             check_support(judged)
-            return np.sort(machine.support_)
+            return np.union1d(machine.support_, np.flatnonzero(alone(judged)))
     except Absent:
         pass
     present = np.ones(judged.m) if judged.weight is None else judged.weight
@@ -219,13 +237,23 @@ def _check_again(judged: Judged, said) -> None:
     if judged.mode == "classes":
         same = np.mean(said != before) <= 0.01
     else:
-        most = max(float(np.abs(before).max(initial=0)), 1e-300)
-        same = np.abs(said - before).max(initial=0) <= SAME * most
+        most = float(np.abs(before).max(initial=0))
+        most = max(SAME * most, ZERO * judged.scale)
+        same = np.abs(said - before).max(initial=0) <= most
     if not same:
         raise Absent(
             f"a fit on these points gives another {judged.name}: it was fitted on "
             "other points, targets or weights, or in several calls"
         )
+
+
+def alone(judged: Judged) -> np.ndarray:
+    """Which points are the only ones of their class: no machine knows it without."""
+    if not is_classifier(judged.machine):
+        return np.zeros(judged.m, dtype=bool)
+    there = np.ones(judged.m) if judged.weight is None else judged.weight > 0
+    label = np.unique(judged.given, return_inverse=True)[1]
+    return (np.bincount(label.ravel(), there)[label.ravel()] == 1) & (there > 0)
 
 
 def _classes_left(judged: Judged, rest) -> int:
