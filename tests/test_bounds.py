@@ -250,7 +250,9 @@ def test_bounds_on_leave_one_out_are_above_it(seed, bias, C):
     if bias and machine.certificate_.n_free == 0:
         assert {"support vectors", "xi-alpha", "span"} <= dict(found.absent).keys()
         return
-    assert found["support vectors"].value >= found["xi-alpha"].value >= exact
+    assert found["support vectors"].value >= max(found["xi-alpha"].value, exact)
+    # With a bias it is an estimate: see test_assessment.
+    assert bias or found["xi-alpha"].value >= exact
 
 
 @pytest.mark.parametrize("bias", [True, False])

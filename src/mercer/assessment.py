@@ -130,9 +130,8 @@ def bounds(
     if not judged.learns:
         return Bounds((), _nothing(judged), judged.name, judged.m, delta)
     case = _Case(judged, delta, norm)
-    rows, absent = [case.measured()], []
-    if test is not None:
-        rows.append(case.tested(*test))
+    rows: list[Bound] = []
+    absent: list[tuple[str, str]] = []
 
     def add(name, make, *arguments):
         try:
@@ -142,6 +141,9 @@ def bounds(
         else:
             rows.extend(found)
 
+    add("training error", case.measured)
+    if test is not None:
+        add("test error", case.tested, *test)
     add("margin bound", case.margin)
     add("loss bound", case.loss, loss, clip, largest)
     add("Rademacher", case.complexity, samples, seed)
@@ -175,18 +177,18 @@ class _Case:
 
     # What is measured
 
-    def measured(self) -> Bound:
+    def measured(self) -> list[Bound]:
         judged = self.judged
         error = float(judged.wrong(judged.y, judged.own).mean())
-        return Bound("training error", error, "measured", judged.formula, "none")
+        return [Bound("training error", error, "measured", judged.formula, "none")]
 
-    def tested(self, X, y) -> Bound:
+    def tested(self, X, y) -> list[Bound]:
         judged = self.judged
         # Kernel values come by rows: their number is that of the points.
         said = judged.said(self.machine, X)
         y, _ = judged._targets(y, len(said))
         error, assumed = float(judged.wrong(y, said).mean()), "points not seen by `fit`"
-        return Bound("test error", error, "measured", judged.formula, assumed)
+        return [Bound("test error", error, "measured", judged.formula, assumed)]
 
     # Margin, loss and complexity
 
@@ -218,9 +220,9 @@ class _Case:
         return self._epsilon * self.judged.scale
 
     def _needs_space(self) -> None:
-        kernel = self.judged.f.kernel
-        if kernel.psd is False:
-            raise Absent(f"{kernel!r} is indefinite: there is no feature space")
+        for kernel in (self.judged.f.kernel, self.judged.base):
+            if kernel.psd is False:
+                raise Absent(f"{kernel!r} is indefinite: there is no feature space")
 
     def _fixed(self) -> float:
         own, norm = self._size[0], self.norm

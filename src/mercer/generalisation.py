@@ -244,18 +244,26 @@ def clipped_steepness(loss: Any, ceiling: float) -> float:
     """The steepest slope of min(c, ℓ): that of ℓ, or the one where ℓ reaches c."""
     if np.isfinite(loss.lipschitz):
         return float(loss.lipschitz)
-    found = 0.0
-    for direction in (-1.0, 1.0):
-        y = 1.0 if loss.of_sides else 0.0
-        low, high = 0.0, 1.0
-        while loss.value(y, direction * high) < ceiling and high < 1e150:
-            high *= 2
-        for _ in range(200):
-            middle = (low + high) / 2
-            inside = loss.value(y, direction * middle) < ceiling
-            low, high = (middle, high) if inside else (low, middle)
-        found = max(found, float(np.abs(loss.slope(y, direction * high))))
-    return found
+    # A loss of sides grows as y f falls, one of numbers as f leaves y on either side.
+    y = 1.0 if loss.of_sides else 0.0
+    return max(
+        _slope_at(loss, y, direction, ceiling)
+        for direction in ((-1.0,) if loss.of_sides else (-1.0, 1.0))
+    )
+
+
+def _slope_at(loss: Any, y: float, direction: float, ceiling: float) -> float:
+    """|slope| of the loss where it reaches the ceiling, going in one direction."""
+    low, high = (-1.0 if loss.of_sides else 0.0), 1.0
+    while loss.value(y, direction * high) < ceiling and high < 1e150:
+        high *= 2
+    while loss.value(y, direction * low) >= ceiling and -1e150 < low < 0:
+        low *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        inside = loss.value(y, direction * middle) < ceiling
+        low, high = (middle, high) if inside else (low, middle)
+    return float(np.abs(loss.slope(y, direction * high)))
 
 
 # Leaving one point out
@@ -394,10 +402,8 @@ class Bounds:
     def __repr__(self) -> str:
         lines = [f"{self.machine} on {self.n} points, δ = {self.delta:g}"]
         lines += _aligned([_cells(row) for row in self.rows])
-        empty = sorted({row.most for row in self.rows if _says_nothing(row)})
-        if empty:
-            limits = ", ".join(f"≥ {most:g}" for most in empty)
-            lines.append(f"  * {limits}: says nothing")
+        for row in filter(_says_nothing, self.rows):
+            lines.append(f"  * {row.name} ≥ {row.most:g}: says nothing")
         for reason, rows in groupby(self.absent, key=lambda pair: pair[1]):
             names = ", ".join(name for name, _ in rows)
             lines.append(

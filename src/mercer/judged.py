@@ -56,6 +56,10 @@ class Absent(Exception):
     """Why a row cannot be given: a clause without its full stop."""
 
 
+def first_sentence(error: Exception) -> str:
+    return " ".join(str(error).split()).split(". ")[0].rstrip(".")
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is known of the machines of one class.
@@ -255,7 +259,12 @@ class Judged:
     @cached_property
     def own(self) -> np.ndarray:
         """What the machine says of its own points."""
-        return self.values if self.has_f else self.said(self.machine, self.X)
+        if self.has_f:
+            return self.values
+        try:
+            return self.said(self.machine, self.X)
+        except ValueError as error:
+            raise Absent(f"predicting fails: {first_sentence(error)}") from error
 
     def wrong(self, y, said) -> np.ndarray:
         """What it costs at each point."""

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.judged import Absent, Judged
+from mercer.judged import Absent, Judged, first_sentence
 from mercer.kernels.base import row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.kinds import Classifier, Regressor
@@ -38,7 +38,7 @@ def left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
     try:
         said, how = _left_out(judged, refit)
     except (ValueError, np.linalg.LinAlgError) as error:
-        raise Absent(f"leaving points out fails: {_first_sentence(error)}") from error
+        raise Absent(f"leaving points out fails: {first_sentence(error)}") from error
     if judged.mode == "sides" and judged.has_f:
         # The sign of what is 0 but for rounding differs from processor to processor.
         said[np.abs(said) <= ZERO * _sums_of_others(judged)] = 0.0
@@ -67,10 +67,6 @@ def _left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
     if refit:
         return _refitted(judged)
     raise Absent("it takes a fit for each point that matters; pass refit=True")
-
-
-def _first_sentence(error: Exception) -> str:
-    return " ".join(str(error).split()).split(". ")[0].rstrip(".")
 
 
 def _check_same(judged: Judged, target) -> None:

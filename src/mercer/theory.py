@@ -8,14 +8,17 @@ Solution of Integral Equations of the Second Kind, 1997, chapter 4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from mercer.expansion import Expansion
-from mercer.gram import Gram
+from mercer.gram import Gram, available_memory
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.base import Constant, Kernel, row_blocks
+from mercer.kernels.kinds import Precomputed
 from mercer.lapack import eigh
 from mercer.points import Points, as_points, count
 from mercer.solvers.losses import Hinge
@@ -23,6 +26,11 @@ from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides
 from mercer.solvers.problems import svc
 from mercer.solvers.smo import SMO
 
+STEP = 10 ** (1 / 8)  # from one C to the next along the path of SVMs
+LONGEST = 160  # steps: twenty powers of ten
+UPHILL = 12  # steps in a row with a growing bound that end the walk
+STEPS = 30_000  # of the solver at one C
+VALLEYS = 3  # how many of the best steps are refined
 MOST_NODES = 4000  # eigenvalues of a matrix of this size take some ten seconds
 
 
@@ -260,6 +268,7 @@ class MistakeBound:
     norm : ‖w‖; its inverse is the margin γ, so that R²‖w‖² = R²/γ²
     slacks : ξᵢ of each mistake, in their order; a list of arrays for several functions
     comparator : w
+    C : of the bias-free SVM that w is, one per function; None for a w that was given
     """
 
     mistakes: Any
@@ -267,6 +276,7 @@ class MistakeBound:
     norm: Any
     slacks: Any
     comparator: Expansion
+    C: Any = None
 
     @property
     def slack(self):
@@ -311,10 +321,14 @@ def mistake_bound(
     comparator: Any = None,
     C: float = 1.0,
     max_iter: int = 100,
+    best: bool = False,
 ) -> MistakeBound:
     """M ≤ R²‖w‖² + 2 Σξᵢ for the mistakes of a perceptron; a `MistakeBound`.
 
-    A bias is a component of w like any other: the kernel is then k + 1.
+    A bias is a component of w like any other: the kernel is then k + 1. The bound holds
+    for every w, so for the least over all w; `best` looks for it among the bias-free
+    SVMs of all C, from w = 0 up to the C where R²‖w‖² alone exceeds the bound found, or
+    where the bound has grown over more than a power of ten.
 
     Parameters
     ----------
@@ -325,7 +339,13 @@ def mistake_bound(
         that is one; a column per class for more than two. None for the bias-free SVM
     C : of that SVM; any C gives a bound that holds
     max_iter : passes, where a kernel is given
+    best : whether to choose C, for each function its own, so that the bound is least;
+        never above the bound at the C given
     """
+    if best and comparator is not None:
+        raise ValueError(
+            "best=True chooses w among SVMs, and comparator gives it; pass one of them."
+        )
     X, y = as_points(X), np.asarray(y)
     classes = getattr(machine, "classes_", None)
     sign = _against_the_rest(y, np.unique(y) if classes is None else classes)
@@ -334,22 +354,45 @@ def mistake_bound(
         found = Rosenblatt(max_iter).solve(Sides(Gram(kernel, X), sign))
         parts = _by_column(found)
     else:
-        kernel, parts = machine.kernel_, machine.mistakes_
+        kernel, X = _closed(machine, X)
+        parts = machine.mistakes_
         parts = parts if isinstance(parts, list) else [parts]
     gram = Gram(kernel, X)
     _check_all_points(parts, count(X), len(y))
-    w = _bias_free_svm(gram, sign, C) if comparator is None else comparator
-    w = _comparator(w, kernel, sign.shape[1])
+    radius = float(np.sqrt(max(0.0, float(np.max(gram.diag())))))
+    chosen: Any = None
+    if comparator is None:
+        columns = _svm_columns(gram, sign, parts, radius, C, best)
+        chosen = np.array([found.C for found in columns])
+        coef = np.column_stack([found.coef for found in columns])
+        comparator = Expansion(kernel, X, coef)
+    w = _comparator(comparator, machine, kernel, sign.shape[1])
     slack = Hinge().value(sign, w(X).reshape(sign.shape))
     slacks = [slack[part, c] for c, part in enumerate(parts)]
     single = len(parts) == 1
+    if single and chosen is not None:
+        chosen = float(chosen[0])
     return MistakeBound(
         mistakes=len(parts[0]) if single else np.array([len(part) for part in parts]),
-        radius=float(np.sqrt(max(0.0, float(np.max(gram.diag()))))),
+        radius=radius,
         norm=float(np.squeeze(w.norm())) if single else w.norm(),
         slacks=slacks[0] if single else slacks,
         comparator=w,
+        C=chosen,
     )
+
+
+def _closed(machine, X: Points) -> tuple[Kernel, Points]:
+    """The kernel of a machine and its points; for kernel values, the matrix and places.
+
+    Rows of kernel values are compared with places only; among themselves by the matrix.
+    """
+    kernel = machine.kernel_
+    if not machine._precomputed:
+        return kernel, X
+    values = Precomputed(np.asarray(X, dtype=float))
+    known = values if isinstance(kernel, Precomputed) else values + Constant(1.0)
+    return known, np.arange(count(X))
 
 
 def _against_the_rest(y, classes) -> np.ndarray:
@@ -376,18 +419,112 @@ def _check_all_points(parts, n: int, n_targets: int) -> None:
         )
 
 
-def _bias_free_svm(gram: Gram, sign: np.ndarray, C: float) -> Expansion:
-    """min ½‖w‖² + C Σ ξᵢ for every column of signs."""
-    coef = np.empty(sign.shape)
-    for c, side in enumerate(sign.T):
-        problem = svc(gram, side, np.full(len(side), float(C)), bias=False)
-        coef[:, c] = problem.coef(SMO().solve(problem).value)
-    return Expansion(gram.kernel, gram.X, coef)
+# The bias-free SVM, at one C or at the best
 
 
-def _comparator(w, kernel: Kernel, q: int) -> Expansion:
+class _Comparator(NamedTuple):
+    """A bias-free SVM and the bound it gives."""
+
+    C: float
+    coef: np.ndarray
+    norm_part: float  # R²‖w‖²
+    bound: float
+
+
+def _svm_columns(gram, sign, parts, radius, C, best) -> list[_Comparator]:
+    """For every column of signs the SVM at C, or the one of the least bound."""
+    if best and not gram.is_held and 8.0 * gram.shape[0] ** 2 <= available_memory() / 4:
+        gram = gram.held()  # read by every step of the path
+    paths = [
+        _Path(gram, side, np.bincount(part, minlength=len(side)), radius)
+        for side, part in zip(sign.T, parts, strict=True)
+    ]
+    return [path.best(float(C)) if best else path.at(float(C)) for path in paths]
+
+
+def _rises(bounds: list[float]) -> bool:
+    return all(later > before for before, later in pairwise(bounds))
+
+
+class _Path:
+    """R²‖w‖² + 2 Σᵢ nᵢ ξᵢ of w = argmin ½‖w‖² + C Σᵢ ξᵢ, nᵢ mistakes at xᵢ, over C."""
+
+    def __init__(self, gram: Gram, side, often: np.ndarray, radius: float):
+        self.gram, self.side = gram, side
+        self.often, self.radius = often, radius
+        self.solver, self.value = SMO(), None
+
+    def at(self, C: float) -> _Comparator:
+        """The SVM at C, from the last one that was asked for."""
+        problem = svc(self.gram, self.side, np.full(len(self.side), C), bias=False)
+        start = None if self.value is None else problem.start(self.value)
+        self.value = self.solver.solve(problem, start=start).value
+        return self._judged(C, problem.coef(self.value))
+
+    def _judged(self, C: float, coef: np.ndarray) -> _Comparator:
+        values = np.asarray(self.gram @ coef)
+        norm_part = self.radius**2 * max(0.0, float(coef @ values))
+        slack = float(self.often @ Hinge().value(self.side, values))
+        return _Comparator(C, coef, norm_part, norm_part + 2 * slack)
+
+    def best(self, C: float) -> _Comparator:
+        """The least bound of any C, the one given included."""
+        given = self.at(C)
+        if not self.radius > 0:
+            return given
+        # Any w gives a bound: one that is found in time will do.
+        self.solver, self.value = SMO(tol=1e-6, max_iter=STEPS), None
+        walked = self._walk(min(given.bound, 2.0 * self.often.sum()))
+        found = [given, self._before_the_first_bend(walked[0].C), *walked]
+        # Where a valley lies between two steps, look for its ground.
+        bounds = np.array([one.bound for one in walked])
+        for i in np.argsort(bounds, kind="stable")[:VALLEYS]:
+            ends = walked[max(i - 1, 0)].C, walked[min(i + 1, len(walked) - 1)].C
+            if ends[0] < ends[1]:
+                found += self._refined(*ends)
+        return min(found, key=lambda one: one.bound)
+
+    def _walk(self, least: float) -> list[_Comparator]:
+        """SVMs of growing C, until R²‖w‖², which grows with C, exceeds a bound."""
+        C = 1 / (len(self.side) * self.radius**2)  # up to here every αᵢ is C
+        walked = [self.at(C)]
+        for _ in range(LONGEST):
+            last = walked[-1]
+            least = min(least, last.bound)
+            separated = np.abs(last.coef).max(initial=0) < last.C
+            if last.norm_part >= least or separated:
+                break  # beyond, the bound only grows, or w stays as it is
+            if len(walked) > UPHILL and _rises([one.bound for one in walked[-UPHILL:]]):
+                break
+            C *= STEP
+            walked.append(self.at(C))
+        return walked
+
+    def _before_the_first_bend(self, most: float) -> _Comparator:
+        """The least bound of w = C Σᵢ yᵢ k(xᵢ, ·), C ≤ most: a parabola in C."""
+        unit = self._judged(1.0, np.asarray(self.side, dtype=float))
+        reached = self.side * np.asarray(self.gram @ self.side)
+        fall = float(self.often @ reached)
+        C = float(np.clip(fall / unit.norm_part, 0, most)) if unit.norm_part else 0.0
+        return self._judged(C, C * self.side)
+
+    def _refined(self, low: float, high: float) -> list[_Comparator]:
+        found = []
+
+        def bound(log_C: float) -> float:
+            found.append(self.at(float(np.exp(log_C))))
+            return found[-1].bound
+
+        ends = np.log(low), np.log(high)
+        minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 1e-6})
+        return found
+
+
+def _comparator(w, machine, kernel: Kernel, q: int) -> Expansion:
     """w as an expansion, checked to be one the bound is about."""
     w = getattr(w, "expansion_", w)
+    if isinstance(w, Expansion) and w.kernel == getattr(machine, "kernel_", None):
+        w = Expansion(kernel, w.points, w.coef, w.bias)
     if not isinstance(w, Expansion):
         raise TypeError(
             f"comparator is an Expansion, or a machine with one; got {w!r}."
