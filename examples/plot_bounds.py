@@ -8,14 +8,17 @@ no further points:
 ::
 
     margin bound      (1/m) Σ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ) / 2m)
+    loss bound        (1/m) Σ min(c, ℓᵢ) + 2LBR/√m + 3c √(ln(2/δ) / 2m)
     leave-one-out     the share of points that machines fitted without them get wrong
     support vectors   #SV/m                             ≥ leave-one-out
     ξα                #{αᵢ k(xᵢ, xᵢ) + ξᵢ ≥ 1}/m        ≥ leave-one-out
     span              #{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m            ≈ leave-one-out
 
-The first holds with probability 1 - δ over the draw of the points, for every
-distribution; it is a worst case, and as such far from what happens. The others are
-about leave-one-out, whose mean is the mean error on m - 1 points, and come close.
+The first two hold with probability 1 - δ over the draw of the points, for every
+distribution; they are a worst case, and as such far from what happens. The second is
+about any loss, of classes or of numbers, that is steeper than L nowhere. The others are
+about leave-one-out, whose mean is the mean error on m - 1 points, and come close. With
+a bias ξα is an estimate: it needs a free support vector whichever point is left out.
 
 The points are colours, and the question is whether they are of skin (UCI's skin
 segmentation, 245,057 pixels). The data are read from skin_nonskin.npz in the folder

@@ -107,8 +107,8 @@ def bounds(
     Every machine has a table. Rows that do not apply to it are `absent`, each with the
     reason, and of a machine that learns no targets all are. A kernel whose parameters
     were learnt or chosen on the same points is not fixed beforehand; the row says so
-    where it can be seen. Bounds are rounded up: f is computed in double precision, and
-    what it may be off by is added.
+    where it can be seen. A probability is that of its row alone. Bounds are rounded up:
+    f is computed in double precision, and what it may be off by is added.
 
     Parameters
     ----------
@@ -193,8 +193,8 @@ class _Case:
     # Margin, loss and complexity
 
     @cached_property
-    def _size(self) -> tuple[float, float, float]:
-        """‖f‖, R, and the constant added to the kernel: 1 for an f with a bias."""
+    def _own(self) -> float:
+        """‖f‖ as it was computed, the bias included."""
         judged = self.judged
         judged.check_f()
         self._needs_space()
@@ -202,11 +202,15 @@ class _Case:
             norm = judged.f.norm()
         except ValueError as error:
             raise Absent(str(error).rstrip(".")) from error
-        square = float(np.max(judged.gram.diag(), initial=0))
-        constant = float(judged.biased)
-        norm = float(np.hypot(norm, judged.f.bias))
+        return float(np.hypot(norm, judged.f.bias))
+
+    @cached_property
+    def _size(self) -> tuple[float, float, float]:
+        """‖f‖ at most, R, and the constant added to the kernel: 1 for a bias."""
         # ‖f‖² is off by no more than this, relative to (Σ |coefᵢ| √k(xᵢ, xᵢ))².
-        norm = float(np.hypot(norm, judged.length * np.sqrt(self._epsilon)))
+        norm = float(np.hypot(self._own, self.judged.length * np.sqrt(self._epsilon)))
+        square = float(np.max(self.judged.gram.diag(), initial=0))
+        constant = float(self.judged.biased)
         return norm, float(np.sqrt(square + constant)), constant
 
     @property
@@ -225,15 +229,16 @@ class _Case:
                 raise Absent(f"{kernel!r} is indefinite: there is no feature space")
 
     def _fixed(self) -> float:
-        own, norm = self._size[0], self.norm
+        """B: what was given, or ‖f‖."""
+        most, norm = self._size[0], self.norm
         if norm is None:
-            return own
-        if not own <= norm * (1 + 1e-9):
+            return most
+        if not self._own <= norm * (1 + 1e-9):
             raise ValueError(
-                f"f has norm {own:.6g}, outside of the ball ‖f‖ ≤ norm={norm!r}. "
+                f"f has norm {self._own:.6g}, outside of the ball ‖f‖ ≤ norm={norm!r}. "
                 "Leave norm=None: then a grid of norms is used."
             )
-        return float(norm)
+        return max(float(norm), most)
 
     def margin(self) -> list[Bound]:
         judged = self.judged

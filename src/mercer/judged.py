@@ -193,6 +193,7 @@ class Judged:
     def _check_places(self) -> None:
         """Refuse points that cannot be those of `fit`."""
         machine = self.machine
+        fitted: int | None
         if isinstance(machine, KernelRidge):
             fitted = len(machine.expansion_.coef)
         elif isinstance(machine, NearestNeighbors):

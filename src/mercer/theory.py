@@ -452,14 +452,15 @@ class _Path:
     def __init__(self, gram: Gram, side, often: np.ndarray, radius: float):
         self.gram, self.side = gram, side
         self.often, self.radius = often, radius
-        self.solver, self.value = SMO(), None
+        self.solver = SMO()
+        self.value: np.ndarray | None = None
 
     def at(self, C: float) -> _Comparator:
         """The SVM at C, from the last one that was asked for."""
         problem = svc(self.gram, self.side, np.full(len(self.side), C), bias=False)
         start = None if self.value is None else problem.start(self.value)
-        self.value = self.solver.solve(problem, start=start).value
-        return self._judged(C, problem.coef(self.value))
+        self.value = value = self.solver.solve(problem, start=start).value
+        return self._judged(C, problem.coef(value))
 
     def _judged(self, C: float, coef: np.ndarray) -> _Comparator:
         values = np.asarray(self.gram @ coef)
