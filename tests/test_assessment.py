@@ -531,4 +531,4 @@ def test_the_table_marks_what_says_nothing():
     assert lines[0] == "SVC on 20 points, δ = 0.05"
     assert any("margin bound" in line and "*" in line for line in lines)
     assert "says nothing" in text
-    assert "does not apply: mistakes: it is about perceptrons" in text
+    assert "absent: mistakes: it is about perceptrons" in text

@@ -408,7 +408,7 @@ class Bounds:
             names = ", ".join(name for name, _ in rows)
             lines.append(
                 fill(
-                    f"does not apply: {names}: {reason}.",
+                    f"absent: {names}: {reason}.",
                     WIDTH,
                     initial_indent="  ",
                     subsequent_indent="      ",
