@@ -412,6 +412,7 @@ class Bounds:
                     WIDTH,
                     initial_indent="  ",
                     subsequent_indent="      ",
+                    break_on_hyphens=False,
                 )
             )
         return "\n".join(lines)
