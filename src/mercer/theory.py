@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Constant, Kernel, row_blocks
 from mercer.kernels.kinds import Precomputed
@@ -30,6 +30,7 @@ STEP = 10 ** (1 / 8)  # from one C to the next along the path of SVMs
 LONGEST = 160  # steps: twenty powers of ten
 UPHILL = 12  # steps in a row with a growing bound that end the walk
 STEPS = 30_000  # of the solver at one C
+HELD = 4000  # points whose matrix is kept along the path
 VALLEYS = 3  # how many of the best steps are refined
 MOST_NODES = 4000  # eigenvalues of a matrix of this size take some ten seconds
 
@@ -433,7 +434,7 @@ class _Comparator(NamedTuple):
 
 def _svm_columns(gram, sign, parts, radius, C, best) -> list[_Comparator]:
     """For every column of signs the SVM at C, or the one of the least bound."""
-    if best and not gram.is_held and 8.0 * gram.shape[0] ** 2 <= available_memory() / 4:
+    if best and gram.shape[0] <= HELD:
         gram = gram.held()  # read by every step of the path
     paths = [
         _Path(gram, side, np.bincount(part, minlength=len(side)), radius)
