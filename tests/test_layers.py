@@ -37,7 +37,7 @@ FOUNDATIONS = {
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
     "solvers": "rounding problems losses penalized lasso lasso_features products krylov "
     "sgd components bayes posterior".split(),
-    "machines": "base progress support kinds stochastic representer l1".split(),
+    "machines": "base labels progress support kinds stochastic representer l1".split(),
     "plots": ["base"],
     "cli": [],
     "io": [],
@@ -58,9 +58,9 @@ MODULES = {
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd lasso lasso_features components "
     "products preimage bayes posterior evidence rounding",
-    "machines": "base progress support kinds representer svm regularized penalized "
-    "logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans transform "
-    "parzen",
+    "machines": "base labels progress support kinds representer svm regularized "
+    "penalized logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans "
+    "transform parzen",
     "plots": "base gram regions curves losses runs",
     "io": "libsvm save",
     "cli": "libsvm tools",

@@ -242,9 +242,9 @@ def test_nu_bounds_the_errors_and_the_support_vectors():
         assert np.mean(machine.predict(X) < 0) <= nu <= len(machine.support_) / 60
 
 
-def test_nu_beyond_the_smaller_class_is_said():
+def test_nu_beyond_the_smaller_class_is_refused():
     y = np.arange(60) < 10
-    with pytest.warns(UserWarning, match=r"specified nu is infeasible.*nu ≤ 0.3333"):
+    with pytest.raises(ValueError, match=r"specified nu is infeasible.*nu ≤ 0.3333"):
         NuSVC(nu=0.5).fit(X, y)
     NuSVC(nu=0.5, class_weight="balanced").fit(X, y)
 

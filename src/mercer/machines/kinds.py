@@ -19,15 +19,14 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
 from mercer.gram import Gram
 from mercer.machines.base import Counted
+from mercer.machines.labels import available_if, check_classes, class_factors
 from mercer.machines.support import (
     COMMON_CONSTRAINTS,
     FRACTION,
@@ -41,7 +40,10 @@ FOLDS = 5  # of the values that probabilities are fitted on
 
 def _has_probabilities(machine) -> bool:
     if machine.probability in (False, "deprecated"):
-        raise AttributeError("predict_proba is not available when probability=False")
+        raise AttributeError(
+            "predict_proba is not available when probability=False. Set "
+            "probability=True before fit, which then takes five fits more."
+        )
     return True
 
 
@@ -83,8 +85,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X, y = self._validated(X, y)
-        if y.dtype.kind not in "iub":  # whole numbers are classes for sure
-            check_classification_targets(y)
+        check_classes(self, y)
         counted = self._counted(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         sides = multiclass.parts(label, len(classes), self.multiclass)
@@ -119,27 +120,41 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _labels(self, y, counted: Counted):
         """The classes, the class of each point by its number, and what each counts."""
-        present = y[counted.index]
-        classes, label = np.unique(present, return_inverse=True)
-        if len(classes) < 2:
-            if len(np.unique(y)) > 1:
-                raise ValueError(
-                    "Invalid input - all samples with positive weights belong to the "
-                    "same class."
-                )
+        named = np.unique(y)
+        if len(named) < 2:
             raise ValueError(
                 "The number of classes has to be greater than one; got "
-                f"{len(classes)} class"
+                f"{len(named)} class"
             )
-        factors = np.ones(len(classes))
-        if self.class_weight is not None:
-            factors = compute_class_weight(
-                self.class_weight,
-                classes=classes,
-                y=present,
-                sample_weight=counted.weight,
+        classes, label = np.unique(y[counted.index], return_inverse=True)
+        # scikit-learn balances the rows of y, whatever they weigh.
+        factors = class_factors(self, named, y)[np.searchsorted(named, classes)]
+        counts = np.bincount(label, counted.weight)
+        with np.errstate(over="ignore"):
+            totals = counts * factors
+        if not np.isfinite(totals.sum()):
+            raise ValueError(
+                f"{type(self).__name__} adds up sample_weight and class_weight, and "
+                "their sum is beyond the largest number. Divide them all by the same."
             )
+        if np.sum(totals > 0) < 2:
+            raise ValueError(self._one_class)
+        self._check_weights(classes, counts, totals)
         return classes, label.ravel(), factors
+
+    # In LIBSVM's words
+    _one_class: ClassVar[str] = (
+        "Invalid input - all samples with positive weights belong to the same class."
+    )
+
+    def _check_weights(self, classes, counts, totals) -> None:
+        """Refuse classes that weigh too little beside the others.
+
+        Parameters
+        ----------
+        counts : the weight of each class by `sample_weight`
+        totals : and by `class_weight` as well
+        """
 
     def _solved_parts(self, counted: Counted, sides, weight):
         """A column of coef, a bias and a certificate for each two-class problem."""
@@ -201,7 +216,8 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         values = self._values(X)
         if not self._sigmoid.size:
             raise NotFittedError(
-                "predict_proba is not available when fitted with probability=False"
+                "predict_proba is not available when fitted with probability=False. "
+                "Now that it is True, fit again."
             )
         p = calibration.probability(
             values, *(self._sigmoid[:, 0] if values.ndim == 1 else self._sigmoid)

@@ -16,7 +16,6 @@ from sklearn.base import (
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
@@ -24,6 +23,7 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import finite
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
+from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, double, take
 from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product

@@ -106,7 +106,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
 
     def _targets(self, y, index, weight):
         self.classes_, label, factors = classes_and_sides(
-            self, y, index, weight, self.class_weight
+            self, y, index, weight, weighted=True
         )
         return label, factors
 

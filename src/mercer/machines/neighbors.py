@@ -19,12 +19,12 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels.base import Kernel, finite
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.labels import check_classes
 from mercer.nearest import nearest
 from mercer.points import Points, count, double
 
@@ -215,7 +215,7 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
         y : (n,) array of classes
         """
         X, y = self._validated(X, y)
-        check_classification_targets(y)
+        check_classes(self, y)
         classes, label = np.unique(y, return_inverse=True)
         self._remember(X)
         self.classes_, self._label = classes, label

@@ -22,8 +22,6 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, DensityMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.expansion import Expansion
@@ -32,6 +30,7 @@ from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.labels import available_if, check_classes
 from mercer.points import Points, double, take, vectors
 from mercer.windows import Window, distinct, window
 
@@ -350,7 +349,12 @@ class ParzenDensity(DensityMixin, Parzen):
 
 
 def _of_densities(machine: ParzenClassifier) -> bool:
-    return machine.method == "density"
+    if machine.method != "density":
+        raise AttributeError(
+            "probabilities come with the densities of method='density'; got "
+            f"method={machine.method!r}."
+        )
+    return True
 
 
 class ParzenClassifier(ClassifierMixin, Parzen):
@@ -424,7 +428,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
         X, y = self._validated(X, y)
-        check_classification_targets(y)
+        check_classes(self, y)
         weight = self._checked_weight(sample_weight, X)
         some = np.flatnonzero(weight > 0)
         classes, label = np.unique(y[some], return_inverse=True)

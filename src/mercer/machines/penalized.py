@@ -11,9 +11,9 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.metaestimators import available_if
 
 from mercer import multiclass
+from mercer.machines.labels import available_if
 from mercer.machines.representer import (
     REPRESENTER_CONSTRAINTS,
     RepresenterMachine,
@@ -28,7 +28,12 @@ REG = 1e-3
 
 
 def _of_sides(machine) -> bool:
-    return machine._loss().of_sides
+    if not machine._loss().of_sides:
+        raise AttributeError(
+            f"decision_function is of classes, and loss={machine.loss!r} fits numbers; "
+            "predict gives f. Logistic() or Hinge() tell classes apart."
+        )
+    return True
 
 
 class RegularizedMachine(RepresenterMachine):

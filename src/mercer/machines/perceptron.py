@@ -16,8 +16,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
@@ -27,6 +26,7 @@ from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.labels import available_if, check_classes
 from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.points import Points, concatenate, count, double, take
 from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
@@ -104,7 +104,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         if goes_on and self._precomputed:
             raise ValueError(NO_STREAM)
         X, y = self._validated(X, y, reset=not goes_on)
-        check_classification_targets(y)
+        check_classes(self, y)
         classes = self.classes_ if goes_on else _at_least_two(np.unique(y))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = Rosenblatt(self.max_iter, shuffle=self.shuffle, seed=seed)
@@ -127,7 +127,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         """
         goes_on = hasattr(self, "_mistakes")
         X, y = self._validated(X, y, reset=not goes_on)
-        check_classification_targets(y)
+        check_classes(self, y)
         classes = self._classes_given(classes)
         solver = Rosenblatt(max_iter=1)
         self._learn(X, _among(y, classes), classes, solver, goes_on)

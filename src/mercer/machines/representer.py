@@ -16,9 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone, is_regressor
-from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
 )
@@ -28,6 +26,7 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Machine, check_squares
+from mercer.machines.labels import check_classes, class_factors
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
@@ -299,9 +298,9 @@ def shared(task: Task) -> Task:
     return replace(task, gram=held)
 
 
-def classes_and_sides(machine, y, index, weight, class_weight=None):
+def classes_and_sides(machine, y, index, weight, weighted: bool = False):
     """The classes, the number of each point's class, and what each class counts."""
-    check_classification_targets(y)
+    check_classes(machine, y)
     present = y[index]
     classes, label = np.unique(present, return_inverse=True)
     if len(classes) < 2:
@@ -310,10 +309,8 @@ def classes_and_sides(machine, y, index, weight, class_weight=None):
             f"weight > 0; got {len(classes)} class."
         )
     factors = np.ones(len(classes))
-    if class_weight is not None:
-        factors = compute_class_weight(
-            class_weight, classes=classes, y=present, sample_weight=weight
-        )
+    if weighted:
+        factors = class_factors(machine, classes, present, weight)
     return classes, label.ravel(), factors[label.ravel()]
 
 

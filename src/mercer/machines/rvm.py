@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
@@ -31,6 +30,7 @@ from mercer.machines.base import (
     as_kernel,
     check_squares,
 )
+from mercer.machines.labels import check_classes
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, double, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
@@ -339,13 +339,13 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
         X, y = self._validated(X, y)
-        check_classification_targets(y)
+        check_classes(self, y)
         counted = self._counted(X, sample_weight)
         classes, label = np.unique(y[counted.index], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 f"RVC tells classes apart and needs two of them at least; the points "
-                f"that count are of 1 class, {classes[0]!r}."
+                f"that count are of 1 class, {classes[0]}."
             )
         sides = multiclass.parts(label, len(classes), "ovr")
         names = multiclass.names(classes, "ovr")

@@ -14,12 +14,11 @@ from sklearn.base import (
 )
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import (
     _check_partial_fit_first_call,
-    check_classification_targets,
 )
 
+from mercer.machines.labels import available_if, check_classes
 from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
 from mercer.multiclass import parts
 from mercer.points import Points
@@ -182,7 +181,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             one of weight 0.5 once with half the step
         """
         X, y = self._validated(X, y)
-        check_classification_targets(y)
+        check_classes(self, y)
         _, index = weights(self, sample_weight, X)
         classes = np.unique(y if index is None else y[index])
         if len(classes) < 2:
@@ -213,7 +212,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validated(X, y, reset=first)
-        check_classification_targets(y)
+        check_classes(self, y)
         known = np.unique(classes) if first else self.classes_
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)

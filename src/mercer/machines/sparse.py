@@ -19,14 +19,14 @@ from sklearn.base import (
     _fit_context,
     clone,
 )
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
 from mercer.machines.base import Counted, check_squares
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
+from mercer.machines.labels import check_classes, class_factors
 from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.losses import Logistic, Squared
@@ -144,7 +144,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     def _told(self, X, y, sample_weight, reset: bool = True):
         """Points, those that count, the classes, those of the points, and factors."""
         X, y = self._validated(X, y, **({} if reset else {"reset": False}))
-        check_classification_targets(y)
+        check_classes(self, y)
         counted = self._counted(X, sample_weight)
         present = y[counted.index]
         classes, label = np.unique(present, return_inverse=True)
@@ -154,14 +154,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
                 f"count are of one class, {classes[0]}."
             )
         self._check_symmetric(X)
-        factors = np.ones(len(classes))
-        if self.class_weight is not None:
-            factors = compute_class_weight(
-                self.class_weight,
-                classes=classes,
-                y=present,
-                sample_weight=counted.weight,
-            )
+        factors = class_factors(self, classes, present, counted.weight)
         return X, counted, classes, label.ravel(), factors
 
     def _problems(self, counted: Counted, label, factors, reg: float):

@@ -27,7 +27,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear
+from mercer.kernels.vector import Linear, variance
 from mercer.machines.base import (
     WORDS,
     Counted,
@@ -80,20 +80,41 @@ _WITHOUT_TOTAL = SMO | CoordinateAscent | None
 FRACTION = [Interval(Real, 0, 1, closed="right")]
 
 
+_NOT_FINITE = (
+    "The dual coefficients or intercepts are not finite. The input data may contain "
+    "large values and need to be preprocessed"
+)
+
+# Where a solve that did not reach tol has come to
+_STATE = (
+    "{name} stopped after {solution.n_iter} iterations with status "
+    "{solution.status!r}, violation {solution.violation:.2g} > "
+    "tol={machine._tolerance:g} and gap {solution.gap:.2g}"
+)
+
+
 class SupportVectorMachine(CallbackSupportMixin, Machine):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
     _advice: ClassVar[dict[str, str]] = {
-        status: (
-            "Solver terminated early (max_iter={machine.max_iter}).  Consider "
-            "pre-processing your data with StandardScaler or MinMaxScaler. {name} "
-            "stopped after {solution.n_iter} iterations with status "
-            "{solution.status!r}, violation {solution.violation:.2g} > "
-            "tol={machine._tolerance:g} and gap {solution.gap:.2g}; a lower C or a "
-            "larger max_iter also help."
-        )
-        for status in ("max_iter", "time_limit", "stopped", "stalled")
-    } | {
+        "max_iter": (
+            "Solver terminated early (max_iter={machine._limit}).  Consider "
+            f"pre-processing your data with StandardScaler or MinMaxScaler. {_STATE}; "
+            "{machine._remedy}."
+        ),
+        "time_limit": (
+            f"{_STATE}, at the time_limit of its solver. A longer one, a lower C or "
+            "data brought to one scale help; with warm_start=True the next fit goes on "
+            "from here."
+        ),
+        "stopped": (
+            f"{_STATE}, as its callback asked. With warm_start=True the next fit goes "
+            "on from here."
+        ),
+        "stalled": (
+            f"{_STATE}: what is left is less than rounding lets it see. Bring the data "
+            "to one scale (StandardScaler), lower C, or raise tol."
+        ),
         "indefinite": "",  # scikit-learn is silent too; the certificate claims no gap
         "flat": (
             "{name} found no margin: at this nu the reduced hulls of two classes meet, "
@@ -122,7 +143,35 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     def _tolerance(self) -> float:
         return getattr(self.solver, "tol", self.tol)
 
+    @property
+    def _limit(self) -> str:
+        """max_iter, as the solver has it."""
+        steps = getattr(self.solver, "max_iter", self.max_iter)
+        return f"{steps}" if steps >= 0 else f"{steps}, the solver's own budget"
+
+    @property
+    def _remedy(self) -> str:
+        if np.isinf(getattr(self, "C", 1.0)):
+            return (
+                "with C=inf there is a solution only where some f fits every point, "
+                "with a finite C always"
+            )
+        return "a lower C or a larger max_iter also help"
+
     # From data to problems
+
+    def _upper(self, weight) -> np.ndarray:
+        """C wᵢ, the bounds of the coefficients; inf only where C is."""
+        C = self.C  # type: ignore[attr-defined]
+        with np.errstate(over="ignore"):
+            upper = C * weight
+        if np.isfinite(C) and not np.isfinite(upper).all():
+            raise ValueError(
+                f"{type(self).__name__} prices a point at C times its weight, which is "
+                f"beyond the largest number: C={C:g}, and a weight is "
+                f"{np.max(weight):g}. Lower one of them."
+            )
+        return upper
 
     def _checked_weight(self, sample_weight, X) -> np.ndarray:
         check_numbers(self, "sample_weight", sample_weight)
@@ -149,7 +198,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if isinstance(self.kernel, str) and self.kernel != "linear":
             gamma = None if self.gamma == "auto" else self.gamma
             if self.gamma == "scale":
-                gamma = RBF().resolve(points, weight).gamma
+                gamma = self._scale(points, weight)
         kernel = as_kernel(
             self.kernel,
             points,
@@ -159,6 +208,15 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             function=BlockFunction,
         )
         return kernel.resolve(points, weight)
+
+    def _scale(self, points, weight) -> float:
+        """1 / (d · var X), in scikit-learn's words where the variance overflows."""
+        try:
+            return RBF().resolve(points, weight).gamma
+        except ValueError as error:
+            if np.isfinite(variance(points, weight)):
+                raise
+            raise ValueError(f"{_NOT_FINITE}. {error}") from error
 
     def _shared(self, counted: Counted, n_problems: int) -> Counted:
         """The same, K in memory where several problems would each compute it anew."""
@@ -302,9 +360,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             np.isfinite(solution.value).all() and np.isfinite(solution.level).all()
         ):
             raise ValueError(
-                "The dual coefficients or intercepts are not finite. The input data "
-                "may contain large values and need to be preprocessed; or the kernel "
-                f"{problem.gram.kernel!r} has values that are not finite."
+                f"{_NOT_FINITE}; or the kernel {problem.gram.kernel!r} has values that "
+                "are not finite."
             )
 
     # From solutions to f

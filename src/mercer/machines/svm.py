@@ -56,7 +56,8 @@ class SVC(Classifier):
     tol : yᵢ f(xᵢ) is right to within tol
     cache_size : megabytes for rows of the kernel matrix; None for a share of what is
         free
-    class_weight : a dict of factors of C; "balanced" for n / (k nᵢ)
+    class_weight : a dict of factors of C; "balanced" for n / (k nᵢ), nᵢ the rows of
+        class i whatever their weights, as scikit-learn's
     verbose : whether to print how far the solver is: iterations, the gap, support
         vectors, the violation and seconds
     max_iter : steps of the solver; -1 for its own budget
@@ -135,7 +136,7 @@ class SVC(Classifier):
         self.callback = callback
 
     def _problem(self, gram, sign, weight):
-        return svc(gram, sign, self.C * weight, bias=self.fit_intercept)
+        return svc(gram, sign, self._upper(weight), bias=self.fit_intercept)
 
     def _solved_parts(self, counted, sides, weight):
         if not self._duels_apply(counted.gram, sides):
@@ -182,7 +183,7 @@ class SVC(Classifier):
         found = np.empty(len(sides), dtype=object)
         for solve, chosen in ((solver, ~small), (self._to_rounding(solver), small)):
             if chosen.any():
-                duels = solve.duels(gram, members, self.C * weight, pairs[chosen])
+                duels = solve.duels(gram, members, self._upper(weight), pairs[chosen])
                 for place, duel in zip(np.flatnonzero(chosen), duels, strict=True):
                     found[place] = duel
         return found
@@ -196,8 +197,9 @@ class NuSVC(Classifier):
 
     Parameters
     ----------
-    nu : in (0, 1], at most twice the share of the smaller class; where it is more, all
-        of that class is inside the margin, and a warning says so
+    nu : in (0, 1], at most twice the share of the smaller of any two classes; where
+        only `class_weight` makes it too large, all of that class is inside the margin,
+        and a warning says so
     class_weight : factors of the points of each class, as of `sample_weight`
 
     The others, and the attributes, are those of SVC; there is always a bias.
@@ -207,6 +209,10 @@ class NuSVC(Classifier):
         **Classifier._parameter_constraints,
         "nu": FRACTION,
     }
+    _one_class: ClassVar[str] = (
+        "specified nu is infeasible: all samples with positive weights belong to the "
+        "same class, and NuSVC needs two."
+    )
 
     def __init__(
         self,
@@ -252,17 +258,49 @@ class NuSVC(Classifier):
         self.callback = callback
 
     def _problem(self, gram, sign, weight):
-        problem = nu_svc(gram, sign, self.nu, weight)
-        if problem.surplus > 1e-12:
-            warnings.warn(
-                f"specified nu is infeasible: NuSVC needs nu ≤ "
-                f"{self.nu / (1 + problem.surplus):.4g}, twice the share of the "
-                f"smaller of two classes; at nu={self.nu:g} all of it is inside the "
-                'margin. Lower nu, or use class_weight="balanced".',
-                UserWarning,
-                stacklevel=2,
+        return nu_svc(gram, sign, self.nu, weight)
+
+    def _check_weights(self, classes, counts, totals):
+        k, least, both = self._lightest(totals)
+        # As LIBSVM has it: ν (n + m) / 2 ≤ min(n, m) for every two classes.
+        if self.nu <= 2 * least / both * (1 + 1e-12):
+            return
+        said = (
+            f"specified nu is infeasible: NuSVC(nu={self.nu:g}) needs nu ≤ "
+            f"{_rounded_down(2 * least / both)}, twice the share of the smaller of two "
+            f"classes in their weight; class {classes[k]} has {least:.4g} of "
+            f"{both:.4g}. "
+        )
+        _, least, both = self._lightest(counts)
+        if self.nu > 2 * least / both * (1 + 1e-12):
+            raise ValueError(
+                f'{said}Lower nu, or balance the classes with class_weight="balanced".'
             )
-        return problem
+        # LIBSVM does not see class_weight here, and gives a machine.
+        warnings.warn(
+            f"{said}This comes of class_weight, and all of that class is inside the "
+            "margin. Lower nu, or leave out class_weight.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+    def _lightest(self, totals) -> tuple[int, float, float]:
+        """The class that bears least beside another: its number, weight, of how much.
+
+        One against the rest, it may be the rest that bears less.
+        """
+        if self.multiclass == "ovr" and len(totals) > 2:
+            smaller = np.minimum(totals, totals.sum() - totals)
+            k = int(np.argmin(smaller))
+            return k, smaller[k], totals.sum()
+        k = int(np.argmin(totals))
+        return k, totals[k], totals[k] + totals.max()
+
+
+def _rounded_down(number: float) -> str:
+    """Four digits of a number > 0, never more than it is."""
+    unit = 10.0 ** (np.floor(np.log10(number)) - 3)
+    return f"{np.floor(number / unit) * unit:.4g}"
 
 
 class SVR(Regressor):
@@ -323,7 +361,7 @@ class SVR(Regressor):
         self.callback = callback
 
     def _problem(self, gram, target, weight):
-        upper = self.C * weight
+        upper = self._upper(weight)
         return svr(gram, target, upper, self.epsilon, bias=self.fit_intercept)
 
 
@@ -336,7 +374,7 @@ class NuSVR(Regressor):
     ----------
     nu : in (0, 1], at most the fraction outside the tube, at least that of support
         vectors
-    C : > 0, the price of a unit outside the tube
+    C : > 0 and finite, the price of a unit outside the tube
 
     The others, and the attributes, are those of SVR; there is always a bias.
     """
@@ -381,12 +419,13 @@ class NuSVR(Regressor):
         self.callback = callback
 
     def _problem(self, gram, target, weight):
-        if self.C == np.inf:
+        if np.isinf(self.C):
             raise ValueError(
-                "NuSVR(C=inf) has no solution: nu sets the tube by the price C of a "
-                "point outside. Choose a finite C, or SVR(C=inf, epsilon=...)."
+                "NuSVR needs a finite C: its coefficients sum to ν C n / 2, which is "
+                "no number at C=inf. Choose a large C, or SVR(C=inf, epsilon=...) for "
+                "a tube that holds every point."
             )
-        return nu_svr(gram, target, self.C * weight, self.nu)
+        return nu_svr(gram, target, self._upper(weight), self.nu)
 
 
 class OneClassSVM(OneClass):

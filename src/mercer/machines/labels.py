@@ -1,0 +1,167 @@
+"""Classes as a machine is given them: what y may hold, what each class counts.
+
+And methods that only some settings of a machine have, with the reason where they are
+missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper, wraps
+from numbers import Number, Real
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from mercer.gram import available_memory
+
+
+def check_classes(machine, y: np.ndarray) -> None:
+    """Refuse a y whose entries are not classes: strings or numbers, not measurements.
+
+    Parameters
+    ----------
+    y : (n,) array
+    """
+    if y.dtype.kind in "iub":  # whole numbers are classes for sure
+        return
+    if y.dtype.kind == "O":
+        _check_one_kind(machine, y)
+    check_classification_targets(y)
+
+
+def _check_one_kind(machine, y: np.ndarray) -> None:
+    """Refuse objects that have no order: strings beside numbers, or None."""
+    kinds, name = [_kind(value) for value in y], type(machine).__name__
+    if set(kinds) == {"a string"}:
+        return
+    if set(kinds) == {"a number"}:
+        raise ValueError(
+            f"Unknown label type: unknown. {name} got numbers as an array of objects; "
+            "pass y.astype(int), y.astype(float) or y.astype(str)."
+        )
+    named = kinds[0] in ("a string", "a number")
+    i = next(i for i, kind in enumerate(kinds) if kind != kinds[0]) if named else 0
+    raise ValueError(
+        f"{name} needs classes that are all numbers or all strings; "
+        f"point {i} has {y[i]!r}, which is {kinds[i]}"
+        + (f", and point 0 has {y[0]!r}" if i else "")
+        + ". Name every class in the same way, and leave out points without one."
+    )
+
+
+def _kind(value) -> str:
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, Number) and value == value:
+        return "a number"
+    return "missing" if _is_missing(value) else f"of type {type(value).__name__}"
+
+
+def _is_missing(value) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # NaN
+    except TypeError:  # pandas.NA is neither equal to itself nor different
+        return True
+
+
+def class_factors(machine, classes, y, weight=None) -> np.ndarray:
+    """What `class_weight` says that the points of each class count, (k,).
+
+    Parameters
+    ----------
+    classes : (k,) array
+    y : the classes of the points, for "balanced": n / (k nᵢ)
+    weight : how often each point counts there; None for once
+    """
+    given = machine.class_weight
+    if given is None:
+        return np.ones(len(classes))
+    if isinstance(given, dict):
+        _check_class_weight(machine, given, classes)
+    return compute_class_weight(given, classes=classes, y=y, sample_weight=weight)
+
+
+def _check_class_weight(machine, given: dict, classes) -> None:
+    name = type(machine).__name__
+    for one, factor in given.items():
+        number = isinstance(factor, Real) and not isinstance(factor, bool)
+        if not (number and 0 <= factor < np.inf):
+            raise ValueError(
+                f"{name} needs a class_weight of finite numbers ≥ 0; class {one!r} "
+                f"has {factor!r}."
+            )
+    known = set(np.asarray(classes).tolist())
+    strange = [one for one in given if one not in known]
+    plain = [one for one in known if one not in given]
+    # Where all classes have a weight, others may be those of another fold.
+    if strange and plain:
+        raise ValueError(
+            f"The classes, {_some(strange)}, of class_weight are not in y, and of its "
+            f"classes {_some(plain)} are not in class_weight. {name} needs the names "
+            "of y, as they are there: 1 is not '1'."
+        )
+
+
+def _some(names: list) -> str:
+    return str(names[:5]) if len(names) <= 5 else f"{str(names[:5])[:-1]}, ...]"
+
+
+def check_room(machine, columns: float, n: int, what: str, way_out: str) -> None:
+    """Refuse a column of n numbers for each of too many classes, or pairs of them.
+
+    Parameters
+    ----------
+    columns : how many
+    what : the columns in words, "47000 classes"
+    way_out : what to use instead
+    """
+    needed, free = 8.0 * columns * n, available_memory()
+    if needed > free:
+        raise ValueError(
+            f"{type(machine).__name__} makes {what}, with a coefficient for each of "
+            f"{n} points: {needed / 1e9:.3g} GB, where {free / 1e9:.3g} GB are free. "
+            f"{way_out}"
+        )
+
+
+class _AvailableIf:
+    """A method that is there if check(machine) is true; else an AttributeError."""
+
+    def __init__(self, method: Callable, check: Callable[[Any], bool]):
+        self.method, self.check = method, check
+        update_wrapper(self, method)
+
+    def _checked(self, machine, owner: type) -> None:
+        missing = f"This {owner.__name__!r} has no attribute {self.method.__name__!r}"
+        try:
+            there = self.check(machine)
+        except AttributeError as reason:
+            raise AttributeError(f"{missing}: {reason}") from reason
+        if not there:
+            raise AttributeError(missing)
+
+    def __get__(self, machine, owner):
+        if machine is not None:
+            self._checked(machine, owner)
+            return MethodType(self.method, machine)
+
+        @wraps(self.method)
+        def unbound(machine, *args, **kwargs):
+            self._checked(machine, owner)
+            return self.method(machine, *args, **kwargs)
+
+        return unbound
+
+
+def available_if(check: Callable[[Any], bool]) -> Callable[[Callable], Any]:
+    """A method that only some settings have; the error is what `check` raises.
+
+    As scikit-learn's decorator of this name, which keeps the reason to itself.
+    """
+    return lambda method: _AvailableIf(method, check)
