@@ -83,6 +83,7 @@ ALLOWED = {
 # One Python file for each native source.
 NATIVE = {
     "vectors": "vectors.cpp",
+    "multiclass": "votes.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",

@@ -89,5 +89,6 @@ void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
 void bind_walks(nb::module_& m);
 void bind_nearest(nb::module_& m);
+void bind_votes(nb::module_& m);
 
 }  // namespace mercer

@@ -622,6 +622,7 @@ NB_MODULE(_core, m) {
   mercer::bind_trees(m);
   mercer::bind_walks(m);
   mercer::bind_nearest(m);
+  mercer::bind_votes(m);
   m.def("threads", &mercer::threads);
   m.def("set_threads", [](int count) {
     mercer::check(count >= 1, "set_threads needs at least 1.");

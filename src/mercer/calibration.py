@@ -8,8 +8,6 @@ second method.
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 from scipy.special import expit
 
@@ -53,6 +51,49 @@ def _slope(size: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
     return float(np.exp((low + high) / 2))
 
 
+def sigmoids(values, sign, weight, sizes) -> np.ndarray:
+    """`sigmoid` of many problems at once, (2, number of problems).
+
+    Parameters
+    ----------
+    values, sign, weight : those of all problems, one after another
+    sizes : how many each problem has
+    """
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    above, below = (
+        _slopes(
+            np.abs(values[side]),
+            sign[side] * np.sign(values[side]),
+            weight[side],
+            owner[side],
+            len(sizes),
+        )
+        for side in (values > 0, values < 0)
+    )
+    return np.array([-(above + below) / 2, (below - above) / 2])
+
+
+def _slopes(size, right, weight, owner, n_problems: int) -> np.ndarray:
+    """`_slope` of each of many problems; the numbers of problem j have owner j."""
+
+    def sums(numbers):
+        return np.bincount(owner, numbers, minlength=n_problems)
+
+    hits, misses = sums(weight * (right > 0)), sums(weight * (right < 0))
+    target = np.where(
+        right > 0, ((hits + 1) / (hits + 2))[owner], (1 / (misses + 2))[owner]
+    )
+    low = np.full(n_problems, np.log(LEAST_SLOPE))
+    high = np.full(n_problems, np.log(STEEPEST))
+    for _ in range(60):
+        middle = (low + high) / 2
+        slope = np.exp(middle)[owner]
+        rising = sums(weight * size * (target - expit(slope * size))) > 0
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    empty = sums(np.ones(len(size))) == 0
+    return np.where(empty, 1.0, np.exp((low + high) / 2))
+
+
 def probability(values: np.ndarray, A, B) -> np.ndarray:
     """1 / (1 + exp(A f + B|f|)), of the class for which f is positive."""
     return expit(-(A * values + B * np.abs(values)))
@@ -70,8 +111,8 @@ def coupled(duels: np.ndarray, n_classes: int) -> np.ndarray:
     m, k = len(duels), n_classes
     r = np.zeros((m, k, k))
     duels = np.clip(duels, CLEAR, 1 - CLEAR)
-    for column, (i, j) in zip(duels.T, combinations(range(k), 2), strict=True):
-        r[:, i, j], r[:, j, i] = column, 1 - column
+    first, second = np.triu_indices(k, 1)
+    r[:, first, second], r[:, second, first] = duels, 1 - duels
     system = np.ones((m, k + 1, k + 1))
     system[:, k, k] = 0
     system[:, :k, :k] = -np.swapaxes(r, 1, 2) * r

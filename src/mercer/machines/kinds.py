@@ -7,7 +7,8 @@ adds its parameters and the problem it solves.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,16 +25,23 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
+from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import Counted
-from mercer.machines.labels import available_if, check_classes, class_factors
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    check_pairs,
+    class_factors,
+)
 from mercer.machines.support import (
     COMMON_CONSTRAINTS,
     FRACTION,
     SupportVectorMachine,
 )
-from mercer.points import Points, take
-from mercer.solvers.problems import BoxQP, Certificate
+from mercer.points import Points, count, take
+from mercer.solvers.problems import BoxQP, Certificate, steps
 
 FOLDS = 5  # of the values that probabilities are fitted on
 
@@ -88,23 +96,28 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         check_classes(self, y)
         counted = self._counted(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
+        self._check_number(len(classes), len(label))
         sides = multiclass.parts(label, len(classes), self.multiclass)
         weight = counted.weight * factors[label]
-        names = self._names(classes)
+        names = self._names(classes, len(sides))
         counted = self._shared(counted, len(names))
         with self._watched(names, X, y, sample_weight):
             coef, bias, found = self._solved_parts(counted, sides, weight)
             sigmoids = None
             if self._calibrates:
-                sigmoids = self._sigmoids(counted, label, classes, factors)
+                sigmoids = self._sigmoids(counted, label, sides, factors, names)
             self.classes_, self.class_weight_ = classes, factors
             if len(sides) == 1:
                 coef, bias = coef[:, 0], bias[0]
             # Grouped by class, in the order of X within a class, as LIBSVM has them.
-            self._keep(X, counted, np.argsort(label, kind="stable"), coef, bias, found)
+            order = np.argsort(label, kind="stable")
+            by_rival = isinstance(sides, multiclass.Pairs) and sides.compact
+            self._keep(
+                X, counted, order, coef, bias, found, label if by_rival else None
+            )
             self._label = label[np.searchsorted(counted.index, self.support_)]
             self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
-            self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+            self.n_iter_ = steps(found)
         self._warn_unless_optimal(self.certificate_)
         return self
 
@@ -112,11 +125,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _calibrates(self) -> bool:
         return self.probability is True or self.probability == 1
 
-    def _names(self, classes) -> list[str]:
+    def _names(self, classes, n_problems: int) -> _Names:
         """The problems as a reader knows them: those of f, then those of the folds."""
-        names = multiclass.names(classes, self.multiclass)
-        folds = range(FOLDS if self._calibrates else 0)
-        return names + [_in_fold(name, k) for k in folds for name in names]
+        folds = FOLDS if self._calibrates else 0
+        return _Names(classes, self.multiclass, n_problems, folds)
 
     def _labels(self, y, counted: Counted):
         """The classes, the class of each point by its number, and what each counts."""
@@ -159,7 +171,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _solved_parts(self, counted: Counted, sides, weight):
         """A column of coef, a bias and a certificate for each two-class problem."""
         problems = self._problems(counted.gram, sides, weight)
-        return self._columns(counted, problems, len(sides))
+        return self._columns(counted, problems, sides)
 
     def _problems(
         self, gram: Gram, sides, weight
@@ -169,7 +181,35 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             own = gram if len(part.index) == gram.shape[0] else gram.take(part.index)
             yield self._problem(own, part.sign, weight[part.index]), part.index
 
+    def _check_number(self, k: int, n: int) -> None:
+        """Refuse so many classes that their problems would not fit into memory."""
+        if self.multiclass == "ovr":
+            check_columns(self, k, n)
+        elif k > 2:
+            check_pairs(self, k, n)
+
     # What f says
+
+    @property
+    def expansion_(self) -> Expansion:  # type: ignore[override]
+        """f, a column for each two-class problem; of many classes made on demand."""
+        if "_expansion" not in self.__dict__ and "_pair_function" in self.__dict__:
+            self._expansion = self._pair_function.expansion()
+        return self._expansion
+
+    @expansion_.setter
+    def expansion_(self, f: Expansion) -> None:
+        self.__dict__.pop("_pair_function", None)
+        self._expansion = f
+
+    @property
+    def _function(self) -> Expansion | multiclass.PairExpansion:
+        return self.__dict__.get("_pair_function") or self.expansion_
+
+    def _of_pairs(self) -> multiclass.PairExpansion | None:
+        """f by pairs of many classes; None where it is an expansion."""
+        check_is_fitted(self)
+        return self.__dict__.get("_pair_function")
 
     def decision_function(self, X: Points) -> np.ndarray:
         """f at m points: (m,) for two classes, a column per duel or class for more.
@@ -177,6 +217,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         With `decision_function_shape="ovo"` the values of the duels, (m, k(k-1)/2);
         with "ovr" a score for each class, (m, k), by duels won and then by how clearly.
         """
+        f = self._of_pairs()
+        if f is not None:
+            X = self._validated_points(X, reset=False)
+            return f.scores(X) if self.decision_function_shape == "ovr" else f(X)
         values = self._values(X)
         if values.ndim == 1 or self.multiclass == "ovr":
             return values
@@ -191,7 +235,12 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             raise ValueError(
                 "break_ties must be False when decision_function_shape is 'ovo'"
             )
-        return self.classes_.take(self._winners(self._values(X)))
+        f = self._of_pairs()
+        if f is None:
+            return self.classes_.take(self._winners(self._values(X)))
+        X = self._validated_points(X, reset=False)
+        tally = f.scores(X) if self.break_ties else f.votes(X)
+        return self.classes_.take(np.argmax(tally, axis=1))
 
     def _winners(self, values: np.ndarray) -> np.ndarray:
         """The number of the class that the values of f speak for."""
@@ -213,12 +262,22 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         Fitted at `fit`, with `probability=True`, on the values of five machines, each
         at the fifth of the points that it did not see.
         """
-        values = self._values(X)
+        f = self._of_pairs()
         if not self._sigmoid.size:
             raise NotFittedError(
                 "predict_proba is not available when fitted with probability=False. "
                 "Now that it is True, fit again."
             )
+        if f is None:
+            return self._probabilities(self._values(X))
+        X = self._validated_points(X, reset=False)
+        p = np.empty((count(X), len(self.classes_)))
+        for rows, values in f.blocks(X):
+            p[rows] = self._probabilities(values)
+        return p
+
+    def _probabilities(self, values: np.ndarray) -> np.ndarray:
+        """The probability of each class from the values of f."""
         p = calibration.probability(
             values, *(self._sigmoid[:, 0] if values.ndim == 1 else self._sigmoid)
         )
@@ -246,11 +305,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """B of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
         return self._sigmoid[1]
 
-    def _sigmoids(self, counted: Counted, label, classes, factors) -> np.ndarray:
+    def _sigmoids(self, counted: Counted, label, sides, factors, names) -> np.ndarray:
         """A and B of every two-class problem, as rows, from values out of fold."""
-        n_classes, names = len(classes), multiclass.names(classes, self.multiclass)
-        sides = multiclass.parts(label, n_classes, self.multiclass)
-        values = np.zeros((len(label), len(sides)))
+        values = np.zeros((len(label), multiclass.width(sides)))
         fold = _folds(label, check_random_state(self.random_state))
         for k in range(FOLDS):
             inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -261,8 +318,15 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                     factors,
                     inside,
                     outside,
-                    [_in_fold(name, k) for name in names],
+                    partial(names.in_fold, k),
                 )
+        if isinstance(sides, multiclass.Pairs):
+            rows, columns = sides.places(np.arange(len(sides)))
+            sign = np.where(
+                label[rows] == np.repeat(sides.pairs[:, 0], sides.totals), 1, -1
+            )
+            weight, sizes = counted.weight[rows], sides.totals
+            return calibration.sigmoids(values[rows, columns], sign, weight, sizes)
         return np.transpose(
             [
                 calibration.sigmoid(
@@ -272,27 +336,49 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             ]
         )
 
-    def _values_outside(self, counted: Counted, label, factors, inside, outside, names):
+    def _values_outside(self, counted: Counted, label, factors, inside, outside, name):
         """What machines fitted on the points inside say of those outside."""
-        label = label[inside]
+        known, own = label[inside], label[outside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
-        sides = multiclass.parts(label, len(factors), self.multiclass)
-        coef, bias = np.zeros((len(inside), len(sides))), np.zeros(len(sides))
+        sides = multiclass.parts(known, len(factors), self.multiclass)
+        coef, bias = self._fold(gram, sides, weight * factors[known], name)
+        points = take(counted.gram.X, outside)
+        if not (isinstance(sides, multiclass.Pairs) and sides.compact):
+            return gram.kernel.matmul(points, gram.X, coef) + bias
+        order = sides.order
+        f = multiclass.PairExpansion(
+            gram.kernel, take(gram.X, order), known[order], coef[order], bias
+        )
+        table, values = (
+            multiclass.pair_of(len(factors)),
+            np.empty((len(own), f.n_rivals)),
+        )
+        for rows, some in f.blocks(points):
+            values[rows] = np.take_along_axis(some, table[own[rows]], axis=1)
+        return values
+
+    def _fold(self, gram: Gram, sides, weight, name: Callable[[int], str]):
+        """A column of coef and a bias for each problem, of which some lack a class."""
+        coef = np.zeros((len(weight), multiclass.width(sides)))
+        bias = np.zeros(len(sides))
         for j, part in enumerate(sides):
             if len(np.unique(part.sign)) < 2:
                 # No two classes to tell apart: what there is, is the answer.
                 bias[j] = part.sign[0] if len(part.sign) else 0.0
                 continue
-            [(problem, members)] = self._problems(gram, [part], weight * factors[label])
-            solution = self._solve(problem, name=names[j])
-            coef[members, j], bias[j] = problem.decision(solution)
-        points = take(counted.gram.X, outside)
-        return gram.kernel.matmul(points, gram.X, coef) + bias
+            [(problem, members)] = self._problems(gram, [part], weight)
+            solution = self._solve(problem, name=name(j))
+            places = members, multiclass.column(sides, j)
+            coef[places], bias[j] = problem.decision(solution)
+        return coef, bias
 
     # Attributes
 
     def _dual_rows(self) -> np.ndarray:
-        coef, n_classes = self.expansion_.coef, len(self.classes_)
+        f, n_classes = self._of_pairs(), len(self.classes_)
+        if f is not None:
+            return f.coef.T
+        coef = self.expansion_.coef
         if coef.ndim == 1 or self.multiclass == "ovr":
             return coef.reshape(len(coef), -1).T
         return multiclass.by_rival(coef, self._label, n_classes)
@@ -319,8 +405,27 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return self._recomputed(X, counted, problems)
 
 
-def _in_fold(name: str, k: int) -> str:
-    return f"{name}, fold {k + 1}".removeprefix(", ")
+class _Names(Sequence):
+    """What the problems are called, f's and those of each fold; made when asked for."""
+
+    def __init__(self, classes, scheme: str, n_problems: int, folds: int):
+        self.classes, self.scheme = classes, scheme
+        self.n_problems, self.folds = n_problems, folds
+
+    @cached_property
+    def names(self) -> list[str]:
+        return multiclass.names(self.classes, self.scheme)
+
+    def __len__(self) -> int:
+        return self.n_problems * (1 + self.folds)
+
+    def __getitem__(self, number):
+        fold, j = divmod(range(len(self))[number], self.n_problems)
+        return self.in_fold(fold - 1, j) if fold else self.names[j]
+
+    def in_fold(self, k: int, j: int) -> str:
+        """The name of problem j in fold k."""
+        return f"{self.names[j]}, fold {k + 1}".removeprefix(", ")
 
 
 def _folds(label: np.ndarray, random) -> np.ndarray:
@@ -358,7 +463,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         problems = self._problems(y, counted)
         names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
         with self._watched(names, X, y, sample_weight):
-            coef, bias, found = self._columns(counted, problems, n_targets)
+            coef, bias, found = self._columns(counted, problems, range(n_targets))
             if y.ndim == 1:
                 coef, bias = coef[:, 0], bias[0]
             order = np.arange(len(counted.index))
@@ -440,7 +545,9 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         counted = self._counted(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         with self._watched([""], X, None, sample_weight):
-            coef, bias, found = self._columns(counted, [(problem, slice(None))], 1)
+            coef, bias, found = self._columns(
+                counted, [(problem, slice(None))], range(1)
+            )
             self._learn(X, counted, coef[:, 0], bias[0], found)
             self.n_iter_ = found[0].n_iter
         self._warn_unless_optimal(self.certificate_)

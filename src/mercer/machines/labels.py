@@ -18,6 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gram import available_memory
 
+# More than this are never found within hours, however much memory there is.
+MOST_NUMBERS = 2.0**31
+
 
 def check_classes(machine, y: np.ndarray) -> None:
     """Refuse a y whose entries are not classes: strings or numbers, not measurements.
@@ -112,21 +115,49 @@ def _some(names: list) -> str:
     return str(names[:5]) if len(names) <= 5 else f"{str(names[:5])[:-1]}, ...]"
 
 
-def check_room(machine, columns: float, n: int, what: str, way_out: str) -> None:
-    """Refuse a column of n numbers for each of too many classes, or pairs of them.
+OTHERS = "KernelKNNClassifier takes any number of classes."
+
+
+def check_columns(machine, n_classes: int, n: int, what: str = "a function") -> None:
+    """Refuse a column of n numbers for each of too many classes, before there is one.
 
     Parameters
     ----------
-    columns : how many
-    what : the columns in words, "47000 classes"
-    way_out : what to use instead
+    what : the machine has for each class
     """
-    needed, free = 8.0 * columns * n, available_memory()
-    if needed > free:
+    if n_classes > 2:
+        known = f"{what} for each of {n_classes} classes"
+        _check_room(machine, known, 3.0 * n_classes * n, n, OTHERS)
+
+
+def check_pairs(machine, n_classes: int, n: int) -> None:
+    """The same for a function for every two classes."""
+    pairs = n_classes * (n_classes - 1) // 2
+    # β and F of a point in its n_classes - 1 problems, and what is said of each.
+    numbers = 6.0 * (n_classes - 1) * n + 32.0 * pairs
+    way_out = f'multiclass="ovr" has {n_classes} functions. {OTHERS}'
+    known = f"a function for each of {pairs} pairs of {n_classes} classes"
+    _check_room(machine, known, numbers, n, way_out)
+
+
+def _check_room(machine, known: str, numbers: float, n: int, way_out: str) -> None:
+    needed, free = 8.0 * numbers, available_memory()
+    if needed > free or numbers > MOST_NUMBERS:
         raise ValueError(
-            f"{type(machine).__name__} makes {what}, with a coefficient for each of "
-            f"{n} points: {needed / 1e9:.3g} GB, where {free / 1e9:.3g} GB are free. "
-            f"{way_out}"
+            f"{type(machine).__name__} has {known}, over {n} points: "
+            f"{needed / 1e9:.3g} GB to find them, where {free / 1e9:.3g} GB are free, "
+            f"and hours. {way_out} Or tell groups of classes apart first."
+        )
+
+
+def check_table(machine, m: int, n_classes: int) -> None:
+    """Refuse a table of m points and n_classes that there is no memory for."""
+    needed, free = 16.0 * m * n_classes, available_memory()
+    if needed > free:
+        raise MemoryError(
+            f"{type(machine).__name__} gives a number for each of {m} points and "
+            f"{n_classes} classes, {needed / 1e9:.3g} GB; {free / 1e9:.3g} GB are "
+            "available. Ask for fewer points at a time, or for predict."
         )
 
 

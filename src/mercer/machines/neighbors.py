@@ -21,10 +21,10 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.kernels.base import Kernel, finite
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.labels import check_classes
+from mercer.machines.labels import check_classes, check_table
 from mercer.nearest import nearest
 from mercer.points import Points, count, double
 
@@ -227,6 +227,10 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
         X None stands for the training points, each judged by the others.
         """
         weights, index = self._weighted(X)
+        check_table(self, len(index), len(self.classes_))
+        return self._shares(weights, index)
+
+    def _shares(self, weights, index) -> np.ndarray:
         n_classes, m = len(self.classes_), len(index)
         place = self._label[index] + n_classes * np.arange(m)[:, None]
         votes = np.bincount(
@@ -239,8 +243,12 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
 
     def predict(self, X: Points | None) -> np.ndarray:
         """The class with most votes; of equal ones the first in `classes_`."""
-        votes = self.predict_proba(X)
-        return self.classes_[np.argmax(votes, axis=1)]
+        weights, index = self._weighted(X)
+        chosen = np.empty(len(index), dtype=int)
+        for rows in row_blocks(len(index), len(self.classes_), BLOCK_MB):
+            some = None if weights is None else weights[rows]
+            chosen[rows] = np.argmax(self._shares(some, index[rows]), axis=1)
+        return self.classes_[chosen]
 
 
 class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):

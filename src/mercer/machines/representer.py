@@ -26,7 +26,7 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Machine, check_squares
-from mercer.machines.labels import check_classes, class_factors
+from mercer.machines.labels import check_classes, check_columns, class_factors
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
@@ -308,6 +308,7 @@ def classes_and_sides(machine, y, index, weight, weighted: bool = False):
             f"{type(machine).__name__} needs points of two classes at least, with a "
             f"weight > 0; got {len(classes)} class."
         )
+    check_columns(machine, len(classes), len(present))
     factors = np.ones(len(classes))
     if weighted:
         factors = class_factors(machine, classes, present, weight)

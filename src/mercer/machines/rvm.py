@@ -30,7 +30,7 @@ from mercer.machines.base import (
     as_kernel,
     check_squares,
 )
-from mercer.machines.labels import check_classes
+from mercer.machines.labels import check_classes, check_columns
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, double, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
@@ -347,6 +347,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
                 f"RVC tells classes apart and needs two of them at least; the points "
                 f"that count are of 1 class, {classes[0]}."
             )
+        check_columns(self, len(classes), len(label))
         sides = multiclass.parts(label, len(classes), "ovr")
         names = multiclass.names(classes, "ovr")
         gram = _shared(counted.gram, len(sides))

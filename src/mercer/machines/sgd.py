@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import (
     _check_partial_fit_first_call,
 )
 
-from mercer.machines.labels import available_if, check_classes
+from mercer.machines.labels import available_if, check_classes, check_columns
 from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
 from mercer.multiclass import parts
 from mercer.points import Points
@@ -189,6 +189,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
                 "The number of classes has to be greater than one; got "
                 f"{len(classes)} class"
             )
+        check_columns(self, len(classes), len(y))
         self._learn(X, y, _sides(y, classes), sample_weight, classes_=classes)
         return self
 
@@ -227,6 +228,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
                 f"{strange[:3].tolist()} in y are not among the classes "
                 f"{known.tolist()}. Name all of them in the first call."
             )
+        check_columns(self, len(known), len(y))
         self._learn_more(X, _sides(y, known), sample_weight, classes_=known)
         return self
 

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import calibration, multiclass
 from mercer.machines.base import Counted, check_squares
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
-from mercer.machines.labels import check_classes, class_factors
+from mercer.machines.labels import check_classes, check_columns, class_factors
 from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.losses import Logistic, Squared
@@ -153,6 +153,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
                 f"{type(self).__name__} needs two classes or more; the points that "
                 f"count are of one class, {classes[0]}."
             )
+        check_columns(self, len(classes), len(present))
         self._check_symmetric(X)
         factors = class_factors(self, classes, present, counted.weight)
         return X, counted, classes, label.ravel(), factors

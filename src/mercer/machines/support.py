@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
 
+from mercer import multiclass
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
@@ -370,28 +371,32 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self,
         counted: Counted,
         problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
-        n_columns: int,
+        sides: Sequence,
     ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
         """Solve the problems one after another: a column of coef and a bias for each.
 
-        Each comes with the places of its points among those that count.
+        Each comes with the places of its points among those that count. `sides` has an
+        entry for each; those of many classes share columns.
         """
-        coef = np.zeros((len(counted.index), n_columns))
+        n_columns = len(sides)
+        coef = np.zeros((len(counted.index), multiclass.width(sides)))
         bias, found = np.zeros(n_columns), []
-        near = self._coefficients_before(counted.gram.X, n_columns)
+        near = self._coefficients_before(counted.gram.X, coef.shape[1])
 
         def tasks():
             for j, (problem, members) in enumerate(problems):
                 start = None
                 if near is not None:
-                    start = problem.start(problem.inverse(near[members, j], 0.0)[0])
+                    known = near[members, multiclass.column(sides, j)]
+                    start = problem.start(problem.inverse(known, 0.0)[0])
                 yield problem, start, members
 
         workers = self._workers(counted.gram, n_columns)
         for j, (problem, members, solution) in enumerate(
             self._solved(tasks(), workers)
         ):
-            coef[members, j], bias[j] = problem.decision(solution)
+            places = members, multiclass.column(sides, j)
+            coef[places], bias[j] = problem.decision(solution)
             found.append(certificate(problem, solution))
         return coef, bias, found
 
@@ -438,15 +443,25 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         coef: np.ndarray,
         bias,
         found: Sequence[Certificate],
+        label: np.ndarray | None = None,
     ) -> None:
-        """Set what was learnt: f on its support vectors in the order given."""
+        """Set what was learnt: f on its support vectors in the order given.
+
+        With the classes of the points, coef has a column for each rival.
+        """
         used = np.asarray(coef.reshape(len(coef), -1).any(axis=1))
         chosen = order[used[order]]
         kernel, points = counted.gram.kernel, counted.gram.X
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else kernel
-        points = self._own(take(points, chosen), X)
-        self.expansion_ = Expansion(kernel, points, coef[chosen], bias)
+        points, kept = self._own(take(points, chosen), X), coef[chosen]
+        if label is None:
+            self.expansion_ = Expansion(kernel, points, kept, bias)
+        else:
+            self.__dict__.pop("_expansion", None)
+            self._pair_function = multiclass.PairExpansion(
+                kernel.copied(), points, label[chosen], kept, bias
+            )
         self.support_ = counted.index[chosen].astype(np.int32)
         self.certificate_ = together(found)
         self.fit_status_ = int(early(self.certificate_))
@@ -457,8 +472,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _coefficients_before(self, points, n_columns: int) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
-        f = getattr(self, "expansion_", None) if self.warm_start else None
-        if f is None or f.n_outputs != n_columns:
+        fitted = self.warm_start and hasattr(self, "support_")
+        f = self._function if fitted else None
+        if f is None or (f.coef.shape[1] if f.coef.ndim == 2 else 1) != n_columns:
             return None
         # With another C, points at their bound are to stay at it.
         coef = self._growth() * f.coef.reshape(-1, n_columns)
@@ -524,11 +540,16 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     # scikit-learn's attributes, read from f
 
     @property
+    def _function(self) -> Any:
+        """f: an `Expansion`, or of many classes a `PairExpansion`."""
+        return self.expansion_
+
+    @property
     def support_vectors_(self) -> Points:
         """The support vectors; for "precomputed" an empty (0, 0) array."""
         if self._precomputed:
             return np.empty((0, 0))
-        return self.expansion_.points
+        return self._function.points
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -541,7 +562,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     @property
     def intercept_(self) -> np.ndarray:
         """The biases, one for each function."""
-        return np.array(np.atleast_1d(self.expansion_.bias))
+        return np.array(np.atleast_1d(self._function.bias))
 
     @property
     def coef_(self) -> np.ndarray:
@@ -551,8 +572,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         )
         if not linear:
             raise AttributeError("coef_ is only available when using a linear kernel")
-        f = self.expansion_
-        rows = f.coef.reshape(-1, f.n_outputs).T @ f.points
+        f = self._function
+        if isinstance(f, multiclass.PairExpansion):
+            rows = f.matrix().T @ f.points
+        else:
+            rows = f.coef.reshape(-1, f.n_outputs).T @ f.points
         if self._sparse:
             rows = _align_api_if_sparse(sp.csr_array(rows))
             rows.data.flags.writeable = False

@@ -8,7 +8,6 @@ Machine Learning 54 (2004).
 from __future__ import annotations
 
 import warnings
-from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -22,6 +21,7 @@ from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION, SMALL
 from mercer.points import Points
 from mercer.solvers.problems import (
     Certificate,
+    Certificates,
     certificate,
     certified,
     nu_svc,
@@ -141,52 +141,66 @@ class SVC(Classifier):
     def _solved_parts(self, counted, sides, weight):
         if not self._duels_apply(counted.gram, sides):
             return super()._solved_parts(counted, sides, weight)
-        coef, bias = np.zeros((len(weight), len(sides))), np.zeros(len(sides))
-        found = []
-        for j, duel in enumerate(self._duels(counted.gram, sides, weight)):
-            part = sides[j]
-            if duel.certificate.violation <= self.tol and duel.trusted:
-                coef[part.index, j], bias[j] = duel.beta, duel.bias
-                found.append(duel.certificate)
-                continue
-            # It takes more steps, or more digits, than all of them were given.
-            [(problem, members)] = self._problems(counted.gram, [part], weight)
-            start = problem.start(problem.inverse(duel.beta, 0.0)[0])
-            solution = self._solve(problem, start, precision="double")
-            coef[members, j], bias[j] = problem.decision(solution)
-            found.append(certificate(problem, solution))
-        return coef, bias, found
+        every = np.arange(len(sides))
+        return self._solved_pairs(counted.gram, sides, weight, every)
+
+    def _fold(self, gram, sides, weight, name):
+        if not self._duels_apply(gram, sides):
+            return super()._fold(gram, sides, weight, name)
+        there = sides.sizes[sides.pairs] > 0
+        both = there.all(axis=1)
+        coef, bias, _ = self._solved_pairs(gram, sides, weight, np.flatnonzero(both))
+        # No two classes to tell apart: what there is, is the answer.
+        bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
+        return coef, bias
 
     def _duels_apply(self, gram, sides) -> bool:
         """Whether the core can take on all pairs of classes in one call."""
         return bool(
-            len(sides) > 1
-            and self.multiclass == "ovo"
+            isinstance(sides, multiclass.Pairs)
             and self.solver is None
             and self._watcher is None
             and self.fit_intercept
             and np.isfinite(self.C)
             and gram.kernel.psd
             and gram.kernel.native(gram.X) is not None
-            and self._coefficients_before(gram.X, len(sides)) is None
+            and self._coefficients_before(gram.X, sides.width) is None
         )
 
-    def _duels(self, gram, sides, weight):
-        """The problems of all pairs of classes; small ones are solved to rounding."""
+    def _solved_pairs(self, gram, sides: multiclass.Pairs, weight, numbers):
+        """coef, and the bias and certificate of each of these pairs of classes.
+
+        Small ones are solved to rounding.
+        """
+        coef, bias = np.zeros((len(weight), sides.width)), np.zeros(len(sides))
+        found, trusted = Certificates.empty(len(sides)), np.zeros(len(sides), bool)
         solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
-        # Class 0 is in the first problems, against each of the others in turn.
-        n_classes = multiclass.n_classes(len(sides))
-        members = [part.index[part.sign < 0] for part in sides[: n_classes - 1]]
-        members.insert(0, sides[0].index[sides[0].sign > 0])
-        pairs = np.array(list(combinations(range(n_classes), 2)))
-        small = np.array([len(part.index) for part in sides]) <= SMALL
-        found = np.empty(len(sides), dtype=object)
+        members = [sides.members(c) for c in range(sides.n_classes)]
+        upper, small = self._upper(weight), sides.totals <= SMALL
         for solve, chosen in ((solver, ~small), (self._to_rounding(solver), small)):
-            if chosen.any():
-                duels = solve.duels(gram, members, self._upper(weight), pairs[chosen])
-                for place, duel in zip(np.flatnonzero(chosen), duels, strict=True):
-                    found[place] = duel
-        return found
+            some = numbers[chosen[numbers]]
+            pairs = sides.pairs[some]
+            for which, solved in solve.solved_pairs(gram, members, upper, pairs):
+                places = some[which]
+                coef[sides.places(places)] = solved.beta
+                bias[places], trusted[places] = solved.bias, solved.trusted
+                found.put(places, solved.found)
+        about = found.columns
+        trusted &= about["violation"] + about["rounding"] <= self.tol
+        # Those that took all their steps have had their turn.
+        spent = ~trusted & (about["n_iter"] >= self.max_iter) & (self.max_iter >= 0)
+        spent &= about["precision"] == "double"
+        about["status"][spent] = "max_iter"
+        trusted |= spent
+        for j in numbers[~trusted[numbers]].tolist():
+            # It takes more steps, or more digits, than all of them were given.
+            [(problem, members)] = self._problems(gram, [sides[j]], weight)
+            places = members, sides.column(j)
+            start = problem.start(problem.inverse(coef[places], 0.0)[0])
+            solution = self._solve(problem, start, precision="double")
+            coef[places], bias[j] = problem.decision(solution)
+            found.put(j, certificate(problem, solution))
+        return coef, bias, found
 
 
 class NuSVC(Classifier):

@@ -13,10 +13,10 @@ out are the coefficients and the bias of f.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -777,7 +777,7 @@ class Certificate:
     cache_hits: int = 0
     status: str = "recomputed"
     precision: str = "double"
-    parts: tuple[Certificate, ...] = ()
+    parts: Sequence[Certificate] = ()
     rounding: float = 0.0
     objective_rounding: float = 0.0
 
@@ -804,6 +804,69 @@ class Certificate:
         if self.parts:
             lines["problems"] = str(len(self.parts))
         return "\n".join(f"{name:<16} {text}" for name, text in lines.items())
+
+
+class Certificates(Sequence):
+    """The certificates of many problems: columns of numbers, rows made on demand.
+
+    Parameters
+    ----------
+    columns : an array for each field of `Certificate` but `parts`
+    """
+
+    _types: ClassVar[dict] = {
+        field.name: {"float": float, "int": np.int64}.get(str(field.type), object)
+        for field in fields(Certificate)
+        if field.name != "parts"
+    }
+
+    def __init__(self, columns: dict[str, np.ndarray]):
+        self.columns = columns
+
+    @classmethod
+    def empty(cls, n: int) -> Certificates:
+        """Room for n certificates."""
+        return cls({name: np.zeros(n, dtype) for name, dtype in cls._types.items()})
+
+    def __len__(self) -> int:
+        return len(self.columns["primal"])
+
+    def __getitem__(self, number):
+        if isinstance(number, slice):
+            return tuple(self[j] for j in range(*number.indices(len(self))))
+        number = range(len(self))[number]  # a negative one too, an IndexError beyond
+        return Certificate(
+            **{name: self.columns[name][number : number + 1].tolist()[0]
+               for name in self._types}
+        )  # fmt: skip
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def put(self, places, found: Certificates | Certificate) -> None:
+        """Set the certificates at these places."""
+        for name, column in self.columns.items():
+            column[places] = (
+                found.columns[name]
+                if isinstance(found, Certificates)
+                else getattr(found, name)
+            )
+
+
+def _column(parts: Sequence[Certificate], name: str) -> list | np.ndarray:
+    """One of the numbers of all certificates."""
+    if isinstance(parts, Certificates):
+        column = parts.columns[name]
+        return column if column.dtype != object else list(dict.fromkeys(column))
+    return [getattr(part, name) for part in parts]
+
+
+def steps(parts: Sequence[Certificate]) -> np.ndarray:
+    """`n_iter` of each."""
+    return np.array(_column(parts, "n_iter"), dtype=np.int32)
 
 
 def certificate(problem: BoxQP, solution: Solution) -> Certificate:
@@ -860,25 +923,29 @@ def together(parts: Sequence[Certificate]) -> Certificate:
     """One certificate for several problems; of a single one, itself."""
     if len(parts) == 1:
         return parts[0]
-    single = any(part.precision == "single" for part in parts)
+    single = "single" in _column(parts, "precision")
     # Where one number stands for the objectives too, it adds up as they do.
-    worst = max if any(part.objective_rounding for part in parts) else sum
+    worst = np.max if np.any(_column(parts, "objective_rounding")) else np.sum
+
+    def total(name):
+        return np.sum(_column(parts, name)).item()
+
     return Certificate(
-        primal=sum(part.primal for part in parts),
-        dual=sum(part.dual for part in parts),
-        violation=max(part.violation for part in parts),
-        n_free=sum(part.n_free for part in parts),
-        n_bound=sum(part.n_bound for part in parts),
-        margin=min(part.margin for part in parts),
-        n_iter=sum(part.n_iter for part in parts),
-        seconds=sum(part.seconds for part in parts),
-        rows_computed=sum(part.rows_computed for part in parts),
-        cache_hits=sum(part.cache_hits for part in parts),
-        status=max((part.status for part in parts), key=_gravity),
+        primal=total("primal"),
+        dual=total("dual"),
+        violation=float(np.max(_column(parts, "violation"))),
+        n_free=total("n_free"),
+        n_bound=total("n_bound"),
+        margin=float(np.min(_column(parts, "margin"))),
+        n_iter=total("n_iter"),
+        seconds=total("seconds"),
+        rows_computed=total("rows_computed"),
+        cache_hits=total("cache_hits"),
+        status=max(_column(parts, "status"), key=_gravity),
         precision="single" if single else "double",
-        parts=tuple(parts),
-        rounding=worst(part.rounding for part in parts),
-        objective_rounding=sum(part.objective_rounding for part in parts),
+        parts=parts if isinstance(parts, Certificates) else tuple(parts),
+        rounding=float(worst(_column(parts, "rounding"))),
+        objective_rounding=total("objective_rounding"),
     )
 
 

@@ -8,9 +8,9 @@ points; gradients and variables are always double.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from mercer.solvers.problems import (
     UNIT,
     BoxQP,
     Certificate,
+    Certificates,
     Progress,
     Solution,
 )
@@ -106,19 +107,26 @@ class SMO:
         upper : (n,) array, the bound of each point's coefficient
         pairs : (m, 2) array of two different classes; the first one is positive
         """
+        found: list = [None] * len(pairs)
+        for places, solved in self.solved_pairs(gram, members, upper, pairs):
+            for j, place in enumerate(places.tolist()):
+                found[place] = solved.duel(j)
+        return found
+
+    def solved_pairs(
+        self, gram: Gram, members, upper, pairs
+    ) -> Iterator[tuple[np.ndarray, SolvedPairs]]:
+        """What `duels` finds, as arrays; some pairs at a time, by their numbers."""
         sizes = np.array([len(places) for places in members])[pairs].sum(axis=1)
         single = np.full(len(pairs), self.precision == "single")
         if self.precision == "auto":
             single = sizes > SMALL
-        found: list = [None] * len(pairs)
         for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
             if chosen.any():
                 solved = self._duels(gram, members, upper, pairs[chosen], dtype)
-                for place, duel in zip(np.flatnonzero(chosen), solved, strict=True):
-                    found[place] = duel
-        return found
+                yield np.flatnonzero(chosen), solved
 
-    def _duels(self, gram: Gram, members, upper, pairs, dtype) -> list[Duel]:
+    def _duels(self, gram: Gram, members, upper, pairs, dtype) -> SolvedPairs:
         recipe = gram.kernel.native(gram.X)
         X = centered(vectors(gram.X), recipe.part, dtype)
         present, pairs = np.unique(pairs, return_inverse=True)
@@ -156,15 +164,8 @@ class SMO:
         )
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
-        return [
-            _About(*row).duel(beta, f, word, self.tol, size, error)
-            for row, beta, f in zip(
-                about.tolist(),
-                np.split(value, ends[:-1]),
-                np.split(function, ends[:-1]),
-                strict=True,
-            )
-        ]
+        solved = _About(*about.T)
+        return solved.solved(value, function, ends, word, self.tol, size, error)
 
     def _target(self) -> float:
         """The violation to reach: there has to be room for rounding below tol."""
@@ -186,50 +187,75 @@ class Duel(NamedTuple):
     certificate: Certificate
 
 
+class SolvedPairs(NamedTuple):
+    """Many duels: β and F of one after another, and an entry of the rest for each."""
+
+    beta: np.ndarray
+    function: np.ndarray
+    ends: np.ndarray  # where each ends in β and F
+    bias: np.ndarray
+    trusted: np.ndarray
+    found: Certificates
+
+    def duel(self, j: int) -> Duel:
+        """One of them."""
+        own = slice(self.ends[j - 1] if j else 0, self.ends[j])
+        rest = float(self.bias[j]), bool(self.trusted[j]), self.found[j]
+        return Duel(self.beta[own], self.function[own], *rest)
+
+
 class _About(NamedTuple):
-    """What the core says of a duel."""
+    """What the core says of duels, an entry for each."""
 
-    indefinite: float
-    violation: float
-    iterations: float
-    rows: float
-    hits: float
-    level: float
-    primal: float
-    dual: float
-    square: float
-    n_free: float
-    n_bound: float
-    seconds: float
-    weight: float
-    unfit: float
+    indefinite: np.ndarray
+    violation: np.ndarray
+    iterations: np.ndarray
+    rows: np.ndarray
+    hits: np.ndarray
+    level: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+    square: np.ndarray
+    n_free: np.ndarray
+    n_bound: np.ndarray
+    seconds: np.ndarray
+    weight: np.ndarray
+    unfit: np.ndarray
 
-    def duel(self, beta, function, precision: str, tol: float, size, error) -> Duel:
-        """With how far it can be off: `error` is of a kernel value, `size` of them."""
+    def solved(
+        self, beta, function, ends, precision: str, tol: float, size, error
+    ) -> SolvedPairs:
+        """With how far they can be off: `error` is of a kernel value, `size` of them."""
+        found = Certificates.empty(len(ends))
         terms = self.n_free + self.n_bound
-        error += size * (min(terms, RUN) + terms / RUN)
+        error = error + size * (np.minimum(terms, RUN) + terms / RUN)
         rounding = UNIT * (error * self.weight + 2)
-        off = self.weight * rounding
-        off += UNIT * (2 * RUN) * (self.weight + abs(self.square) + abs(self.primal))
-        found = Certificate(
-            primal=self.primal + off,
-            dual=self.dual - off,
-            violation=self.violation,
-            n_free=int(self.n_free),
-            n_bound=int(self.n_bound),
-            margin=self.square**-0.5 if self.square > 0 else float("inf"),
-            n_iter=int(self.iterations),
-            seconds=self.seconds,
-            rows_computed=int(self.rows),
-            cache_hits=int(self.hits),
-            status="optimal",
-            precision=precision,
-            rounding=covering(rounding, 4 * off, tol - self.violation),
-            objective_rounding=4 * off,
-        )
-        trusted = not (self.indefinite or self.unfit)
-        trusted &= self.violation + rounding <= tol
-        return Duel(beta, function, -self.level, trusted, found)
+        sums = self.weight + np.abs(self.square) + np.abs(self.primal)
+        off = self.weight * rounding + UNIT * (2 * RUN) * sums
+        fits = (4 * off <= tol - self.violation) & (4 * off > rounding)
+        square = np.where(self.square > 0, self.square, np.nan)
+        known: dict[str, Any] = {
+            "primal": self.primal + off,
+            "dual": self.dual - off,
+            "violation": self.violation,
+            "n_free": self.n_free,
+            "n_bound": self.n_bound,
+            "margin": np.where(self.square > 0, square**-0.5, np.inf),
+            "n_iter": self.iterations,
+            "seconds": self.seconds,
+            "rows_computed": self.rows,
+            "cache_hits": self.hits,
+            "status": "optimal",
+            "precision": precision,
+            "rounding": np.where(fits, 4 * off, rounding),
+            "objective_rounding": 4 * off,
+        }
+        for name, column in known.items():
+            found.columns[name][:] = column
+        trusted = self.indefinite == 0
+        if precision == "single":
+            trusted &= self.unfit == 0
+        return SolvedPairs(beta, function, ends, -self.level, trusted, found)
 
 
 class _Found(NamedTuple):
