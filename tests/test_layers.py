@@ -35,8 +35,8 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
-    "solvers": "rounding problems losses penalized lasso lasso_features products krylov "
-    "sgd components bayes posterior".split(),
+    "solvers": "rounding problems losses penalized lasso lasso_features products "
+    "krylov sgd components bayes posterior".split(),
     "machines": "base labels progress support kinds stochastic representer l1".split(),
     "plots": ["base"],
     "cli": [],

@@ -225,7 +225,7 @@ class _About(NamedTuple):
     def solved(
         self, beta, function, ends, precision: str, tol: float, size, error
     ) -> SolvedPairs:
-        """With how far they can be off: `error` is of a kernel value, `size` of them."""
+        """With how far they can be off: `error` is of a value, `size` its largest."""
         found = Certificates.empty(len(ends))
         terms = self.n_free + self.n_bound
         error = error + size * (np.minimum(terms, RUN) + terms / RUN)
