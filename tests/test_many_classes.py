@@ -70,6 +70,25 @@ def test_pairs_kept_by_rival_say_what_their_columns_say(machine):
     assert_array_equal(machine.predict(NEW)[clear], np.argmax(tally, axis=1))
 
 
+def test_votes_are_counted_pair_by_pair():
+    machine = SVC(gamma=0.2).fit(X, Y)
+    f = machine._pair_function
+    K_new, first = RBF(0.2)(NEW[:7], f.points), np.searchsorted(f.label, np.arange(K))
+    assert first[0] == 0
+    values = f(NEW[:7])
+    won, column = np.zeros((7, K)), 0
+    for i, j in combinations(range(K), 2):
+        sums = np.full(7, f.bias[column])
+        for p in np.flatnonzero(f.label == i):
+            sums += f.coef[p, j - 1] * K_new[:, p]
+        for p in np.flatnonzero(f.label == j):
+            sums += f.coef[p, i] * K_new[:, p]
+        assert_allclose(values[:, column], sums, atol=1e-12)
+        won[np.arange(7), np.where(values[:, column] > 0, i, j)] += 1
+        column += 1
+    assert_array_equal(f.votes(NEW[:7]), won)
+
+
 def test_many_classes_agree_with_scikit_learn():
     ours = SVC(gamma=0.2, tol=1e-6).fit(X, Y)
     theirs = reference.SVC(gamma=0.2, tol=1e-6).fit(X, Y)
@@ -86,14 +105,14 @@ def test_many_classes_agree_with_scikit_learn():
 
 
 def test_sparse_points_and_matrices_have_many_classes_too():
-    dense = SVC(gamma=0.2).fit(X, Y)
-    sparse = SVC(gamma=0.2).fit(sp.csr_array(X), Y)
+    dense = SVC(gamma=0.2, tol=1e-9).fit(X, Y)
+    sparse = SVC(gamma=0.2, tol=1e-9).fit(sp.csr_array(X), Y)
     matrix = SVC(kernel="precomputed").fit(RBF(0.2)(X), Y)
     for machine, points in ((sparse, sp.csr_array(NEW)), (matrix, RBF(0.2)(NEW, X))):
         assert_array_equal(machine.predict(points), dense.predict(NEW))
     assert_allclose(
-        SVC(kernel="linear").fit(sp.csr_array(X), Y).coef_.toarray(),
-        SVC(kernel="linear").fit(X, Y).coef_,
+        SVC(kernel="linear", tol=1e-9).fit(sp.csr_array(X), Y).coef_.toarray(),
+        SVC(kernel="linear", tol=1e-9).fit(X, Y).coef_,
         atol=1e-6,
     )
 
@@ -113,11 +132,11 @@ def test_certificate_of_many_pairs_is_the_sum_of_its_parts():
 
 
 def test_machine_of_many_classes_is_saved_and_warm_started():
-    machine = SVC(gamma=0.2, warm_start=True).fit(X, Y)
+    machine = SVC(gamma=0.2, tol=1e-9, warm_start=True).fit(X, Y)
     copy = pickle.loads(pickle.dumps(machine))
     assert_array_equal(copy.decision_function(NEW), machine.decision_function(NEW))
     again = copy.fit(X, Y)
-    assert again.n_iter_.sum() <= 0.1 * machine.n_iter_.sum()
+    assert again.n_iter_.sum() <= 0.3 * machine.n_iter_.sum()
     assert_allclose(again.dual_coef_, machine.dual_coef_, atol=1e-6)
 
 
@@ -130,7 +149,8 @@ def test_kernel_changed_after_fit_leaves_f_alone():
 
 def test_probabilities_of_many_classes_are_those_of_each_pair():
     points, y = blobs(per=3)
-    machine = SVC(gamma=0.2, probability=True, random_state=0).fit(points, y)
+    machine = SVC(gamma=0.2, tol=1e-9, probability=True, random_state=0)
+    machine.fit(points, y)
     p = machine.predict_proba(NEW)
     assert p.shape == (50, K)
     assert_allclose(p.sum(axis=1), 1)

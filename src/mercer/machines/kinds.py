@@ -40,6 +40,7 @@ from mercer.machines.support import (
     FRACTION,
     SupportVectorMachine,
 )
+from mercer.multiclass import PairExpansion
 from mercer.points import Points, count, take
 from mercer.solvers.problems import BoxQP, Certificate, steps
 
@@ -191,7 +192,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     # What f says
 
     @property
-    def expansion_(self) -> Expansion:  # type: ignore[override]
+    def expansion_(self) -> Expansion:
         """f, a column for each two-class problem; of many classes made on demand."""
         if "_expansion" not in self.__dict__ and "_pair_function" in self.__dict__:
             self._expansion = self._pair_function.expansion()
@@ -203,10 +204,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self._expansion = f
 
     @property
-    def _function(self) -> Expansion | multiclass.PairExpansion:
+    def _function(self) -> Expansion | PairExpansion:
         return self.__dict__.get("_pair_function") or self.expansion_
 
-    def _of_pairs(self) -> multiclass.PairExpansion | None:
+    def _of_pairs(self) -> PairExpansion | None:
         """f by pairs of many classes; None where it is an expansion."""
         check_is_fitted(self)
         return self.__dict__.get("_pair_function")
@@ -346,7 +347,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if not (isinstance(sides, multiclass.Pairs) and sides.compact):
             return gram.kernel.matmul(points, gram.X, coef) + bias
         order = sides.order
-        f = multiclass.PairExpansion(
+        f = PairExpansion(
             gram.kernel, take(gram.X, order), known[order], coef[order], bias
         )
         table, values = (

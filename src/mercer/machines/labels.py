@@ -166,7 +166,7 @@ class _AvailableIf:
 
     def __init__(self, method: Callable, check: Callable[[Any], bool]):
         self.method, self.check = method, check
-        update_wrapper(self, method)
+        update_wrapper(self, method)  # type: ignore[arg-type]
 
     def _checked(self, machine, owner: type) -> None:
         missing = f"This {owner.__name__!r} has no attribute {self.method.__name__!r}"

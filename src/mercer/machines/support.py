@@ -163,7 +163,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _upper(self, weight) -> np.ndarray:
         """C wᵢ, the bounds of the coefficients; inf only where C is."""
-        C = self.C  # type: ignore[attr-defined]
+        C = self.C
         with np.errstate(over="ignore"):
             upper = C * weight
         if np.isfinite(C) and not np.isfinite(upper).all():

@@ -170,13 +170,14 @@ class SVC(Classifier):
     def _solved_pairs(self, gram, sides: multiclass.Pairs, weight, numbers):
         """coef, and the bias and certificate of each of these pairs of classes.
 
-        Small ones are solved to rounding.
+        Small ones are solved to rounding, unless they are very many.
         """
         coef, bias = np.zeros((len(weight), sides.width)), np.zeros(len(sides))
         found, trusted = Certificates.empty(len(sides)), np.zeros(len(sides), bool)
         solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
         members = [sides.members(c) for c in range(sides.n_classes)]
-        upper, small = self._upper(weight), sides.totals <= SMALL
+        upper = self._upper(weight)
+        small = (sides.totals <= SMALL) & (not sides.compact)
         for solve, chosen in ((solver, ~small), (self._to_rounding(solver), small)):
             some = numbers[chosen[numbers]]
             pairs = sides.pairs[some]
@@ -194,8 +195,8 @@ class SVC(Classifier):
         trusted |= spent
         for j in numbers[~trusted[numbers]].tolist():
             # It takes more steps, or more digits, than all of them were given.
-            [(problem, members)] = self._problems(gram, [sides[j]], weight)
-            places = members, sides.column(j)
+            [(problem, own)] = self._problems(gram, [sides[j]], weight)
+            places = own, sides.column(j)
             start = problem.start(problem.inverse(coef[places], 0.0)[0])
             solution = self._solve(problem, start, precision="double")
             coef[places], bias[j] = problem.decision(solution)
