@@ -34,7 +34,7 @@ from mercer.machines.perceptron import KernelPerceptron, Perceptron
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier
-from mercer.machines.svm import SVC, SVR, NuSVC
+from mercer.machines.svm import SVC, SVR
 from mercer.solvers.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -472,7 +472,7 @@ DRAWS = 60
     [
         KernelRidge(0.01, kernel=Linear()),
         SVR(kernel=Linear(), C=100.0, epsilon=0.05),
-        NuSVC(nu=0.5, kernel=Linear() + Constant(1.0)),
+        SVC(C=100.0, kernel=Linear() + Constant(1.0)),
     ],
     ids=str,
 )
