@@ -118,6 +118,12 @@ def _on_features(machine) -> bool:
     return getattr(machine, "on", "points") != "points"
 
 
+def _features(machine) -> str:
+    if _on_features(machine):
+        return "f is a sum of features, and not one of kernel values"
+    return ""
+
+
 _NO_TARGETS = Kind(learns_targets=False)
 
 KINDS: dict[type, Kind] = {
@@ -137,10 +143,10 @@ KINDS: dict[type, Kind] = {
     KernelSGDClassifier: Kind(_own, by_points=_always),
     KernelSGDRegressor: Kind(_own, by_points=_always),
     SparseKernelClassifier: Kind(
-        lambda machine: Logistic(), _intercept, by_points=_on_features
+        lambda machine: Logistic(), _intercept, _features, _on_features
     ),
     SparseKernelRegressor: Kind(
-        lambda machine: Squared(), _intercept, by_points=_on_features
+        lambda machine: Squared(), _intercept, _features, _on_features
     ),
     RVC: Kind(lambda machine: Logistic(), _intercept),
     RVR: Kind(lambda machine: Squared(), _intercept),
