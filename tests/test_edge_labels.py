@@ -304,6 +304,7 @@ BAD = [
     (np.array([[0, 1], [2, 0]]), ValueError, "weights 1 and 2 between the nodes 0"),
     (np.ones((2, 2), dtype=complex), TypeError, "dtype complex128"),
     (np.array([["a", "b"], ["b", "a"]]), TypeError, "real numbers"),
+    (np.ma.masked_equal(np.eye(4), 1), ValueError, "some are masked"),
     (np.ones(3), TypeError, r"point 0 is an array of shape \(3,\)"),
     (["ab", "bc"], TypeError, "point 0 is a list"),
     ([1, 2], TypeError, r"An edge is a pair .* got an int \(1\)"),

@@ -69,6 +69,11 @@ def square_side(A, who: str = "A graph") -> int:
 def _entries(A, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows, columns, weights) of the entries that are not 0; duplicates added up."""
     if not sp.issparse(A):
+        if np.ma.is_masked(A):
+            raise ValueError(
+                f"{who} needs all entries of an adjacency matrix; some are masked. "
+                "Fill them in first: A.filled(0)."
+            )
         A = np.asarray(A)
         rows, columns = np.nonzero(A)
         return rows, columns, A[rows, columns]

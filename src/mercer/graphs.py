@@ -27,6 +27,7 @@ from mercer.edges import (
 )
 from mercer.points import as_points, describe, objects
 
+_NO_ENDS = np.empty((0, 2), dtype=np.intp)  # of no graphs at all
 FORMS = (
     "Pass a Graph, a tuple (edges, labels), a list of edges (u, v), a square matrix of "
     "the weights of edges, or a networkx graph."
@@ -304,10 +305,9 @@ class GraphUnion(NamedTuple):
         codes = [
             number.setdefault(label, len(number)) for g in graphs for label in g.colours
         ]
-        none = Graph([])
-        ends = np.concatenate([none.ends, *(g.ends for g in graphs)])
+        ends = np.concatenate([_NO_ENDS, *(g.ends for g in graphs)])
         ends = ends + np.repeat(start[:-1], [len(g.ends) for g in graphs])[:, None]
-        weights = np.concatenate([none.weights, *(g.weights for g in graphs)])
+        weights = np.concatenate([np.empty(0), *(g.weights for g in graphs)])
         apart = ends[:, 0] != ends[:, 1]  # by a loop a node is its own neighbour once
         own, near = np.concatenate([ends, ends[apart, ::-1]]).T
         order = np.argsort(own, kind="stable")
@@ -349,7 +349,8 @@ def graphs_of(
 ) -> list[Graph]:
     """The points of X as graphs; the error names the one that is none."""
     graphs = []
-    for i, x in enumerate(objects(as_points(X))):
+    points = X if type(X) is list else objects(as_points(X))  # a list is what it is
+    for i, x in enumerate(points):
         try:
             graphs.append(Graph.of(x, who, f"point {i}", label, edge_label))
         except (TypeError, ValueError) as error:
