@@ -284,14 +284,14 @@ def test_lists_of_matrices_and_of_edges_are_graphs(kernel):
     assert_array_equal(machine.predict(lists), machine.predict(matrices))
 
 
-def test_a_kernel_on_nodes_owns_its_graph():
-    A = sp.csr_array(np.ones((4, 4)) - np.eye(4))
-    kernel = Diffusion(A)
-    before = kernel([0, 1])
-    A.data[:] = 5
-    assert_array_equal(kernel([0, 1]), before)
-    assert_array_equal(copy.copy(kernel)([0, 1]), before)
-    assert_array_equal(pickle.loads(pickle.dumps(kernel))([0, 1]), before)
+@pytest.mark.parametrize("kind", [Diffusion, MatrixExponential])
+@pytest.mark.parametrize("form", [sp.csr_array, np.array])
+def test_a_kernel_on_nodes_owns_its_graph(kind, form):
+    A = form(np.ones((4, 4)) - np.eye(4))
+    kernel, expected = kind(A), kind(A.copy())([0, 1])
+    A *= 5
+    for own in (kernel, copy.copy(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert_array_equal(own([0, 1]), expected)
 
 
 BAD = [

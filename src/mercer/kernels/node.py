@@ -211,10 +211,11 @@ class MatrixExponential(NodeKernel):
                 f"MatrixExponential needs a symmetric H; H and its transpose differ by "
                 f"up to {gap.max():.3g}. Take (H + H.T) / 2, or H.T @ H."
             )
+        # A copy: what becomes of H later is not seen.
+        self.__dict__["_own"] = (H.astype(float) + H.T) / 2
 
     def _matrix(self):
-        H = vectors(self.H, "MatrixExponential").astype(float)
-        return (H + H.T) / 2
+        return self.__dict__["_own"]
 
     def _places(self, X):
         N = np.shape(self.H)[0]
