@@ -208,7 +208,9 @@ class Walks:
 
     def _quotients(self, values, squares, others) -> np.ndarray:
         """Σ (1ᵀu)² / (1 - decay λλ') over the u of one graph, for each λ' of others."""
-        return squares @ (1 / (1 - self.decay * np.multiply.outer(values, others)))
+        quotients = 1 / (1 - self.decay * np.multiply.outer(values, others))
+        # Threads of a BLAS would cost more than they do for so little.
+        return np.einsum("i,ij->j", squares, quotients)
 
     def _spectra(self) -> tuple[np.ndarray, np.ndarray]:
         """The eigenvalues λ of every graph and (1ᵀu)² for its eigenvectors u."""
