@@ -462,7 +462,7 @@ def test_bad_data_of_other_kinds_is_refused(points, targets, message):
 def test_strings_are_refused_by_vector_kernels():
     with pytest.raises(ValueError):
         KernelRidge(kernel="rbf").fit(WORDS_OF_TEXT, LENGTHS)
-    with pytest.raises(TypeError, match="RBF compares vectors; point 0 is a str"):
+    with pytest.raises(TypeError, match="RBF compares vectors; point 0 is the string"):
         KernelRidge(kernel=RBF(1.0)).fit(WORDS_OF_TEXT, LENGTHS)
 
 
