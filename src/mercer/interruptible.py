@@ -65,4 +65,4 @@ def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def elementwise(call: Callable[..., Result], *arrays: np.ndarray) -> Result:
     """call(*arrays) of functions that take about 10 ns for each number."""
-    return interruptible(call, *arrays, work=100.0 * sum(a.size for a in arrays))
+    return interruptible(call, *arrays, work=100.0 * sum(map(np.size, arrays)))

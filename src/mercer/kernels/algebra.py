@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mercer.copies import owned
+from mercer.interruptible import elementwise
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -47,7 +49,7 @@ class Exp(Kernel):
         check_kernels(self, self.kernel)
 
     def __call__(self, X, Y=None):
-        return np.exp(self.kernel(X, Y))
+        return elementwise(np.exp, self.kernel(X, Y))
 
     def diag(self, X):
         return np.exp(self.kernel.diag(X))
@@ -77,7 +79,8 @@ class PolynomialOf(Kernel):
         check_coefficients(self, self.coefficients)
 
     def __call__(self, X, Y=None):
-        return polynomial(self.coefficients, self.kernel(X, Y))
+        values = self.kernel(X, Y)
+        return elementwise(partial(polynomial, self.coefficients), values)
 
     def diag(self, X):
         return polynomial(self.coefficients, self.kernel.diag(X))
@@ -157,11 +160,8 @@ class Normalized(Kernel):
             left, right = _both(self.kernel.log_diag, X, Y)
             return _cosines(logarithms, left, right, symmetric=Y is None)
         left, right = _both(self._norms, X, Y)
-        lengths = np.multiply.outer(left, right)
         block = self.kernel(X, Y)
-        cosines = np.zeros_like(block)
-        np.divide(block, lengths, out=cosines, where=lengths != 0)
-        cosines[np.logical_and.outer(left == 0, right == 0)] = 1
+        cosines = elementwise(lambda block: _divided(block, left, right), block)
         if Y is None:
             np.fill_diagonal(cosines, _ones(left))
         return cosines
@@ -355,7 +355,12 @@ class Centered(Kernel):
     def __call__(self, X, Y=None):
         left, right = _both(self._means, X, Y)
         block = self.kernel(X, Y)
-        return block - (left[:, None] + right - self._square()).astype(block.dtype)
+        square = self._square()
+
+        def centred(block):
+            return block - (left[:, None] + right - square).astype(block.dtype)
+
+        return elementwise(centred, block)
 
     def diag(self, X):
         values = self.kernel.diag(X)
@@ -386,6 +391,15 @@ def _both(function, X, Y):
     """function(X) and function(Y), computed once where Y stands for X."""
     left = function(X)
     return left, left if Y is None else function(Y)
+
+
+def _divided(block: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """blockᵢⱼ / (leftᵢ rightⱼ), 0 where that is 0/0, and 1 where both lengths are 0."""
+    lengths = np.multiply.outer(left, right)
+    cosines = np.zeros_like(block)
+    np.divide(block, lengths, out=cosines, where=lengths != 0)
+    cosines[np.logical_and.outer(left == 0, right == 0)] = 1
+    return cosines
 
 
 def _cosines(block, left, right, symmetric: bool) -> np.ndarray:

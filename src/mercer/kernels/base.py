@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import multiply
+from mercer.interruptible import elementwise, multiply
 from mercer.memory import available_memory
 from mercer.points import (
     Points,
@@ -618,7 +618,8 @@ class Power(Kernel):
         check_whole(self, "exponent", self.exponent, least=1, most=HIGHEST)
 
     def __call__(self, X, Y=None):
-        return self.kernel(X, Y) ** int(self.exponent)
+        exponent = int(self.exponent)
+        return elementwise(lambda block: block**exponent, self.kernel(X, Y))
 
     def diag(self, X):
         return self.kernel.diag(X) ** int(self.exponent)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import sparsity
+from mercer.interruptible import multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.points import as_points, check_nesting, count, describe, each, vectors
 
@@ -311,7 +312,7 @@ def _check_indices(index: np.ndarray, n: int) -> None:
 def inner_products(left, right) -> np.ndarray:
     """left @ rightᵀ as an array; columns that are almost full go through BLAS."""
     if not (sp.issparse(left) and sp.issparse(right)):
-        block = dense(left @ right.T)
+        block = dense(multiply(left, right.T))
         return mirrored(block) if left is right else block
     own, left, right = left is right, sp.csr_array(left), sp.csr_array(right)
     (n, p), m = left.shape, right.shape[0]
