@@ -427,8 +427,8 @@ def finite(values: np.ndarray, kernel: Kernel) -> np.ndarray:
         return values
     raise ValueError(
         f"The kernel {kernel!r} has values that are not finite numbers on these points"
-        ": they overflow. Scale the points, or choose another kernel, such as one of "
-        "lower degree or Normalized(kernel)."
+        ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
+        "as one of lower degree or Normalized(kernel)."
     )
 
 

@@ -195,10 +195,10 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             budget = STEPS if self.max_iter < 0 else self.max_iter
             fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
             found = unboxed(problem, fine.solve(box, start=near, watch=watch))
-            near = found.gap + found.rounding <= goal
-            if found.status in ("max_iter", "stalled") and near:
+            close_enough = found.gap + found.rounding <= goal
+            if found.status in ("max_iter", "stalled") and close_enough:
                 found = replace(found, status="optimal")
-            if (found.status == "optimal" and near) or self.max_iter >= 0:
+            if (found.status == "optimal" and close_enough) or self.max_iter >= 0:
                 return found
             near = found.value
         solver = SMO(close, None, self.max_iter)

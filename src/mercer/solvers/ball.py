@@ -95,6 +95,7 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
     coef, bias = np.asarray(found.value), found.bias
     values = np.asarray(found.function) - bias
     square = float(np.sum(coef * values))
+    assert problem.norm is not None
     size = np.sqrt(max(square, 0.0))
     share = min(1.0, problem.norm / size) if size > 0 else 1.0
     function = share * values + bias
@@ -107,15 +108,15 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
     if not np.allclose(u, slopes, rtol=1e-12, atol=0):
         image = wide @ (problem.weights * u)
     square_of_u = float((problem.weights * u) @ image)
-    rounding = doubt(
-        problem,
-        Reading(
-            *((part if part.ndim == 2 else part[:, None]) for part in (coef, function)),
-            np.atleast_1d(bias),
-            *(part[:, None] for part in (u, image)),
-            reg,
-        ),
+    at = Reading(
+        coef=coef[:, None],
+        values=function[:, None],
+        bias=np.atleast_1d(bias),
+        slopes=u[:, None],
+        image=image[:, None],
+        reg=reg,
     )
+    rounding = doubt(problem, at)
     # Of the dual ‖Σ wuφ‖ is the root of a square, which rounding changes by `off`.
     off = 2 * problem.mass * strength * rounding.dual
     length = max(np.sqrt(max(square_of_u, 0.0)), np.sqrt(off), 1e-300)

@@ -303,10 +303,12 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         image = image + _product(problem.wide, changed)
     values, wu = function + bias, problem.weights * u
     reading = Reading(
-        *(part[:, None] for part in (coef, values)),
-        np.array([bias]),
-        *(part[:, None] for part in (u, image)),
-        reg,
+        coef=coef[:, None],
+        values=values[:, None],
+        bias=np.array([bias]),
+        slopes=u[:, None],
+        image=image[:, None],
+        reg=reg,
     )
     rounding = doubt(problem, reading)
     primal = problem.primal(float(coef @ function), values)
