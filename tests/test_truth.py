@@ -296,6 +296,21 @@ def test_clusters_are_what_they_say(kind, kernel, reg, dtype, many, monkeypatch)
     assert machine.rounding_ <= 1e-9 * float(weight @ np.diagonal(K))
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_clusters_of_kernel_values_are_what_they_say(many, monkeypatch):
+    if many:
+        monkeypatch.setattr("mercer.machines.kmeans.DOUBLE", 0)
+    K = RBF(0.3)(points("ordinary")).astype(np.float32)
+    machine = KernelKMeans(4, kernel="precomputed", random_state=0).fit(K)
+    inertia = LONG(0)
+    for c in range(4):
+        own = machine.labels_ == c
+        inertia += (
+            own @ np.diagonal(K).astype(LONG) - own @ K.astype(LONG) @ own / own.sum()
+        )
+    assert abs(machine.inertia_ - inertia) <= machine.rounding_ <= 1e-12
+
+
 @on_types
 def test_evidence_is_that_of_the_posterior(dtype):
     X, y = points("ordinary").astype(dtype), numbers("ordinary")

@@ -223,7 +223,8 @@ class KernelKMeans(
         if self._precomputed:
             K = X if n == len(X) else X[np.ix_(index, index)]
             # Whole numbers in a single column would be taken for places.
-            K = K if K.dtype.kind == "f" else K.astype(float)
+            narrow = K.dtype == np.float32 and n > DOUBLE
+            K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
         points = self._own(X if n == count(X) else take(X, index), X)
         gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
@@ -291,6 +292,7 @@ class KernelKMeans(
         if wide is problem.gram or best.status == "stopped":
             return best
         # What single precision found goes on, or is confirmed, in double.
+        wide = wide.held() if self._precomputed else wide
         more = solver.solve(replace(problem, gram=wide), start=best.label)
         history = best.history + more.history
         return replace(more, n_iter=best.n_iter + more.n_iter - 1, history=history)
