@@ -449,7 +449,7 @@ class BoxQP:
         digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
         below = weight * rounding + digits * size
         above = below + losing * rounding + digits * losses
-        below += self._residual(beta) * max(1.0, *map(abs, level))
+        below += self._residual(beta) * float(np.max(np.abs(level), initial=1.0))
         return Bracket(primal + above, dual - below, 2 * (above + below))
 
     def _residual(self, beta) -> float:
