@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import numbers
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,6 +110,17 @@ class Counted:
     gram: Gram
     index: np.ndarray
     weight: np.ndarray
+
+
+def outside() -> int:
+    """The stacklevel at which a warning names the code that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_INSIDE = ("mercer", "sklearn")
 
 
 def _all_or_nothing(fit: Callable) -> Callable:
@@ -397,7 +409,7 @@ class Machine(BaseEstimator, ABC):
             name = type(self).__name__
             message = advice.format(name=name, machine=self, solution=solution)
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
 def _nearest_word(word: str) -> str:

@@ -30,7 +30,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine, as_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.points import Points, count, double, precision, vectors
 from mercer.solvers.components import Components, Eigenpairs
@@ -368,7 +368,7 @@ class KernelPCA(
                 "positive eigenvalues are given; lengths and reconstruction errors in "
                 "feature space may be negative. `repair` makes K semidefinite.",
                 PositiveSpectrumWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )
         zero = values <= max(ZERO[found.precision] * largest, rounding)
         values = np.where(zero, 0.0, values)
