@@ -395,7 +395,7 @@ class BoxQP:
         size : max k(x, x), if it is known
         """
         coef = np.abs(self.coef(value))
-        terms = np.count_nonzero(coef)
+        terms = int(np.count_nonzero(coef))
         weight = max(float(coef.sum()), moved)
         if size is None:
             size = float(np.max(np.abs(self.gram.diag()), initial=0.0))
