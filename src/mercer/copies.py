@@ -14,37 +14,56 @@ import scipy.sparse as sp
 
 from mercer.points import Points, cloned_frame, is_frame
 
+DEEPEST = 100  # levels of lists in lists that are copied
 _FIXED = (str, bytes, int, float, type(None), np.generic)
 
 
 def owned(X) -> Points:
-    """A copy of points of any kind; of what is memory-mapped, the thing itself."""
+    """A copy of points of any kind; of what is memory-mapped, the thing itself.
+
+    What stands in several places is copied once, and what is nested deeper than any
+    record (trees, thousands of levels) is shared from there on.
+    """
+    return _copied(X, {}, DEEPEST)
+
+
+def _copied(X, copies: dict[int, Any], levels: int) -> Any:
+    """`copies` are those made so far, by the id of what they are of."""
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X if is_mapped(X) else X.copy()
     if sp.issparse(X):
         return X if is_mapped(X.data) else X.copy()
     if is_frame(X):
         return cloned_frame(X)
-    if isinstance(X, _FIXED):
+    if isinstance(X, _FIXED) or levels == 0:
         return X
+    if id(X) in copies:
+        return copies[id(X)]
+
+    def each(values) -> list:
+        return [
+            x if isinstance(x, _FIXED) else _copied(x, copies, levels - 1)
+            for x in values
+        ]
+
+    out: Any
+    copies[id(X)] = X  # what holds itself is no data, and is left to whoever reads it
     if isinstance(X, np.ndarray):
         out = np.empty_like(X)
-        out.ravel()[:] = _each(X.ravel())
-        return out
-    if type(X) in (list, tuple):
-        return type(X)(_each(X))
-    if type(X) is dict:
-        return dict(zip(X, _each(X.values()), strict=True))
-    if type(X).__hash__ not in (None, object.__hash__):
-        return X  # it is known by its value, which then does not change
-    try:
-        return copy.deepcopy(X)
-    except Exception:  # a user's object need not know how: then it is shared
-        return X
-
-
-def _each(values) -> list:
-    return [x if isinstance(x, _FIXED) else owned(x) for x in values]
+        out.ravel()[:] = each(X.ravel())
+    elif type(X) in (list, tuple):
+        out = type(X)(each(X))
+    elif type(X) is dict:
+        out = dict(zip(X, each(X.values()), strict=True))
+    elif type(X).__hash__ not in (None, object.__hash__):
+        out = X  # it is known by its value, which then does not change
+    else:
+        try:
+            out = copy.deepcopy(X)
+        except Exception:  # a user's object need not know how: then it is shared
+            out = X
+    copies[id(X)] = out
+    return out
 
 
 def shares(X, Y) -> bool:

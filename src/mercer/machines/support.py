@@ -116,6 +116,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             f"{_STATE}: what is left is less than rounding lets it see. Bring the data "
             "to one scale (StandardScaler), lower C, or raise tol."
         ),
+        "imprecise": (
+            "{name} ended at a violation of {solution.violation:.2g}, which rounding "
+            "can hide {solution.rounding:.2g} of: together more than "
+            "tol={machine._tolerance:g}. Bring the data to one scale (StandardScaler), "
+            "lower C, or raise tol."
+        ),
         "indefinite": "",  # scikit-learn is silent too; the certificate claims no gap
         "flat": (
             "{name} found no margin: at this nu the reduced hulls of two classes meet, "

@@ -16,9 +16,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
+from mercer.kernels.base import finite
 from mercer.machines.kinds import Classifier, OneClass, Regressor
 from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION, SMALL
-from mercer.points import Points
+from mercer.points import Points, double
 from mercer.solvers.problems import (
     Certificate,
     Certificates,
@@ -596,7 +597,8 @@ class SVDD(OneClass):
 
     def _depth(self, X):
         f = self.expansion_
-        return 2 * f(X) - f.kernel.diag(X) - self._square - self.offset_
+        own = finite(np.asarray(f.kernel.diag(double(X)), dtype=float), f.kernel)
+        return 2 * f(X) - own - self._square - self.offset_
 
     def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
         """The certificate of the ball, recomputed in float64 from the training data.
