@@ -248,3 +248,19 @@ def test_few_and_many_classes_warn_alike(k):
         warnings.simplefilter("always")
         SVC(max_iter=1, gamma=0.2).fit(points, y)
     assert [w.category for w in caught] == [ConvergenceWarning]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_class_of_zeros_meets_a_full_one(kernel, dtype):
+    # Rows alone and panels alone, in the core; in the folds they are the only pair.
+    points = np.array([[0, 0, 0], [1, 1, 1], [2, 1, 3], [3, 1, 2], [3, 3, 3]], dtype)
+    y = np.array([1, 2, 2, 2, 3])
+    dense, sparse = (
+        SVC(kernel=kernel, gamma=1.0, probability=True, random_state=0).fit(X, y)
+        for X in (points, sp.csr_array(points))
+    )
+    assert_allclose(sparse.dual_coef_.toarray(), dense.dual_coef_, atol=1e-6)
+    assert_allclose(
+        sparse.predict_proba(points), dense.predict_proba(points), atol=1e-4
+    )

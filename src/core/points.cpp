@@ -225,7 +225,8 @@ Points<T> Points<T>::take(const Points& first, const Points& second, std::span<c
   points.n = static_cast<Index>(which.size());
   points.d = d;
   points.sparse = first.sparse && second.sparse;
-  points.dense = first.dense && second.dense && !(points.sparse && only_rows);
+  // One set may be rows alone and the other panels alone: then panels, made of either.
+  points.dense = (first.dense && second.dense && !(points.sparse && only_rows)) || !points.sparse;
   points.finite = first.finite && second.finite;
   points.largest = std::max(first.largest, second.largest);
   Index panels_taken = panels_of(points.n, width);
@@ -256,6 +257,13 @@ Points<T> Points<T>::take(const Points& first, const Points& second, std::span<c
           continue;
         }
         auto [from, k] = at(which[i]);
+        if (!from.dense) {
+          for (Index t = 0; t < d; ++t) to[t * width + r] = 0;
+          for (Index c = from.start[k]; c < from.start[k + 1]; ++c) {
+            to[from.column[c] * width + r] = from.value[c];
+          }
+          continue;
+        }
         const T* x = from.panels.data() + k / width * d * width + k % width;
         for (Index t = 0; t < d; ++t) to[t * width + r] = x[t * width];
       }
