@@ -41,7 +41,7 @@ def with_one(value):
 @pytest.mark.parametrize("machine", CLASSIFIERS)
 @pytest.mark.parametrize("value", [None, np.nan, 1, b"a", (1, 2)], ids=repr)
 def test_classes_of_two_kinds_are_refused_by_their_place(machine, value):
-    said = "all numbers or all strings; point 3 has|contains NaN"
+    said = "all numbers or all strings; point 3 has|contains NaN|y.3. is missing"
     with pytest.raises(ValueError, match=said):
         clone(machine).fit(X, with_one(value))
 
@@ -74,9 +74,7 @@ def test_numbers_that_are_objects_are_refused_with_the_way_out(machine):
 @pytest.mark.parametrize("factor", [np.inf, np.nan, -1.0, "a", None], ids=repr)
 def test_class_weights_are_numbers_from_zero(machine, factor):
     machine = clone(machine).set_params(class_weight={0: 1.0, 1: factor})
-    with pytest.raises(
-        ValueError, match=r"class_weight of finite numbers ≥ 0; class 1"
-    ):
+    with pytest.raises(ValueError, match=r"finite numbers ≥ 0. Got .* for the class 1"):
         machine.fit(X, CLASSES)
 
 
@@ -92,11 +90,10 @@ def test_class_weights_of_other_classes_are_refused(machine):
 @pytest.mark.parametrize(
     "machine, weight",
     [
-        (SVC(class_weight={0: 1e308, 1: 1e308}), None),
-        (NuSVC(nu=0.1, class_weight={0: 1e308, 1: 1e308}), None),
-        (SVC(C=1e10), np.full(30, 1e300)),
-        (SVR(C=1e10), np.full(30, 1e300)),
-        (NuSVR(C=1e10), np.full(30, 1e300)),
+        (SVC(C=1e300, class_weight={0: 1e10, 1: 1e10}), None),
+        (SVC(C=1e300), np.full(30, 1e90)),
+        (SVR(C=1e300), np.full(30, 1e90)),
+        (NuSVR(C=1e300), np.full(30, 1e90)),
     ],
     ids=lambda m: type(m).__name__,
 )
