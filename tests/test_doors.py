@@ -48,6 +48,7 @@ from mercer import (
 )
 from mercer.copies import is_mapped
 from mercer.kernels import base
+from mercer.machines.parzen import Parzen
 
 MACHINES = catalog.machines + catalog.window_machines
 STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]
@@ -346,8 +347,10 @@ def test_a_wrong_kernel_parameter_is_answered_with_what_was_meant(machine):
     machine = clone(machine)
     with pytest.raises(ValueError, match=r"class RBF: write kernel=RBF\(\)"):
         machine.set_params(kernel=RBF).fit(POINTS, LABELS)
-    with pytest.raises(ValueError, match=r"'gaussian'.*Did you mean.*RBF\(\)"):
-        machine.set_params(kernel="gaussian").fit(POINTS, LABELS)
+    # Of densities it is the word for a window.
+    word = "rbff" if isinstance(machine, Parzen) else "gaussian"
+    with pytest.raises(ValueError, match=rf"'{word}'.*Did you mean.*RBF\(\)"):
+        machine.set_params(kernel=word).fit(POINTS, LABELS)
     with pytest.raises(ValueError, match=r"kernel object, as RBF\(\).*Got 3"):
         machine.set_params(kernel=3).fit(POINTS, LABELS)
 
@@ -380,10 +383,9 @@ def test_a_solver_without_an_end_of_its_own_may_count_to_any_number():
     )
 
 
-@pytest.mark.parametrize("make", [Polynomial, Anova, Spectrum, Subsequence])
-def test_a_kernel_refuses_a_whole_number_beyond_64_bits(make):
+def test_a_degree_beyond_64_bits_is_refused():
     with pytest.raises(ValueError, match=str(2**64)):
-        make(2**64)
+        Polynomial(2**64)
 
 
 @pytest.mark.parametrize("weight", [np.inf, np.nan, -1.0, "a", 1e300])

@@ -35,7 +35,6 @@ from mercer.points import (
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
-LARGEST_WHOLE = 2**63 - 1  # of a degree, a length, ...: what the core counts with
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
 
 
@@ -693,11 +692,10 @@ def check_whole(
             f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
             f"got {name}={number!r}."
         )
-    limit = most if name == "seed" else min(most, LARGEST_WHOLE)
-    if number > limit:
+    if number > most:
         raise ValueError(
-            f"{type(node).__name__} needs a whole number {name} ≤ {limit:,}; it got a "
-            "larger one. Choose a smaller one."
+            f"{type(node).__name__} needs a whole number {name} ≤ {most:,}; got "
+            f"{name}={number!r}. Choose a smaller one."
         )
 
 

@@ -226,7 +226,7 @@ class KernelKMeans(
             narrow = K.dtype == np.float32 and n > DOUBLE
             K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
-        points = self._own(X if n == count(X) else take(X, index), X)
+        points = X if n == count(X) else take(X, index)
         gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
@@ -334,7 +334,7 @@ class KernelKMeans(
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))
         coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
-        points = X if n == count(X) else take(X, index)
+        points = self._own(X if n == count(X) else take(X, index), X)
         points = index if self._precomputed else points
         kernel = problem.gram.kernel
         self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)

@@ -437,9 +437,9 @@ class NuSVR(Regressor):
     def _problem(self, gram, target, weight):
         if np.isinf(self.C):
             raise ValueError(
-                "NuSVR needs a finite C: its coefficients sum to ν C n / 2, which is "
-                "no number at C=inf. Choose a large C, or SVR(C=inf, epsilon=...) for "
-                "a tube that holds every point."
+                "NuSVR(C=inf) has no solution: its coefficients sum to ν C n / 2. "
+                "Choose a finite C, or SVR(C=inf, epsilon=...) for a tube that holds "
+                "every point."
             )
         return nu_svr(gram, target, self._upper(weight), self.nu)
 

@@ -189,7 +189,10 @@ class _Run:
         self.steps = self.rounds = 0
         self.bound = -np.inf  # the best dual objective so far
         self.smallest = np.inf  # of the sizes of the columns worked on last
-        self.target = options.tol * problem.of_constant()
+        # Of targets that are one constant, rounding is all there is to explain.
+        size = float(problem.weight @ np.square(np.asarray(problem.target, float)))
+        left, rounding = problem.of_constant(), 2.0**-40 * size
+        self.target = rounding if left <= rounding else options.tol * left
 
     def solution(self, start) -> Solution:
         self._begin(start)
