@@ -310,7 +310,11 @@ def test_symmetry_is_looked_for_among_many_points(monkeypatch):
         (lambda: FromDistance("edit")(WORDS), ValueError, r"call resolve\(X\) first"),
         (lambda: FromDistance("edit").resolve([]), ValueError, "got no points"),
         (lambda: FromDistance("edit", "a")([3]), TypeError, "compares strings"),
-        (lambda: FromDistance("euclidean", [0.0])(WORDS), TypeError, "point 0 is a"),
+        (
+            lambda: FromDistance("euclidean", [0.0])(WORDS),
+            TypeError,
+            "point 0 is the string",
+        ),
         (lambda: FromDistance("euclidean", [0.0])(vectors()), ValueError, "1 numbers"),
         (lambda: FromDistance("manhattan", [0.0])(vectors()), ValueError, "dimension"),
         (lambda: FromDistance(lambda x, y: "far", 1)([1]), TypeError, "returned a str"),

@@ -53,13 +53,13 @@ OF_DISTANCES = [
     (Matern(8.5), naive.matern_half_integer(8)),
     (RationalQuadratic(1.5, 2.0), naive.rational_quadratic(1.5, 2.0)),
     (
-        Anova(2, Laplacian(0.5)),
-        naive.anova(2, lambda a, b: naive.exp(-0.5 * abs(a - b))),
+        Anova(2, Laplacian(0.5), cumulative=True),
+        naive.anova(2, lambda a, b: naive.exp(-0.5 * abs(a - b)), cumulative=True),
     ),
 ]
 OF_MANY_PRODUCTS = [
     (Anova(1), naive.anova(1)),
-    (Anova(2), naive.anova(2)),
+    (Anova(2, cumulative=True), naive.anova(2, cumulative=True)),
     (Anova(3, cumulative=True), naive.anova(3, cumulative=True)),
     (Spline(), naive.spline()),
 ]
@@ -372,7 +372,7 @@ def test_tiles_make_up_the_whole(monkeypatch):
 # ANOVA
 
 
-@pytest.mark.parametrize("order, exact", [*enumerate([10, 35, 50, 24, 0], 1)])
+@pytest.mark.parametrize("order, exact", [*enumerate([10, 35, 50, 24], 1)])
 def test_anova_sums_products_of_different_coordinates(order, exact):
     assert Anova(order).value(np.array([1.0, 2, 3, 4]), np.ones(4)) == exact
     assert naive.anova(order)([1.0, 2, 3, 4], [1.0] * 4) == exact
@@ -386,8 +386,10 @@ def test_anova_of_the_worked_example(order, exact):
     assert Anova(order, [Linear(), Linear(), Linear()]).value(x, y) == exact
 
 
-@pytest.mark.parametrize("cumulative", [False, True])
-@pytest.mark.parametrize("order", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    "order, cumulative",
+    [(1, False), (2, False), (3, False), (1, True), (2, True), (3, True), (7, True)],
+)
 def test_anova_with_a_kernel_for_each_coordinate_equals_its_definition(
     order, cumulative
 ):
@@ -407,8 +409,6 @@ def test_anova_with_a_kernel_for_each_coordinate_equals_its_definition(
 def test_anova_of_infinite_products_is_their_limit():
     x, ones = np.array([np.inf, 5.0]), np.ones(2)
     assert Anova(2).value(x, ones) == np.inf
-    assert Anova(3).value(x, ones) == 0
-    assert Anova(5).value(x, ones) == 0
     assert Anova(5, cumulative=True).value(x, ones) == np.inf
 
 

@@ -27,7 +27,7 @@ void bind_votes(nb::module_& m) {
         for (Index c = 0; c < k; ++c) sorted = sorted && first.data()[c] <= first.data()[c + 1];
         check(sorted, "votes needs first from 0 to n, never falling.");
         ClassPairs classes{k, n, first.data(), rival.data(), turned.data(), bias.data()};
-        nb::gil_scoped_release release;
+        WithoutLock unlocked;
         votes(classes, K.data(), rows, zero_is_first, won.data(), sum.data(),
               values.shape(0) ? values.data() : nullptr, poll);
       },

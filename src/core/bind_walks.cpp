@@ -21,7 +21,7 @@ std::span<const T> view(const Vector<T>& array) {
 }  // namespace
 
 void bind_walks(nb::module_& m) {
-  nb::class_<WalkRule>(m, "WalkRule", "How walks are summed up.")
+  class_of<WalkRule>(m, "WalkRule", "How walks are summed up.")
       .def(
           "__init__",
           [](WalkRule* self, double decay, Index most_rounds, double tolerance,
@@ -31,7 +31,7 @@ void bind_walks(nb::module_& m) {
             new (self) WalkRule{decay, most_rounds, tolerance, most_entries};
           },
           "decay"_a, "most_rounds"_a, "tolerance"_a, "most_entries"_a);
-  nb::class_<GraphSet>(m, "GraphSet", "Graphs packed for the core.")
+  class_of<GraphSet>(m, "GraphSet", "Graphs packed for the core.")
       .def(
           "__init__",
           [](GraphSet* self, Vector<Index> start, Vector<std::int32_t> label, Vector<Index> first,

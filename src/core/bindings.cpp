@@ -610,7 +610,7 @@ NB_MODULE(_core, m) {
       },
       "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
-  nb::class_<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
+  mercer::class_of<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
   mercer::bind_originals<float>(m);
   mercer::bind_originals<double>(m);
   mercer::bind_smo<float>(m);

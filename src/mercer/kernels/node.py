@@ -75,11 +75,7 @@ class NodeKernel(Kernel):
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {
-            key: part
-            for key, part in state.items()
-            if key[0] != "_" or key == "_version"
-        }
+        return {key: part for key, part in state.items() if key != "_kept"}
 
     def __call__(self, X, Y=None):
         rows = self._places(X)

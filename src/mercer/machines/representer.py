@@ -196,13 +196,15 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
             found = unboxed(problem, fine.solve(box, start=near, watch=watch))
             close_enough = found.gap + found.rounding <= goal
-            if found.status in ("max_iter", "stalled") and close_enough:
+            if found.status in ("max_iter", "stalled", "imprecise") and close_enough:
                 found = replace(found, status="optimal")
             if (found.status == "optimal" and close_enough) or self.max_iter >= 0:
                 return found
             near = found.value
         solver = SMO(close, None, self.max_iter)
         found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        if found.status == "imprecise" and found.gap + found.rounding <= goal:
+            found = replace(found, status="optimal")
         for _ in range(3):
             if found.status != "optimal" or found.gap + found.rounding <= goal:
                 break
