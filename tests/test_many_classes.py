@@ -234,6 +234,7 @@ def test_values_of_all_pairs_that_do_not_fit_are_refused(monkeypatch):
 def test_shares_of_neighbours_that_do_not_fit_are_refused(monkeypatch):
     machine = KernelKNNClassifier(3).fit(X, Y)
     expected = machine.predict(NEW)
+    monkeypatch.setattr(labels, "LITTLE", 0.0)
     monkeypatch.setattr(labels, "available_memory", lambda: 1e3)
     with pytest.raises(MemoryError, match="fewer points at a time"):
         machine.predict_proba(NEW)

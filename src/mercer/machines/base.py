@@ -172,8 +172,9 @@ class Machine(BaseEstimator, ABC):
         self._check_kernel_parameter()
         self._check_class_weight()
         super()._validate_params()
-        defaults = inspect.signature(type(self).__init__).parameters
-        for name, value in self.get_params(deep=False).items():
+        for name, value in vars(self).items():
+            if name not in self._parameter_constraints:
+                continue
             whole = isinstance(value, numbers.Integral)
             if whole and value > LARGEST_WHOLE and self._is_whole(name):
                 raise InvalidParameterError(
@@ -182,7 +183,7 @@ class Machine(BaseEstimator, ABC):
                 )
             # Only of the kernels that have a word; an object has its own.
             if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
-                default = defaults[name].default
+                default = inspect.signature(type(self)).parameters[name].default
                 if value is not default and value != default:
                     warnings.warn(
                         f"{type(self).__name__}({name}={value!r}) has no effect beside "

@@ -107,6 +107,9 @@ def _some(names: list) -> str:
     return str(names[:5]) if len(names) <= 5 else f"{str(names[:5])[:-1]}, ...]"
 
 
+LITTLE = (
+    2.0**26
+)  # bytes for which the memory is not looked at: that takes a millisecond
 OTHERS = "KernelKNNClassifier takes any number of classes."
 
 
@@ -133,7 +136,10 @@ def check_pairs(machine, n_classes: int, n: int) -> None:
 
 
 def _check_room(machine, known: str, numbers: float, n: int, way_out: str) -> None:
-    needed, free = 8.0 * numbers, available_memory()
+    needed = 8.0 * numbers
+    if needed < LITTLE:
+        return
+    free = available_memory()
     if needed > free or numbers > MOST_NUMBERS:
         raise ValueError(
             f"{type(machine).__name__} has {known}, over {n} points: "
@@ -144,7 +150,10 @@ def _check_room(machine, known: str, numbers: float, n: int, way_out: str) -> No
 
 def check_table(machine, m: int, n_classes: int) -> None:
     """Refuse a table of m points and n_classes that there is no memory for."""
-    needed, free = 16.0 * m * n_classes, available_memory()
+    needed = 16.0 * m * n_classes
+    if needed < LITTLE:
+        return
+    free = available_memory()
     if needed > free:
         raise MemoryError(
             f"{type(machine).__name__} gives a number for each of {m} points and "
