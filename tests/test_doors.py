@@ -312,7 +312,8 @@ def test_on_names_what_is_missing_at_fit_and_at_predict():
     with pytest.raises(ValueError, match=r"On\('age', RBF\).*point 3 .*missing"):
         machine.predict(gaps)
     with pytest.raises(ValueError, match=r"On\('age', RBF\).*point 3 .*missing"):
-        machine.predict(pl.from_pandas(gaps))
+        columns = {name: gaps[name].tolist() for name in gaps}
+        machine.predict(pl.DataFrame(columns).fill_nan(None))
 
 
 def test_a_frame_of_numbers_has_names_for_on():

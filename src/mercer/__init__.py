@@ -5,6 +5,7 @@ costs next to nothing.
 """
 
 import importlib
+import threading
 
 __version__ = "0.1.0"
 
@@ -89,9 +90,14 @@ _MODULES = ("plots", "theory", "vectors")
 __all__ = ["__version__", *_HOME, *_MODULES]
 
 
+# Threads that import parts of scikit-learn at the same time can find them half made.
+_importing = threading.RLock()
+
+
 def __getattr__(name: str):
     if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
+        with _importing:
+            value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"mercer.{name}")
     else:
