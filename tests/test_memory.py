@@ -49,28 +49,28 @@ def test_without_limits_it_is_what_the_machine_has(root):
     assert memory.available_memory(root / "nowhere") == np.inf
 
 
-@pytest.mark.parametrize("folder", ["", "/user", "/user/work", "/user/work/job"])
+@pytest.mark.parametrize("folder", ["", "/user", "/user/batch", "/user/batch/job"])
 def test_a_limit_anywhere_above_the_process_counts(root, folder):
-    mount(root, UNIFIED, group="0::/user/work/job")
-    limit(root, "sys/fs/cgroup/user/work/job", NEW, "max", 10)
+    mount(root, UNIFIED, group="0::/user/batch/job")
+    limit(root, "sys/fs/cgroup/user/batch/job", NEW, "max", 10)
     limit(root, f"sys/fs/cgroup{folder}", NEW, 5000, 1200, cache=200)
     assert memory.available_memory(root) == 4000
 
 
 def test_the_smallest_of_several_limits_counts(root):
-    mount(root, UNIFIED, group="0::/user/work")
+    mount(root, UNIFIED, group="0::/user/batch")
     limit(root, "sys/fs/cgroup", NEW, 9000, 8000)
     limit(root, "sys/fs/cgroup/user", NEW, 5000, 4900)
-    limit(root, "sys/fs/cgroup/user/work", NEW, 3000, 100)
+    limit(root, "sys/fs/cgroup/user/batch", NEW, 3000, 100)
     assert memory.available_memory(root) == 100
-    limit(root, "sys/fs/cgroup/user/work", NEW, 3000, 3100)
+    limit(root, "sys/fs/cgroup/user/batch", NEW, 3000, 3100)
     assert memory.available_memory(root) == 0
 
 
 def test_a_limit_of_another_group_does_not_count(root):
-    mount(root, UNIFIED, group="0::/user/work")
+    mount(root, UNIFIED, group="0::/user/batch")
     limit(root, "sys/fs/cgroup/other", NEW, 10, 5)
-    limit(root, "sys/fs/cgroup/user/work/below", NEW, 10, 5)
+    limit(root, "sys/fs/cgroup/user/batch/below", NEW, 10, 5)
     assert memory.available_memory(root) == 1000 * 1024
 
 

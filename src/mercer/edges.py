@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import sparsity
 from mercer.points import check_label, describe
 
 AGREE = 1e-9  # of two entries that are one distance, rounded twice
@@ -77,49 +78,12 @@ def _entries(A, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         A = np.asarray(A)
         rows, columns = np.nonzero(A)
         return rows, columns, A[rows, columns]
-    check_structure(A, who)
+    sparsity.check(A)
     A = sp.csr_array(A, copy=True)
     A.sum_duplicates()
     A.eliminate_zeros()
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
     return rows, A.indices, A.data
-
-
-def check_structure(A, who: str) -> None:
-    """Refuse a sparse matrix whose indices point outside of it, in linear time.
-
-    The compiled routines of scipy trust them, and read whatever memory they name.
-    """
-    if A.format in ("csr", "csc"):
-        lines, across = A.shape if A.format == "csr" else A.shape[::-1]
-        pointers, index, data = A.indptr, A.indices, A.data
-        sound = (
-            pointers.shape == (lines + 1,)
-            and pointers[0] == 0
-            and (np.diff(pointers) >= 0).all()
-            and pointers[-1] <= min(len(index), len(data))
-        )
-        index = index[: int(pointers[-1])] if sound else index
-        sound = sound and (not len(index) or 0 <= index.min() <= index.max() < across)
-    elif A.format == "coo":
-        sizes = {len(part) for part in (*A.coords, A.data)}
-        sound = len(sizes) == 1 and all(
-            not len(part) or 0 <= part.min() <= part.max() < size
-            for part, size in zip(A.coords, A.shape, strict=True)
-        )
-    elif A.format == "bsr":
-        high, wide = A.blocksize
-        blocks = sp.csr_array((A.shape[0] // high, A.shape[1] // wide))
-        blocks.indptr, blocks.indices = A.indptr, A.indices
-        blocks.data = np.empty(len(A.data))
-        return check_structure(blocks, who)
-    else:
-        return  # dia, lil and dok hold nothing that is trusted unseen
-    if not sound:
-        raise ValueError(
-            f"{who} got a damaged {A.format} matrix of shape {A.shape}: its indices or "
-            "pointers lead outside of it. Make it anew from rows, columns and values."
-        )
 
 
 def _check_weights(who: str, rows, columns, weights) -> None:

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
-from mercer.edges import check_structure
+from mercer import sparsity
 from mercer.graphs import Graph
 from mercer.interruptible import interruptible
 from mercer.kernels.base import (
@@ -196,7 +196,7 @@ class MatrixExponential(NodeKernel):
                 "Diffusion(graph)."
             )
         if sp.issparse(self.H):
-            check_structure(self.H, "MatrixExponential")
+            sparsity.check(self.H)
         H = vectors(self.H, "MatrixExponential")
         if H.shape[0] != H.shape[1]:
             raise ValueError(
