@@ -1,10 +1,13 @@
 """A certificate is never better than the truth: double precision, all points."""
 
+import pickle
 from math import fsum
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from mercer import (
     RBF,
@@ -13,6 +16,7 @@ from mercer import (
     Laplacian,
     Linear,
     NuSVC,
+    NuSVR,
     OneClassSVM,
     Polynomial,
 )
@@ -86,6 +90,78 @@ def test_every_number_is_its_float64_value_within_the_rounding_it_states(case):
     if said.status == "optimal":
         for part in said.parts or (said,):
             assert part.violation + part.rounding <= machine.tol
+
+
+def noisy(n=2500, d=6, seed=0, dtype=np.float64):
+    """Nearly all points end at their bound."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    return X, rng.standard_normal(n) + X[:, 0]
+
+
+AT_THE_BOUND = {
+    "classes": (SVC(), lambda X, y: (X, np.where(y > 0, "a", "b"))),
+    "sparse": (SVC(), lambda X, y: (sp.csr_matrix(X * (X > 0)), y > 0)),
+    "tube": (SVR(epsilon=0.01), lambda X, y: (X, y)),
+    "nu tube": (NuSVR(nu=0.9), lambda X, y: (X, y)),
+    "one class": (OneClassSVM(nu=0.8), lambda X, y: (X, None)),
+    "no bias": (SVC(fit_intercept=False), lambda X, y: (X, y > 0)),
+    "linear": (SVC(kernel="linear"), lambda X, y: (X, y > 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", AT_THE_BOUND)
+def test_objectives_that_wait_are_completed_when_they_are_read(case, dtype):
+    machine, form = AT_THE_BOUND[case]
+    X, y = form(*noisy(dtype=dtype))
+    machine = clone(machine).fit(X, y)
+    waiting, stored = machine._certificate, pickle.dumps(machine)
+    found = machine.certify(X, y)
+    X *= 0  # what fit has learnt is its own
+    assert np.isfinite(waiting.square)
+    assert waiting.status == "optimal"
+    assert waiting.violation + waiting.rounding <= machine.tol
+    assert abs(waiting.violation - found.violation) <= waiting.rounding + found.rounding
+    for said in (machine.certificate_, pickle.loads(stored).certificate_):
+        assert np.isnan(said.square)
+        error = said.objective_rounding + found.objective_rounding
+        assert abs(said.primal - found.primal) <= error
+        assert abs(said.dual - found.dual) <= error
+        assert abs(said.gap - found.gap) <= error
+        assert_allclose(said.margin, found.margin, rtol=1e-9)
+    assert machine.certificate_ is machine.certificate_
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_points_at_their_bound_are_there_for_sure(seed):
+    """Heavy tails and near opposites: the few points that are summed decide rightly."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(2, size=(3000, 4))
+    X[1::2] = X[::2] + 1e-4 * rng.standard_normal((1500, 4))
+    y = np.where(rng.random(3000) < 0.5, 1, -1)
+    machine = SVC(kernel=RBF(0.3), C=5.0).fit(X, y)
+    waiting = machine._certificate
+    assert np.isfinite(waiting.square)
+    found = machine.certify(X, y)
+    assert abs(waiting.violation - found.violation) <= waiting.rounding + found.rounding
+    best = SMO(tol=1e-6, precision="double").solve(svc(Gram(RBF(0.3), X), y, 5.0))
+    assert machine.certificate_.dual <= best.primal
+    assert best.dual <= machine.certificate_.primal
+
+
+def test_a_solver_that_is_asked_for_objectives_has_them():
+    X, y = noisy()
+    problem = svc(Gram(RBF(0.1), X), np.where(y > 0, 1, -1), 1.0)
+    whole = SMO().solve(problem)
+    assert whole.square is None
+    part = SMO(objectives=False).solve(problem)
+    assert part.square == pytest.approx(problem.coef(part.value) @ part.function)
+    square = problem.coef(part.value) @ (problem.gram @ problem.coef(part.value))
+    shift = (part.square - square) / 2
+    error = whole.objective_rounding + part.objective_rounding
+    assert abs(part.dual + shift - whole.dual) <= error
+    assert abs(part.primal + shift - whole.primal) <= error
 
 
 @pytest.mark.parametrize("apart, C", [(3e-5, 1e6), (1e-3, 1e5), (1e-6, 1e4)])

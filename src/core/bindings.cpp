@@ -199,13 +199,14 @@ class DenseRows final : public Rows<T> {
     }
   }
   double cost() const override { return 1; }
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                     std::span<const Index> at, double* sums) override {
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                     std::span<const Index> others, double* sums) override {
     if (sizeof(T) == 4) return false;
     std::vector<T*> nowhere(which.size(), nullptr);
     std::vector<double> all(static_cast<std::size_t>(n_), 0.0);
     add(which, factor, nowhere, all.data());
-    for (std::size_t a = 0; a < at.size(); ++a) sums[a] = all[at[a]];
+    for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
+    for (Index i : others) *sums++ = all[i];
     return true;
   }
 
@@ -317,7 +318,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
     std::copy(result.function.begin(), result.function.end(), function.data());
   }
   return nb::make_tuple(word(result.status), result.indefinite, result.violation, result.objective,
-                        result.iterations, result.rows, result.hits, result.checked, result.moved);
+                        result.iterations, result.rows, result.hits, result.checked, result.complete,
+                        result.moved);
 }
 
 // Numbers about a duel, in the order in which `duels` writes them.
@@ -603,13 +605,15 @@ NB_MODULE(_core, m) {
          mercer::Vector<double> upper, mercer::Vector<double> tube,
          mercer::Vector<std::int32_t> point, mercer::Vector<std::uint8_t> group, double tol,
          double cache_bytes, mercer::Index max_iter, double time_limit, mercer::Index working_set,
-         bool demanding, nb::object watch) {
+         bool demanding, bool objectives, nb::object watch) {
         new (self) mercer::Task{
             target, lower, upper, tube, point, group,
-            {tol, cache_bytes, max_iter, time_limit, working_set, demanding}, std::move(watch)};
+            {tol, cache_bytes, max_iter, time_limit, working_set, demanding, objectives},
+            std::move(watch)};
       },
       "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
-      "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "watch"_a.none());
+      "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "objectives"_a,
+      "watch"_a.none());
   mercer::class_of<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
   mercer::bind_originals<float>(m);
   mercer::bind_originals<double>(m);

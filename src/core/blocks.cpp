@@ -41,10 +41,11 @@ bool streams(Index n, Index m) {
   return static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
 }
 
-// Tiles of a rectangular block.
+// Tiles of a rectangular block, whose rows are `out_ld` apart; where `turned` is not null, its mirror
+// image goes there.
 template <class T>
 void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const Points<T>& Y,
-               T* out, int workers, const Poll& poll) {
+               T* out, T* turned, Index out_ld, int workers, const Poll& poll) {
   const auto& native = loops<T>();
   Index n = X.n, m = Y.n;
   Index rows = from.rows, columns = std::min(from.columns, rounded_up(m, from.grain));
@@ -65,8 +66,16 @@ void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const 
     for (Index i = i0; i < i1; i += from.band) {
       Index height = std::min(from.band, i1 - i);
       from.fill(worker, i, height, j, width, tile.data(), ld);
+      T* there = out + i * out_ld + j;
+      if (!turned) {
+        native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
+                      norms_from(from, Y, j), there, out_ld, stream);
+        continue;
+      }
       native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
-                    norms_from(from, Y, j), out + i * m + j, m, stream);
+                    norms_from(from, Y, j), tile.data(), ld, false);
+      native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, there, out_ld, stream);
+      native.transpose(tile.data(), ld, height, width, turned + j * out_ld + i, out_ld, stream);
     }
   };
   parallel(tasks(), workers, task, poll);
@@ -183,7 +192,16 @@ void block(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out,
   if (X.n == 0 || Y.n == 0) return;
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
-  rectangle(recipe, *from, X, Y, out, workers, poll);
+  rectangle<T>(recipe, *from, X, Y, out, nullptr, Y.n, workers, poll);
+}
+
+template <class T>
+void block_both_ways(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
+                     Index ld, const Poll& poll) {
+  if (X.n == 0 || Y.n == 0) return;
+  int workers = workers_for(X, Y);
+  auto from = source(recipe, X, Y, workers);
+  rectangle(recipe, *from, X, Y, out, turned, ld, workers, poll);
 }
 
 template <class T>
@@ -204,7 +222,7 @@ void complete(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, bool
   if (symmetric) {
     triangle(recipe, from, X, matrix, workers, poll);
   } else {
-    rectangle(recipe, from, X, Y, matrix, workers, poll);
+    rectangle<T>(recipe, from, X, Y, matrix, nullptr, Y.n, workers, poll);
   }
 }
 
@@ -339,9 +357,29 @@ double entry_error(const Recipe& recipe, double terms, double largest, bool diff
 }
 
 void sum_in_double(const Recipe& recipe, const Points<double>& X, std::span<const double> factor,
-                   const Points<double>& others, double* sums, const Poll& poll) {
-  symmetric_product<double>(recipe, X, factor.data(), sums, poll);
-  if (others.n > 0) product<double>(recipe, others, X, factor.data(), 1, sums + X.n, poll);
+                   bool themselves, const Points<double>& others, double* sums, const Poll& poll) {
+  if (themselves) {
+    symmetric_product<double>(recipe, X, factor.data(), sums, poll);
+    sums += X.n;
+  }
+  if (others.n > 0) product<double>(recipe, others, X, factor.data(), 1, sums, poll);
+}
+
+template <class T>
+WorstError<T> worst_error(const Recipe& recipe, const Points<T>& X) {
+  bool gaussian = recipe.part == Part::square && recipe.finish == Finish::exp;
+  if (recipe.part != Part::product && !gaussian) return {};
+  Index terms = X.sparse ? 0 : X.d;
+  for (Index i = 0; X.sparse && i < X.n; ++i) terms = std::max(terms, X.start[i + 1] - X.start[i]);
+  bool differences = direct(recipe, X, X);
+  if (!(gaussian && differences)) {
+    // Two coordinates are rounded in every product.
+    return {entry_error(recipe, static_cast<double>(terms + 2), X.largest, differences)};
+  }
+  if (X.sparse) terms *= 2;  // a difference has the nonzeros of both
+  // Rounded points move ‖x - y‖ by ε(‖x‖ + ‖y‖)/2, and √t exp(-t) is below 0.43.
+  return {entry_error(recipe, static_cast<double>(terms), X.largest, differences),
+          0.86 * std::sqrt(std::abs(recipe.scale)), X.norms};
 }
 
 template <class T>
@@ -437,13 +475,13 @@ double VectorRows<T>::cost_on(const Points<T>& points) {
 
 template <class T>
 bool VectorRows<T>::sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                                  std::span<const Index> at, double* sums) {
-  auto others = at.subspan(which.size());
+                                  bool themselves, std::span<const Index> others, double* sums) {
   if (originals_) {
-    mercer::sum_in_double(recipe_, originals_->take(which), factor, originals_->take(others), sums,
-                          poll_);
+    mercer::sum_in_double(recipe_, originals_->take(which), factor, themselves,
+                          originals_->take(others), sums, poll_);
   } else if constexpr (sizeof(T) == 8) {
-    mercer::sum_in_double(recipe_, points_.take(which), factor, points_.take(others), sums, poll_);
+    mercer::sum_in_double(recipe_, points_.take(which), factor, themselves, points_.take(others),
+                          sums, poll_);
   } else {
     return false;
   }
@@ -465,6 +503,8 @@ void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   template bool direct<T>(const Recipe&, Index, double);                                         \
   template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);       \
   template void block(const Recipe&, const Points<T>&, T*, const Poll&);                         \
+  template void block_both_ways(const Recipe&, const Points<T>&, const Points<T>&, T*, T*,       \
+                                Index, const Poll&);                                             \
   template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,            \
                          const Poll&);                                                           \
   template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
@@ -472,6 +512,7 @@ void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,            \
                                   const Poll&);                                                  \
   template void diag(const Recipe&, const Points<T>&, T*);                                       \
+  template WorstError<T> worst_error(const Recipe&, const Points<T>&);                           \
   template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                   \
                             const Additions<T>&, double*, const Poll&);                          \
   template class VectorRows<T>;

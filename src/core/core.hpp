@@ -119,6 +119,11 @@ using Poll = std::function<void()>;
 template <class T>
 void block(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, const Poll& = {});
 
+// The same with rows `ld` apart, and its mirror image at `turned`: out[i·ld + j] = turned[j·ld + i].
+template <class T>
+void block_both_ways(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
+                     Index ld, const Poll& = {});
+
 // The same for Y = X: out is symmetric bit for bit, its diagonal that of `diag`.
 template <class T>
 void block(const Recipe&, const Points<T>& X, T* out, const Poll& = {});
@@ -171,6 +176,14 @@ struct Originals {
   virtual Points<double> take(std::span<const Index> which) const = 0;
 };
 
+// k(x, y) is at most base + slope (‖x‖ + ‖y‖) from its value at the points as they were given, in
+// units of half an epsilon times the largest k(x, x). `squares` are ‖x‖², where there is a slope.
+template <class T>
+struct WorstError {
+  double base = std::numeric_limits<double>::infinity(), slope = 0;
+  std::span<const T> squares = {};
+};
+
 // Rows of a symmetric matrix, computed on demand, a block at a time.
 template <class T>
 struct Rows {
@@ -184,12 +197,14 @@ struct Rows {
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
   virtual double cost() const = 0;  // of one entry, in multiplications and the like
-  // sums[a] = Σᵣ factor[r] k(which[r], at[a]), the points `at` being those of `which` and then others,
-  // with kernel values in double. False where there are none to be had.
-  virtual bool sum_in_double(std::span<const Index>, std::span<const double>, std::span<const Index>,
-                             double*) {
+  // sums[a] = Σᵣ factor[r] k(which[r], at[a]) with kernel values in double, `at` being the points of
+  // `which`, if `themselves`, and then the others. False where there are no such values.
+  virtual bool sum_in_double(std::span<const Index> /*which*/, std::span<const double> /*factor*/,
+                             bool /*themselves*/, std::span<const Index> /*others*/,
+                             double* /*sums*/) {
     return false;
   }
+  virtual WorstError<T> worst_error() const { return {}; }
   // `entry_error` with the root of the number of terms: what to expect, times the norm of the factors.
   virtual double typical_error() const { return 1; }
 };
@@ -214,10 +229,14 @@ bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
          (recipe.part == Part::square && !direct(recipe, X, Y));
 }
 
-// sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, `others` those that follow
-// them in `sums`.
+// sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, which come first in
+// `sums` if `themselves`; the others follow.
 void sum_in_double(const Recipe&, const Points<double>& X, std::span<const double> factor,
-                   const Points<double>& others, double* sums, const Poll&);
+                   bool themselves, const Points<double>& others, double* sums, const Poll&);
+
+// Of values in T, the rounding of the points to T included.
+template <class T>
+WorstError<T> worst_error(const Recipe&, const Points<T>&);
 
 // Rows of k on points. Holds the points by reference.
 template <class T>
@@ -233,9 +252,10 @@ class VectorRows final : public Rows<T> {
   void among(std::span<const Index> which, std::span<T> out) override;
   double cost() const override { return cost_on(points_); }
   static double cost_on(const Points<T>& points);
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                     std::span<const Index> at, double* sums) override;
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                     std::span<const Index> others, double* sums) override;
   double typical_error() const override;
+  WorstError<T> worst_error() const override { return mercer::worst_error(recipe_, points_); }
 
  private:
   Recipe recipe_;

@@ -38,18 +38,17 @@ class PairRows final : public Rows<T> {
     return VectorRows<T>::cost_on(first_.n > second_.n ? first_ : second_);
   }
 
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                     std::span<const Index> at, double* sums) override {
-    auto others = at.subspan(which.size());
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                     std::span<const Index> others, double* sums) override {
     if (originals_) {
       auto take = [&](std::span<const Index> some) {
         std::vector<Index> places;
         for (Index i : some) places.push_back(origin_[i]);
         return originals_->take(places);
       };
-      mercer::sum_in_double(recipe_, take(which), factor, take(others), sums, poll_);
+      mercer::sum_in_double(recipe_, take(which), factor, themselves, take(others), sums, poll_);
     } else if constexpr (sizeof(T) == 8) {
-      mercer::sum_in_double(recipe_, Points<T>::take(first_, second_, which), factor,
+      mercer::sum_in_double(recipe_, Points<T>::take(first_, second_, which), factor, themselves,
                             Points<T>::take(first_, second_, others), sums, poll_);
     } else {
       return false;
@@ -88,21 +87,9 @@ class PairRows final : public Rows<T> {
     }
     // All of them: the classes' own matrices are there.
     Index n = first_.n, m = second_.n, across = n + m;
-    Buffer<T> between(static_cast<std::size_t>(n * m));
-    block(recipe_, first_, second_, between.data(), poll_);
+    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across, poll_);
     for (Index i = 0; i < n; ++i) {
-      T* row = out.data() + i * across;
-      std::copy_n(first_matrix_.data() + i * n, n, row);
-      std::copy_n(between.data() + i * m, m, row + n);
-    }
-    constexpr Index side = 32;  // a square of this side is turned in the L1 cache
-    for (Index j0 = 0; j0 < m; j0 += side) {
-      for (Index i0 = 0; i0 < n; i0 += side) {
-        for (Index j = j0; j < std::min(m, j0 + side); ++j) {
-          T* row = out.data() + (n + j) * across;
-          for (Index i = i0; i < std::min(n, i0 + side); ++i) row[i] = between[i * m + j];
-        }
-      }
+      std::copy_n(first_matrix_.data() + i * n, n, out.data() + i * across);
     }
     for (Index j = 0; j < m; ++j) {
       std::copy_n(second_matrix_.data() + j * m, m, out.data() + (n + j) * across + n);

@@ -27,6 +27,8 @@ constexpr Index most_checks = 8;  // so often F is summed anew in double before 
 // What the error of F at a point is taken to be at most, in units of what independent roundings give
 // (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
 constexpr double safety = 8;
+// Of the support vectors: with fewer points that decide, a sum over all pairs costs more.
+constexpr double worthwhile = 0.4;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Rows that were computed. Memory that was never touched is dear, so the cache grows towards what
@@ -164,6 +166,7 @@ class Solver {
     for (Index t = 0; t < m_ && null_ < 0; ++t) {
       if (point(t) == n_) null_ = t;
     }
+    if (!o_.objectives) worst_ = rows_.worst_error();
   }
 
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
@@ -173,6 +176,9 @@ class Solver {
 
   bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.cost()); }
   void make_all();
+  double norm(Index i) const {
+    return worst_.squares.empty() ? 0 : std::sqrt(static_cast<double>(worst_.squares[i]));
+  }
   const T* row(Index i) const { return whole_ ? all_.data() + i * n_ : cache_->row(i); }
 
   Index point(Index t) const { return p_.point.empty() ? t : p_.point[t]; }
@@ -191,6 +197,7 @@ class Solver {
     return m_ - zeros - (null_ >= 0 && beta_[null_] != 0);
   }
   double rounding() const;
+  std::vector<Index> decisive(const Slopes&, double largest) const;
   bool check(const Slopes&);
 
   Rows<T>& rows_;
@@ -200,6 +207,8 @@ class Solver {
   Index m_, n_;
   Index null_ = -1;     // the variable of no point
   bool whole_ = false;  // all of K is in all_
+  WorstError<T> worst_;
+  double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
   std::vector<double> beta_, F_, up_, down_;
   std::vector<char> free_;  // per point, whether a variable of it is between its bounds
   std::vector<Index> newest_;    // the variables chosen anew in the last round
@@ -306,7 +315,10 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
     }
     factor.back() += change;
   }
-  for (double f : factor) result_.moved += std::abs(f);
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    result_.moved += std::abs(factor[k]);
+    moved_norm_ += std::abs(factor[k]) * norm(points[k]);
+  }
   if (whole_) {
     std::vector<const T*> rows;
     for (Index p : points) rows.push_back(all_.data() + p * n_);
@@ -487,11 +499,44 @@ double Solver<T>::rounding() const {
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
+// The points that decide about the violation: those with a free variable, and those so near to the
+// extreme slopes that the error of F, which is bounded here at its worst, might hide one.
+template <class T>
+std::vector<Index> Solver<T>::decisive(const Slopes& s, double largest) const {
+  double unit = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
+  auto error = [&](Index i) {
+    return unit * (worst_.base * result_.moved + worst_.slope * (moved_norm_ + norm(i) * result_.moved));
+  };
+  // The extreme slopes can be off, too.
+  double of_extremes = 0;
+  for (Index t = 0; t < m_; ++t) {
+    int g = group(t);
+    bool extreme = up_[t] <= s.least[g] || down_[t] >= s.most[g];
+    if (extreme && point(t) < n_) of_extremes = std::max(of_extremes, error(point(t)));
+  }
+  std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
+  taken[n_] = 1;
+  std::vector<Index> found;
+  for (Index t = 0; t < m_; ++t) {
+    Index i = point(t);
+    if (taken[i]) continue;
+    int g = group(t);
+    bool free = std::isfinite(up_[t]) && std::isfinite(down_[t]) && beta_[t] != 0;
+    double reach = error(i) + of_extremes + o_.tol;
+    if (free || !(up_[t] - reach >= s.most[g] && down_[t] + reach <= s.least[g])) {
+      taken[i] = 1;
+      found.push_back(i);
+    }
+  }
+  return found;
+}
+
 // F from β alone, in double, at the points that decide; false where the rows have no such values.
 //
-// Those are the points with a coefficient, and the ones so near to the extreme slopes that the error
-// of F might hide a violation. That error is estimated for each point, and held against the errors
-// found at all the points that are summed: where these are larger, more points are.
+// Where no objectives are asked for and most points are far from their condition at their bound,
+// those that decide are few, and known for sure. Otherwise they are the points with a coefficient,
+// and the ones near to the extreme slopes as far as the error of F is estimated for each point, and
+// held against the errors found at all the points that are summed: where these are larger, more are.
 template <class T>
 bool Solver<T>::check(const Slopes& s) {
   std::vector<double> coef(static_cast<std::size_t>(n_), 0.0), factor;
@@ -515,6 +560,17 @@ bool Solver<T>::check(const Slopes& s) {
   double largest = 0, square = 0;
   for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
   for (double f : factor) square += f * f;
+  result_.complete = true;
+  if (sizeof(T) == 4 && !o_.objectives) {
+    std::vector<Index> few = decisive(s, largest);
+    if (static_cast<double>(few.size()) < worthwhile * static_cast<double>(at.size())) {
+      std::vector<double> sums(few.size());
+      if (!rows_.sum_in_double(at, factor, false, few, sums.data())) return false;
+      for (std::size_t k = 0; k < few.size(); ++k) F_[few[k]] = sums[k];
+      result_.complete = false;
+      return true;
+    }
+  }
   double typical = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) *
                    rows_.typical_error() * std::sqrt(square * largest);
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
@@ -537,14 +593,15 @@ bool Solver<T>::check(const Slopes& s) {
   };
   add_near(0);
   std::vector<double> sums(at.size());
-  if (!rows_.sum_in_double(which, factor, at, sums.data())) return false;
+  auto others = [&] { return std::span<const Index>(at).subspan(which.size()); };
+  if (!rows_.sum_in_double(which, factor, true, others(), sums.data())) return false;
   for (std::size_t k = 0; k < at.size(); ++k) found = std::max(found, std::abs(sums[k] - F_[at[k]]));
   if (sizeof(T) == 4 && found > typical * std::sqrt(largest)) {
     std::size_t before = at.size();
     add_near(safety * found);
     if (at.size() > before) {
       sums.resize(at.size());
-      rows_.sum_in_double(which, factor, at, sums.data());
+      rows_.sum_in_double(which, factor, true, others(), sums.data());
     }
   }
   for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];

@@ -29,6 +29,9 @@ struct Options {
   double time_limit = 0;        // seconds; 0: none
   Index working_set = 0;        // 0: chosen by size
   bool demanding = false;       // end as imprecise where rows in single precision do not serve
+  // Whether Kβ is needed in double at all support vectors, as for the objectives, or only where it
+  // decides about the violation.
+  bool objectives = true;
 };
 
 // sums[j] += Σᵣ factor[r] rows[r][j] for j < n.
@@ -47,10 +50,11 @@ enum class Status { optimal, max_iter, time_limit, stopped, stalled, imprecise }
 struct Result {
   std::vector<double> value;  // β
   // Kβ at every point. Where `checked`, it was summed in double, once more and from β alone, at
-  // every point whose coefficient is not 0 and at those near enough to their condition that the
-  // rounding of the rows might hide a violation; elsewhere it is as precise as the rows.
+  // every point with a free variable and at those near enough to their condition that the rounding
+  // of the rows might hide a violation; where `complete`, at every point whose coefficient is not 0
+  // too. Elsewhere it is as precise as the rows.
   std::vector<double> function;
-  bool checked = false;
+  bool checked = false, complete = true;
   double moved = 0;              // Σ|β - β before| over the rounds
   double violation = 0;          // the largest over the groups
   double objective = 0;

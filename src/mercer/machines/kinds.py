@@ -119,7 +119,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             self._label = label[np.searchsorted(counted.index, self.support_)]
             self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
             self.n_iter_ = steps(found)
-        self._warn_unless_optimal(self.certificate_)
+        self._warn_unless_optimal(self._certificate)
         return self
 
     @property
@@ -471,7 +471,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
             self._keep(X, counted, order, coef, bias, found)
             steps = [part.n_iter for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
-        self._warn_unless_optimal(self.certificate_)
+        self._warn_unless_optimal(self._certificate)
         return self
 
     def _problems(self, y, counted: Counted) -> Iterator[tuple[BoxQP, slice]]:
@@ -551,7 +551,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
             )
             self._learn(X, counted, coef[:, 0], bias[0], found)
             self.n_iter_ = found[0].n_iter
-        self._warn_unless_optimal(self.certificate_)
+        self._warn_unless_optimal(self._certificate)
         return self
 
     def decision_function(self, X: Points) -> np.ndarray:

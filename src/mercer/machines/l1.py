@@ -225,8 +225,8 @@ class SparseMachine(SupportVectorMachine):
         )
         self.expansion_ = weights
         self.feature_names_, self._selected = names, used
-        self.certificate_ = together(found)
-        self.fit_status_ = int(early(self.certificate_))
+        self._certificate = together(found)
+        self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = False
         self._unit = getattr(self, "C", 1.0)

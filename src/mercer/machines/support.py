@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
 from mercer.expansion import Expansion
@@ -38,7 +39,7 @@ from mercer.machines.base import (
     checked_weight,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, each, is_frame, take
+from mercer.points import Points, count, double, each, is_frame, take
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.problems import (
@@ -51,7 +52,7 @@ from mercer.solvers.problems import (
     together,
 )
 from mercer.solvers.smo import SMO, matrix_bytes
-from mercer.vectors import threads
+from mercer.vectors import symmetric_product, threads
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
 # in what order the points came, or whether one counted twice or came twice.
@@ -142,7 +143,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     callback: Any
 
     support_: np.ndarray
-    certificate_: Certificate
+    _certificate: Certificate  # primal and dual perhaps still to be completed
     shape_fit_: tuple[int, ...]
     fit_status_: int
 
@@ -237,6 +238,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     # From problems to solutions
 
+    _f_is_expansion: ClassVar[bool] = True  # coef of `expansion_` are the signed α
     _watcher: Watcher | None = None  # during a fit, if somebody looks on
 
     @contextmanager
@@ -256,15 +258,18 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         stop: Event | None = None,
         name: str | None = None,
         precision: str = "auto",
+        objectives: bool = True,
     ) -> Solution:
         """The solution; an event that is set from outside ends the search for it.
 
         `name` is for those who look on; None is the next of those given to `_watched`.
+        Without `objectives`, primal and dual may be left to `certificate_`.
         """
         if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
             return self._solve_without_total(problem, start)
         # Problems that are solved at the same time share the memory for rows.
-        solver = self._solver(problem, 1 if stop is None else threads(), precision)
+        sharing = 1 if stop is None else threads()
+        solver = self._solver(problem, sharing, precision, objectives)
         looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
         if stop is None and self._watcher is not None:
             looking = self._watcher.problem(name)
@@ -284,12 +289,25 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             return replace(solution, status="flat")
         return solution
 
-    def _solver(self, problem: BoxQP, sharing: int = 1, precision: str = "auto") -> Any:
+    def _solver(
+        self,
+        problem: BoxQP,
+        sharing: int = 1,
+        precision: str = "auto",
+        objectives: bool = True,
+    ) -> Any:
         """What minimises this problem, beside so many others."""
         solver = self.solver
         if solver is None:
             cache = None if self.cache_size is None else self.cache_size / sharing
-            solver = SMO(self.tol, cache, self.max_iter, precision=precision)
+            objectives = objectives or problem.unit_margin  # there f is not Σβk(x, ·)
+            solver = SMO(
+                self.tol,
+                cache,
+                self.max_iter,
+                precision=precision,
+                objectives=objectives,
+            )
         hard = problem.tube is None and np.isinf(problem.upper).all()
         hulls = hard and problem.total is not None and not problem.lower.any()
         return HullDistance(solver) if hulls else solver
@@ -399,7 +417,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
         workers = self._workers(counted.gram, n_columns)
         for j, (problem, members, solution) in enumerate(
-            self._solved(tasks(), workers)
+            self._solved(tasks(), workers, n_columns > 1 or not self._f_is_expansion)
         ):
             places = members, multiclass.column(sides, j)
             coef[places], bias[j] = problem.decision(solution)
@@ -415,14 +433,15 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         compiled = gram.kernel.native(gram.X) is not None
         return min(threads(), n_problems) if compiled else 1
 
-    def _solved(self, tasks: Iterable, workers: int) -> Iterator:
+    def _solved(self, tasks: Iterable, workers: int, objectives: bool) -> Iterator:
         """(problem, members, solution) for each of (problem, start, members), in order.
 
         Each problem is solved by one thread; few wait, as they hold their points.
         """
         if workers == 1:
             for problem, start, members in tasks:
-                yield problem, members, self._solve(problem, start)
+                solution = self._solve(problem, start, objectives=objectives)
+                yield problem, members, solution
             return
         stop = Event()
         waiting: deque = deque()
@@ -469,8 +488,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 kernel.copied(), points, label[chosen], kept, bias
             )
         self.support_ = counted.index[chosen].astype(np.int32)
-        self.certificate_ = together(found)
-        self.fit_status_ = int(early(self.certificate_))
+        self._certificate = together(found)
+        self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = sp.issparse(X)
         self._places = chosen
@@ -502,7 +521,24 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
 
-    # The certificate, again
+    # The certificate, and again
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How good f is: dual ≤ optimum ≤ primal, and what it took.
+
+        Where nearly all support vectors are at their bound, what `fit` sums in double
+        suffices for the violation and the gap; ‖f‖², half of which primal and dual have
+        in common, is summed when they are first asked for.
+        """
+        check_is_fitted(self)
+        found = self._certificate
+        if not np.isnan(found.square):
+            f = self.expansion_
+            points, coef = double(f.points), np.asarray(f.coef, dtype=float)
+            values = symmetric_product(f.kernel.native(points), points, coef)
+            found = self._certificate = found.completed(float(coef @ values))
+        return found
 
     def _recomputed(
         self, X, counted: Counted, problems: Iterable[tuple[BoxQP, np.ndarray | slice]]

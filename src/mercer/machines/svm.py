@@ -544,6 +544,8 @@ class SVDD(OneClass):
     The others are those of SVC.
     """
 
+    _f_is_expansion: ClassVar[bool] = False  # that is the centre
+
     def __init__(
         self,
         *,

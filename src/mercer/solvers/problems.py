@@ -12,8 +12,9 @@ out are the coefficients and the bias of f.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import fsum
 from typing import Any, ClassVar, NamedTuple
@@ -712,7 +713,8 @@ class Solution:
     seconds, rows_computed, cache_hits, precision : what it took, and in what precision
     path : (n_iter + 1, n) array of the variables from the start on, where the solver
         was asked to record them; else None
-    rounding : how far any of the numbers can be off by rounding
+    square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
+        else None
     """
 
     value: np.ndarray
@@ -731,6 +733,7 @@ class Solution:
     path: Any = None
     rounding: float = 0.0
     objective_rounding: float = 0.0
+    square: float | None = None
 
     @property
     def gap(self) -> float:
@@ -762,7 +765,8 @@ class Certificate:
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
     margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
     status : how the solver ended: "optimal", "indefinite", or what kept it from that
-    rounding : how far any of the numbers can be off by rounding
+    square : βᵀKβ as primal and dual have it, where it is still to be summed in double
+        (`completed`); else NaN
     """
 
     primal: float
@@ -780,11 +784,32 @@ class Certificate:
     parts: Sequence[Certificate] = ()
     rounding: float = 0.0
     objective_rounding: float = 0.0
+    square: float = math.nan
 
     @property
     def gap(self) -> float:
         """primal - dual, how far from optimal the solution can be at most."""
         return self.primal - self.dual
+
+    def completed(self, square: float) -> Certificate:
+        """The certificate with βᵀKβ = square, where its own is of single precision.
+
+        Both are linear in F at a point that is at its bound for sure: primal and dual
+        move by half the difference of the squares, and their gap stays.
+
+        Parameters
+        ----------
+        square : βᵀKβ, summed in double over all support vectors
+        """
+        shift = (self.square - square) / 2
+        margin = self.margin * math.sqrt(self.square / square) if square > 0 else np.inf
+        return replace(
+            self,
+            primal=self.primal + shift,
+            dual=self.dual + shift,
+            margin=margin,
+            square=math.nan,
+        )
 
     def __repr__(self) -> str:
         lines = {
@@ -888,6 +913,7 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
         precision=solution.precision,
         rounding=solution.rounding,
         objective_rounding=solution.objective_rounding,
+        square=math.nan if solution.square is None else solution.square,
     )
 
 

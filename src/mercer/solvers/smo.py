@@ -51,6 +51,9 @@ class SMO:
         in double, over all support vectors and at every point that decides: n_SV²/2
         kernel values and a few more. Where that shows a violation, the solve goes on
     working_set : variables solved for at once; None for the default
+    objectives : False leaves primal and dual to `Certificate.completed`, where the
+        points that decide about the violation are few, and known for sure: a sum in
+        double at these suffices for "optimal", and the gap is right all the same
     """
 
     tol: float = 1e-3
@@ -59,6 +62,7 @@ class SMO:
     time_limit: float | None = None
     precision: str = "auto"
     working_set: int | None = None
+    objectives: bool = True
 
     def __post_init__(self):
         if not self.tol > 0:
@@ -267,6 +271,7 @@ class _Found(NamedTuple):
     status: str
     indefinite: bool
     checked: bool  # F was summed afresh from β, in double
+    complete: bool  # and at all support vectors
     moved: float  # Σ|Δβ| over all that was added to F
     rows: _Source
 
@@ -289,7 +294,8 @@ class _Run:
         source = _source(problem.gram, dtype, _cache_bytes(options.cache_mb))
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
-            return _Found(beta, nothing, dtype, "imprecise", False, False, 0.0, source)
+            how = "imprecise", False, False, True, 0.0
+            return _Found(beta, nothing, dtype, *how, source)
         _refuse_unless_finite(problem.gram, source.largest)
         variables = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
         index = _or_nothing(problem.index)
@@ -318,19 +324,18 @@ class _Run:
             time_limit=self._time_left(),
             working_set=options.working_set or 0,
             demanding=options.precision == "auto" and dtype is np.float32,
+            objectives=options.objectives,
             watch=self.watch and self._watched,
         )
         function = np.empty(problem.gram.shape[0])
-        status, indefinite, _, _, iterations, rows, hits, checked, moved = source.solve(
-            task, value, function
-        )
+        status, indefinite, _, _, *counts = source.solve(task, value, function)
+        iterations, rows, hits, checked, complete, moved = counts
         self.iterations += iterations
         self.rows += rows
         self.hits += hits
         value = value[: len(problem)]
-        return _Found(
-            value, function, dtype, status, indefinite, checked, moved, source
-        )
+        how = status, indefinite, checked, complete, moved
+        return _Found(value, function, dtype, *how, source)
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -360,7 +365,7 @@ class _Run:
         function = found.function
         if not found.checked and found.dtype is np.float32:
             function = problem.gram @ problem.coef(value)
-            found = found._replace(checked=True)
+            found = found._replace(checked=True, complete=True)
         moved = 0.0 if found.checked else found.moved
         source = found.rows
         rounding = problem.rounding(value, source.entry_error, moved, source.largest)
@@ -390,6 +395,7 @@ class _Run:
             precision="single" if found.dtype is np.float32 else "double",
             rounding=covering(rounding, error, tol - violation),
             objective_rounding=error,
+            square=None if found.complete else float(problem.coef(value) @ function),
         )
 
 
