@@ -322,76 +322,112 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
                         result.moved);
 }
 
-// Numbers about a duel, in the order in which `duels` writes them.
-std::array<double, 14> numbers(const Duel& duel) {
-  const auto& r = duel.result;
-  return {static_cast<double>(r.indefinite),
-          r.violation,
-          static_cast<double>(r.iterations),
-          static_cast<double>(r.rows),
-          static_cast<double>(r.hits),
-          duel.level,
-          duel.primal,
-          duel.dual,
-          duel.square,
-          static_cast<double>(duel.free),
-          static_cast<double>(duel.bound),
-          duel.seconds,
-          duel.weight,
-          static_cast<double>(r.status == Status::imprecise || r.status == Status::stalled)};
+// What there is to say of a pair's problem, in the order in which `solve_pairs` writes it.
+std::array<double, 6> numbers(const PairOutcome& o) {
+  return {static_cast<double>(o.indefinite),
+          static_cast<double>(o.status == Status::imprecise || o.status == Status::stalled),
+          static_cast<double>(o.iterations),
+          static_cast<double>(o.rows),
+          static_cast<double>(o.hits),
+          o.seconds};
 }
+
+// The problems of `solve_pairs`, wherever its kernel values come from.
+struct PairTask {
+  Matrix<Index> pairs;
+  Vector<double> target, lower, upper, totals;
+  bool grouped, bias;
+  Options options;
+};
 
 // Pair k's β and Kβ come after those of the pairs before it, in `value` and `function`.
 template <class T>
-void solve_duels(const Recipe& recipe, nb::list classes, Matrix<Index> pairs, Vector<double> upper,
-                 const Options& options, const Originals& originals, Vector<Index> origin,
+void solve_pairs(Classes<T>& classes, Index n_classes, const PairTask& task,
                  ResultVector<double> value, ResultVector<double> function, Output<double> about) {
-  Duels<T> duels{recipe, {}, {}, {}, options, &originals, {}};
-  check(origin.shape(0) == upper.shape(0), "duels needs the place of each point.");
-  Index at = 0;
-  for (nb::handle item : classes) {
-    const auto& points = nb::cast<const Points<T>&>(item);
-    check(at + points.n <= extent(upper.shape(0)), "duels needs an upper bound for each point.");
-    duels.classes.push_back(&points);
-    duels.upper.emplace_back(upper.data() + at, static_cast<std::size_t>(points.n));
-    duels.origin.emplace_back(origin.data() + at, static_cast<std::size_t>(points.n));
-    at += points.n;
+  PairPrograms all;
+  Index needed = 0, count = extent(task.pairs.shape(0));
+  for (Index k = 0; k < count; ++k) {
+    Index a = task.pairs.data()[2 * k], b = task.pairs.data()[2 * k + 1];
+    check(task.pairs.shape(1) == 2 && a >= 0 && b >= 0 && a < n_classes && b < n_classes,
+          "solve_pairs needs pairs of classes.");
+    all.pairs.emplace_back(a, b);
+    needed += classes.size(a) + classes.size(b);
   }
-  Index needed = 0;
-  for (Index k = 0; k < extent(pairs.shape(0)); ++k) {
-    Index a = pairs.data()[2 * k], b = pairs.data()[2 * k + 1];
-    Index most = extent(duels.classes.size());
-    check(pairs.shape(1) == 2 && a >= 0 && b >= 0 && a < most && b < most,
-          "duels needs pairs of classes.");
-    duels.pairs.emplace_back(a, b);
-    needed += duels.classes[a]->n + duels.classes[b]->n;
+  for (const auto* numbers : {&task.target, &task.lower, &task.upper}) {
+    check(extent(numbers->shape(0)) == needed, "solve_pairs needs a number for each variable.");
   }
   check(extent(value.shape(0)) == needed && extent(function.shape(0)) == needed &&
-            about.shape(0) == pairs.shape(0) && about.shape(1) == numbers({}).size(),
-        "duels needs room for its results.");
+            extent(about.shape(0)) == count && about.shape(1) == numbers({}).size() &&
+            extent(task.totals.shape(0)) == 2 * count,
+        "solve_pairs needs two totals for each pair, and room for its results.");
+  auto view = [](const auto& array) { return std::span(array.data(), array.shape(0)); };
+  all.target = view(task.target);
+  all.lower = view(task.lower);
+  all.upper = view(task.upper);
+  all.totals = view(task.totals);
+  all.value = view(value);
+  all.function = view(function);
+  all.grouped = task.grouped;
+  all.bias = task.bias;
   WithoutLock unlocked;
-  double *values = value.data(), *functions = function.data(), *facts = about.data();
-  for (const Duel& duel : solve<T>(duels, poll)) {
-    values = std::copy(duel.result.value.begin(), duel.result.value.end(), values);
-    functions = std::copy(duel.result.function.begin(), duel.result.function.end(), functions);
-    auto all = numbers(duel);
-    facts = std::copy(all.begin(), all.end(), facts);
+  double* facts = about.data();
+  for (const PairOutcome& outcome : solve<T>(classes, all, task.options, poll)) {
+    auto found = numbers(outcome);
+    facts = std::copy(found.begin(), found.end(), facts);
   }
+}
+
+template <class T>
+void solve_pairs_of_points(const Recipe& recipe, nb::list packed, const Originals& originals,
+                           Vector<Index> origin, const PairTask& task, ResultVector<double> value,
+                           ResultVector<double> function, Output<double> about) {
+  std::vector<const Points<T>*> classes;
+  std::vector<std::span<const Index>> origins;
+  Index at = 0;
+  for (nb::handle item : packed) {
+    const auto& points = nb::cast<const Points<T>&>(item);
+    check(at + points.n <= extent(origin.shape(0)), "solve_pairs needs the place of each point.");
+    classes.push_back(&points);
+    origins.emplace_back(origin.data() + at, static_cast<std::size_t>(points.n));
+    at += points.n;
+  }
+  check(!classes.empty(), "solve_pairs needs points.");
+  Index count = extent(classes.size());
+  PointClasses<T> source(recipe, std::move(classes), &originals, std::move(origins));
+  solve_pairs<T>(source, count, task, value, function, about);
+}
+
+void solve_pairs_of_matrix(Matrix<double> matrix, Vector<Index> sizes, Vector<Index> members,
+                           const PairTask& task, ResultVector<double> value,
+                           ResultVector<double> function, Output<double> about) {
+  Index n = extent(matrix.shape(0)), at = 0;
+  check(matrix.shape(0) == matrix.shape(1), "solve_pairs needs a square matrix.");
+  for (std::size_t i = 0; i < members.shape(0); ++i) {
+    check(members.data()[i] >= 0 && members.data()[i] < n, "solve_pairs needs 0 <= point < n.");
+  }
+  std::vector<std::span<const Index>> classes;
+  for (std::size_t c = 0; c < sizes.shape(0); ++c) {
+    Index size = sizes.data()[c];
+    check(size >= 0 && at + size <= extent(members.shape(0)), "solve_pairs needs all members.");
+    classes.emplace_back(members.data() + at, static_cast<std::size_t>(size));
+    at += size;
+  }
+  Index count = extent(classes.size());
+  MatrixClasses<double> source(matrix.data(), n, std::move(classes));
+  solve_pairs<double>(source, count, task, value, function, about);
 }
 
 template <class T>
 void bind_smo(nb::module_& m) {
   m.def(
-      "duels",
-      [](const Recipe& recipe, const Points<T>&, nb::list classes, Matrix<Index> pairs,
-         Vector<double> upper, double tol, double cache_bytes, Index max_iter, bool demanding,
-         const Originals& originals, Vector<Index> origin, ResultVector<double> value, ResultVector<double> function, Output<double> about) {
-        Options options{tol, cache_bytes, max_iter, 0, 0, demanding};
-        solve_duels<T>(recipe, classes, pairs, upper, options, originals, origin, value, function,
-                       about);
+      "solve_pairs",
+      [](const Recipe& recipe, const Points<T>&, nb::list classes, const Originals& originals,
+         Vector<Index> origin, const PairTask& task, ResultVector<double> value,
+         ResultVector<double> function, Output<double> about) {
+        solve_pairs_of_points<T>(recipe, classes, originals, origin, task, value, function, about);
       },
-      "recipe"_a, "like"_a, "classes"_a, "pairs"_a, "upper"_a, "tol"_a, "cache_bytes"_a,
-      "max_iter"_a, "demanding"_a, "originals"_a, "origin"_a, "value"_a, "function"_a, "about"_a);
+      "recipe"_a, "like"_a, "classes"_a, "originals"_a, "origin"_a, "task"_a, "value"_a,
+      "function"_a, "about"_a);
   m.def(
       "smo",
       [](const Recipe& recipe, const Points<T>& X, const Originals& originals, const Task& task,
@@ -614,6 +650,19 @@ NB_MODULE(_core, m) {
       "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "objectives"_a,
       "watch"_a.none());
+  mercer::class_of<mercer::PairTask>(m, "PairTask").def(
+      "__init__",
+      [](mercer::PairTask* self, mercer::Matrix<mercer::Index> pairs, mercer::Vector<double> target,
+         mercer::Vector<double> lower, mercer::Vector<double> upper, mercer::Vector<double> totals,
+         bool grouped, bool bias, double tol, double cache_bytes, mercer::Index max_iter,
+         bool demanding) {
+        new (self) mercer::PairTask{pairs,   target, lower, upper, totals,
+                                    grouped, bias,   {tol, cache_bytes, max_iter, 0, 0, demanding}};
+      },
+      "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
+      "cache_bytes"_a, "max_iter"_a, "demanding"_a);
+  m.def("solve_pairs_of_matrix", &mercer::solve_pairs_of_matrix, "matrix"_a, "sizes"_a, "members"_a,
+        "task"_a, "value"_a, "function"_a, "about"_a);
   mercer::class_of<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
   mercer::bind_originals<float>(m);
   mercer::bind_originals<double>(m);

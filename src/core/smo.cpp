@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -160,9 +161,12 @@ template <class T>
 class Solver {
  public:
   Solver(Rows<T>& rows, const Program& program, const Options& options, Scratch<T>& scratch)
-      : rows_(rows), p_(program), o_(options), all_(scratch.all), square_(scratch.square),
-        matrix_(scratch.matrix), storage_(scratch.rows), m_(static_cast<Index>(program.target.size())),
-        n_(rows.size()), up_(m_), down_(m_) {
+      : rows_(rows), p_(program), o_(options), scratch_(scratch), all_(scratch.all),
+        square_(scratch.square), matrix_(scratch.matrix), storage_(scratch.rows),
+        m_(static_cast<Index>(program.target.size())), n_(rows.size()), up_(scratch.slope_up),
+        down_(scratch.slope_down) {
+    up_.resize(static_cast<std::size_t>(m_));
+    down_.resize(static_cast<std::size_t>(m_));
     for (Index t = 0; t < m_ && null_ < 0; ++t) {
       if (point(t) == n_) null_ = t;
     }
@@ -189,7 +193,7 @@ class Solver {
   std::vector<Index> choose(const Slopes&, Index size);
   void refine(const std::vector<Index>& chosen, double tol);
   void fill_matrix(std::span<const Index> order, T* matrix);
-  void add(std::vector<std::pair<Index, double>> changes);
+  void add(std::vector<std::pair<Index, double>>& changes);
   double objective() const;
   double gap(const Slopes&) const;
   Index support() const {
@@ -203,13 +207,15 @@ class Solver {
   Rows<T>& rows_;
   const Program& p_;
   const Options& o_;
+  Scratch<T>& scratch_;
   RowBuffer<T>&all_, &square_, &matrix_, &storage_;
   Index m_, n_;
   Index null_ = -1;     // the variable of no point
   bool whole_ = false;  // all of K is in all_
   WorstError<T> worst_;
   double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
-  std::vector<double> beta_, F_, up_, down_;
+  std::vector<double> beta_, F_;
+  std::vector<double>&up_, &down_;
   std::vector<char> free_;  // per point, whether a variable of it is between its bounds
   std::vector<Index> newest_;    // the variables chosen anew in the last round
   std::unique_ptr<RowCache<T>> cache_;
@@ -218,8 +224,9 @@ class Solver {
 
 template <class T>
 void Solver<T>::make_all() {
-  std::vector<Index> everything(static_cast<std::size_t>(n_));
-  for (Index i = 0; i < n_; ++i) everything[i] = i;
+  auto& everything = scratch_.everything;
+  everything.resize(static_cast<std::size_t>(n_));
+  std::iota(everything.begin(), everything.end(), Index{0});
   std::size_t size = everything.size() * everything.size();
   // A working set reads whole vectors.
   if (all_.size() < size + lanes) all_.resize(size + lanes);
@@ -303,10 +310,12 @@ std::vector<Index> Solver<T>::choose(const Slopes& s, Index size) {
 
 // F of the points whose coefficients change.
 template <class T>
-void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
+void Solver<T>::add(std::vector<std::pair<Index, double>>& changes) {
   std::sort(changes.begin(), changes.end());
-  std::vector<Index> points;
-  std::vector<double> factor;
+  auto& points = scratch_.points;
+  auto& factor = scratch_.factor;
+  points.clear();
+  factor.clear();
   for (auto [p, change] : changes) {
     if (p == n_) continue;
     if (points.empty() || points.back() != p) {
@@ -320,7 +329,8 @@ void Solver<T>::add(std::vector<std::pair<Index, double>> changes) {
     moved_norm_ += std::abs(factor[k]) * norm(points[k]);
   }
   if (whole_) {
-    std::vector<const T*> rows;
+    auto& rows = scratch_.of_rows;
+    rows.clear();
     for (Index p : points) rows.push_back(all_.data() + p * n_);
     add_all<T>(rows, factor, n_, F_.data());
     return;
@@ -401,7 +411,8 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
 template <class T>
 void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   // Group 0 first, each group padded to whole vectors with variables that cannot move.
-  std::vector<Index> order;
+  auto& order = scratch_.order;
+  order.clear();
   Index split = 0;
   for (int g = 0; g < 2; ++g) {
     for (Index t : chosen) {
@@ -411,8 +422,13 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
     if (g == 0) split = static_cast<Index>(order.size());
   }
   Index q = static_cast<Index>(order.size());
-  Buffer<T> gradient(q), up(q), down(q), diagonal(q);
-  std::vector<double> beta(q, 0.0), lower(q, 0.0), upper(q, 0.0), e(q, 0.0);
+  auto &gradient = scratch_.gradient, &up = scratch_.up, &down = scratch_.down,
+       &diagonal = scratch_.diagonal;
+  auto &beta = scratch_.beta, &lower = scratch_.lower, &upper = scratch_.upper, &e = scratch_.tube;
+  for (auto* values : {&gradient, &up, &down, &diagonal}) {
+    if (values->size() < static_cast<std::size_t>(q)) values->resize(static_cast<std::size_t>(q));
+  }
+  for (auto* values : {&beta, &lower, &upper, &e}) values->assign(static_cast<std::size_t>(q), 0.0);
   auto diag = rows_.diagonal();
   for (Index a = 0; a < q; ++a) {
     Index t = order[a];
@@ -448,14 +464,15 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   loops<T>().solve_working_set(w);
   result_.iterations += w.steps;
   result_.indefinite |= w.indefinite;
-  std::vector<std::pair<Index, double>> changes;
+  auto& changes = scratch_.changes;
+  changes.clear();
   for (Index a = 0; a < q; ++a) {
     Index t = order[a];
     if (t < 0 || beta[a] == beta_[t]) continue;
     changes.emplace_back(point(t), beta[a] - beta_[t]);
     beta_[t] = beta[a];
   }
-  add(std::move(changes));
+  add(changes);
 }
 
 template <class T>
@@ -539,18 +556,23 @@ std::vector<Index> Solver<T>::decisive(const Slopes& s, double largest) const {
 // held against the errors found at all the points that are summed: where these are larger, more are.
 template <class T>
 bool Solver<T>::check(const Slopes& s) {
-  std::vector<double> coef(static_cast<std::size_t>(n_), 0.0), factor;
+  auto& coef = scratch_.coef;
+  coef.assign(static_cast<std::size_t>(n_), 0.0);
   for (Index t = 0; t < m_; ++t) {
     if (point(t) < n_) coef[point(t)] += beta_[t];
   }
-  std::vector<Index> at;
+  auto &at = scratch_.points;
+  auto& factor = scratch_.factor;
+  at.clear();
+  factor.clear();
   for (Index i = 0; i < n_; ++i) {
     if (coef[i] == 0) continue;
     at.push_back(i);
     factor.push_back(coef[i]);
   }
   if (whole_ && sizeof(T) == 8) {
-    std::vector<const T*> rows;
+    auto& rows = scratch_.of_rows;
+    rows.clear();
     for (Index i : at) rows.push_back(all_.data() + i * n_);
     F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);
     add_all<T>(rows, factor, n_, F_.data());
@@ -620,17 +642,21 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set
                                                      : std::clamp<Index>(n_ / 5, 512, 2048));
   size = std::min(size, m_);
-  cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size, storage_);
-  std::vector<Index> everything;
+  auto& everything = scratch_.everything;
+  everything.clear();
   if (is_small()) {
     make_all();
-    for (Index t = 0; t < m_; ++t) everything.push_back(t);
+    everything.resize(static_cast<std::size_t>(m_));
+    std::iota(everything.begin(), everything.end(), Index{0});
+  } else {
+    cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size, storage_);
   }
-  std::vector<std::pair<Index, double>> changes;
+  auto& changes = scratch_.changes;
+  changes.clear();
   for (Index t = 0; t < m_; ++t) {
     if (beta_[t] != 0) changes.emplace_back(point(t), beta_[t]);
   }
-  add(std::move(changes));
+  if (!changes.empty()) add(changes);
   Slopes s = slopes();
   double best = infinity;
   Index since = 0;  // rounds without a lower objective
@@ -650,7 +676,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     double value = objective();
     since = value < best - 1e-13 * std::abs(best) || best == infinity ? 0 : since + 1;
     best = std::min(best, value);
-    if (watch && watch({result_.rounds, result_.iterations, cache_->computed, support(),
+    if (watch && watch({result_.rounds, result_.iterations, cache_ ? cache_->computed : 0, support(),
                         result_.violation, value, gap(s), seconds()})) {
       result_.status = Status::stopped;
       break;
@@ -691,8 +717,10 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   result_.value = std::move(beta_);
   F_.pop_back();
   result_.function = std::move(F_);
-  result_.rows += cache_->computed;
-  result_.hits = cache_->hits;
+  if (cache_) {
+    result_.rows += cache_->computed;
+    result_.hits = cache_->hits;
+  }
   return std::move(result_);
 }
 

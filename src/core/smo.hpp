@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -67,10 +68,17 @@ struct Result {
 // about all the variables.
 inline bool is_small(Index n, double cost) { return n <= 512 || (n <= 2048 && cost <= 64); }
 
-// Memory that one solve may hand on to the next: what was touched before costs nothing.
+// Memory that one solve may hand on to the next: what was touched before costs nothing, and many
+// tiny problems would take longer to ask for memory than to be solved.
 template <class T>
 struct Scratch {
   RowBuffer<T> all, square, matrix, rows;
+  Buffer<T> gradient, up, down, diagonal;  // of a working set
+  std::vector<double> beta, lower, upper, tube;
+  std::vector<double> slope_up, slope_down, coef, factor;
+  std::vector<Index> order, everything, points;
+  std::vector<std::pair<Index, double>> changes;
+  std::vector<const T*> of_rows;
 };
 
 // Rows of the last solve that ended, for the next one: new memory would take a tenth of the time of
@@ -91,30 +99,74 @@ template <class T>
 Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,
              const Watch&, const Poll&, Scratch<T>&);
 
-// The dual of one class against another, for many pairs of classes at once.
-//
-// Points of class c count upper[c][i] at most; in a pair those of its first class are positive.
+// Where the kernel values of points in classes come from.
 template <class T>
-struct Duels {
-  Recipe recipe;
-  std::vector<const Points<T>*> classes;
-  std::vector<std::span<const double>> upper;  // per class
+struct Classes {
+  virtual ~Classes() = default;
+  virtual Index size(Index c) const = 0;
+  virtual double cost() const = 0;
+  // The rows of the points of two classes, one after the other.
+  virtual std::unique_ptr<Rows<T>> rows(Index a, Index b, const Poll&) const = 0;
+  // Makes what many small problems share, if it takes no more than so many bytes.
+  virtual void prepare(double /*bytes*/, int /*workers*/, const Poll&) {}
+};
+
+// Of a compiled kernel, on points that are packed class by class.
+template <class T>
+class PointClasses final : public Classes<T> {
+ public:
+  // `origin` is, for each class, which of the originals its points are.
+  PointClasses(const Recipe&, std::vector<const Points<T>*> classes, const Originals*,
+               std::vector<std::span<const Index>> origin);
+  Index size(Index c) const override { return classes_[c]->n; }
+  double cost() const override;
+  std::unique_ptr<Rows<T>> rows(Index a, Index b, const Poll&) const override;
+  void prepare(double bytes, int workers, const Poll&) override;
+
+ private:
+  Recipe recipe_;
+  std::vector<const Points<T>*> classes_;
+  const Originals* originals_;
+  std::vector<std::span<const Index>> origin_;
+  std::vector<Buffer<T>> own_;  // K of each class, or empty
+};
+
+// From the matrix of all points, n × n; `members` are those of each class.
+template <class T>
+class MatrixClasses final : public Classes<T> {
+ public:
+  MatrixClasses(const T* matrix, Index n, std::vector<std::span<const Index>> members)
+      : matrix_(matrix), n_(n), members_(std::move(members)) {}
+  Index size(Index c) const override { return static_cast<Index>(members_[c].size()); }
+  double cost() const override { return 1; }
+  std::unique_ptr<Rows<T>> rows(Index a, Index b, const Poll&) const override;
+
+ private:
+  const T* matrix_;
+  Index n_;
+  std::vector<std::span<const Index>> members_;
+};
+
+// Problems of two classes each: the variables of one pair after those of another, and in a pair
+// those of the second class after those of the first.
+struct PairPrograms {
   std::vector<std::pair<Index, Index>> pairs;
-  Options options;
-  const Originals* originals = nullptr;
-  std::vector<std::span<const Index>> origin;  // per class: which of the originals its points are
+  std::span<const double> target, lower, upper;
+  std::span<const double> totals;  // two for each pair: of all its variables, or of either class
+  bool grouped = false;            // whether either class has a total of its own
+  bool bias = true;                // without one there is no total
+  std::span<double> value, function;  // β and Kβ, written here
 };
 
-// β and Kβ at the points of both classes, and what is to be said of them.
-struct Duel {
-  Result result;
-  double level = 0;  // the gradient on the free variables, or the middle of what it may be
-  double primal = 0, dual = 0, square = 0, seconds = 0;  // square: βᵀKβ
-  double weight = 0;  // Σ|β|, and the bounds of all points that have a loss
-  Index free = 0, bound = 0;  // variables other than 0
+struct PairOutcome {
+  bool indefinite = false;
+  Status status = Status::optimal;
+  Index iterations = 0, rows = 0, hits = 0;
+  double seconds = 0;
 };
 
+// What rounding left is tidied up: β that is a hair from a bound is at it, and sums are exact.
 template <class T>
-std::vector<Duel> solve(const Duels<T>&, const Poll&);
+std::vector<PairOutcome> solve(Classes<T>&, const PairPrograms&, const Options&, const Poll&);
 
 }  // namespace mercer

@@ -26,7 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
 from mercer.expansion import Expansion
-from mercer.gram import Gram
+from mercer.gram import Gram, available_memory
+from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Counted
 from mercer.machines.labels import (
     available_if,
@@ -38,11 +39,20 @@ from mercer.machines.labels import (
 from mercer.machines.support import (
     COMMON_CONSTRAINTS,
     FRACTION,
+    SMALL,
     SupportVectorMachine,
 )
-from mercer.multiclass import PairExpansion
+from mercer.multiclass import PairExpansion, Pairs
 from mercer.points import Points, count, take
-from mercer.solvers.problems import BoxQP, Certificate, steps
+from mercer.solvers.pairs import PairProblems
+from mercer.solvers.problems import (
+    BoxQP,
+    Certificate,
+    Certificates,
+    certificate,
+    steps,
+)
+from mercer.solvers.smo import SMO, matrix_bytes
 
 FOLDS = 5  # of the values that probabilities are fitted on
 
@@ -112,7 +122,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                 coef, bias = coef[:, 0], bias[0]
             # Grouped by class, in the order of X within a class, as LIBSVM has them.
             order = np.argsort(label, kind="stable")
-            by_rival = isinstance(sides, multiclass.Pairs) and sides.compact
+            by_rival = isinstance(sides, Pairs) and sides.compact
             self._keep(
                 X, counted, order, coef, bias, found, label if by_rival else None
             )
@@ -169,10 +179,75 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         totals : and by `class_weight` as well
         """
 
+    @abstractmethod
+    def _pair_problems(self, gram: Gram, members, pairs, weight) -> PairProblems:
+        """The problems of pairs of classes, all at once."""
+
+    @property
+    def _pairs_apply(self) -> bool:
+        """Whether `_pair_problems` has the problems at these parameters."""
+        return True
+
     def _solved_parts(self, counted: Counted, sides, weight):
         """A column of coef, a bias and a certificate for each two-class problem."""
+        if self._in_one_call(counted.gram, sides):
+            every = np.arange(len(sides))
+            return self._solved_pairs(counted.gram, sides, weight, every)
         problems = self._problems(counted.gram, sides, weight)
         return self._columns(counted, problems, sides)
+
+    def _in_one_call(self, gram: Gram, sides) -> bool:
+        """Whether the core can take on all pairs of classes in one call."""
+        if not isinstance(sides, Pairs) or self.solver is not None:
+            return False
+        if self._watcher is not None or not self._pairs_apply:
+            return False
+        if gram.kernel.native(gram.X) is None:
+            there = gram.is_held or isinstance(gram.kernel, Precomputed)
+            room = available_memory() / 4 if there else matrix_bytes(self.cache_size)
+            if 8.0 * gram.shape[0] ** 2 > room:
+                return False
+        return self._coefficients_before(gram.X, sides.width) is None
+
+    def _solved_pairs(self, gram: Gram, sides: Pairs, weight, numbers):
+        """coef, and the bias and certificate of each of these pairs of classes.
+
+        Small ones are solved to rounding, unless they are very many.
+        """
+        coef, bias = np.zeros((len(weight), sides.width)), np.zeros(len(sides))
+        found, trusted = Certificates.empty(len(sides)), np.zeros(len(sides), bool)
+        solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
+        members = [sides.members(c) for c in range(sides.n_classes)]
+        small = (sides.totals <= SMALL) & (not sides.compact)
+        for some in (numbers[~small[numbers]], numbers[small[numbers]]):
+            if not len(some):
+                continue
+            problems = self._pair_problems(gram, members, sides.pairs[some], weight)
+            solve = solver
+            if small[some[0]]:
+                largest = np.abs(problems.totals).max(initial=1.0)
+                solve = self._to_rounding(solver, float(largest))
+            for which, solved in solve.solve_pairs(problems):
+                places = some[which]
+                coef[sides.places(places)] = solved.coef
+                bias[places], trusted[places] = solved.bias, solved.trusted
+                found.put(places, solved.found)
+        about = found.columns
+        trusted &= about["violation"] + about["rounding"] <= self.tol
+        # Those that took all their steps have had their turn.
+        spent = ~trusted & (about["n_iter"] >= self.max_iter) & (self.max_iter >= 0)
+        spent &= about["precision"] == "double"
+        about["status"][spent] = "max_iter"
+        trusted |= spent
+        for j in numbers[~trusted[numbers]].tolist():
+            # It takes more steps, or more digits, than all of them were given.
+            [(problem, own)] = self._problems(gram, [sides[j]], weight)
+            places = own, sides.column(j)
+            start = problem.start(problem.inverse(coef[places], 0.0)[0])
+            solution = self._solve(problem, start, precision="double")
+            coef[places], bias[j] = problem.decision(solution)
+            found.put(j, certificate(problem, solution))
+        return coef, bias, found
 
     def _problems(
         self, gram: Gram, sides, weight
@@ -321,7 +396,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                     outside,
                     partial(names.in_fold, k),
                 )
-        if isinstance(sides, multiclass.Pairs):
+        if isinstance(sides, Pairs):
             rows, columns = sides.places(np.arange(len(sides)))
             sign = np.where(
                 label[rows] == np.repeat(sides.pairs[:, 0], sides.totals), 1, -1
@@ -344,7 +419,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sides = multiclass.parts(known, len(factors), self.multiclass)
         coef, bias = self._fold(gram, sides, weight * factors[known], name)
         points = take(counted.gram.X, outside)
-        if not (isinstance(sides, multiclass.Pairs) and sides.compact):
+        if not (isinstance(sides, Pairs) and sides.compact):
             return gram.kernel.matmul(points, gram.X, coef) + bias
         order = sides.order
         f = PairExpansion(
@@ -360,6 +435,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _fold(self, gram: Gram, sides, weight, name: Callable[[int], str]):
         """A column of coef and a bias for each problem, of which some lack a class."""
+        if self._in_one_call(gram, sides):
+            there = sides.sizes[sides.pairs] > 0
+            both = there.all(axis=1)
+            some = np.flatnonzero(both)
+            coef, bias, _ = self._solved_pairs(gram, sides, weight, some)
+            # No two classes to tell apart: what there is, is the answer.
+            bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
+            return coef, bias
         coef = np.zeros((len(weight), multiclass.width(sides)))
         bias = np.zeros(len(sides))
         for j, part in enumerate(sides):

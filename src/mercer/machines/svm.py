@@ -15,15 +15,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
 from mercer.kernels.base import finite
 from mercer.machines.kinds import Classifier, OneClass, Regressor
-from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION, SMALL
+from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
 from mercer.points import Points, double
+from mercer.solvers.pairs import nu_svc_pairs, svc_pairs
 from mercer.solvers.problems import (
     Certificate,
-    Certificates,
-    certificate,
     certified,
     nu_svc,
     nu_svr,
@@ -32,7 +30,6 @@ from mercer.solvers.problems import (
     svdd,
     svr,
 )
-from mercer.solvers.smo import SMO
 
 HAIR = 1e-10  # relative; what the boundary of one class is moved outwards
 _BOX = [Interval(Real, 0, None, closed="right")]
@@ -139,70 +136,13 @@ class SVC(Classifier):
     def _problem(self, gram, sign, weight):
         return svc(gram, sign, self._upper(weight), bias=self.fit_intercept)
 
-    def _solved_parts(self, counted, sides, weight):
-        if not self._duels_apply(counted.gram, sides):
-            return super()._solved_parts(counted, sides, weight)
-        every = np.arange(len(sides))
-        return self._solved_pairs(counted.gram, sides, weight, every)
-
-    def _fold(self, gram, sides, weight, name):
-        if not self._duels_apply(gram, sides):
-            return super()._fold(gram, sides, weight, name)
-        there = sides.sizes[sides.pairs] > 0
-        both = there.all(axis=1)
-        coef, bias, _ = self._solved_pairs(gram, sides, weight, np.flatnonzero(both))
-        # No two classes to tell apart: what there is, is the answer.
-        bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
-        return coef, bias
-
-    def _duels_apply(self, gram, sides) -> bool:
-        """Whether the core can take on all pairs of classes in one call."""
-        return bool(
-            isinstance(sides, multiclass.Pairs)
-            and self.solver is None
-            and self._watcher is None
-            and self.fit_intercept
-            and np.isfinite(self.C)
-            and gram.kernel.psd
-            and gram.kernel.native(gram.X) is not None
-            and self._coefficients_before(gram.X, sides.width) is None
-        )
-
-    def _solved_pairs(self, gram, sides: multiclass.Pairs, weight, numbers):
-        """coef, and the bias and certificate of each of these pairs of classes.
-
-        Small ones are solved to rounding, unless they are very many.
-        """
-        coef, bias = np.zeros((len(weight), sides.width)), np.zeros(len(sides))
-        found, trusted = Certificates.empty(len(sides)), np.zeros(len(sides), bool)
-        solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
-        members = [sides.members(c) for c in range(sides.n_classes)]
+    def _pair_problems(self, gram, members, pairs, weight):
         upper = self._upper(weight)
-        small = (sides.totals <= SMALL) & (not sides.compact)
-        for solve, chosen in ((solver, ~small), (self._to_rounding(solver), small)):
-            some = numbers[chosen[numbers]]
-            pairs = sides.pairs[some]
-            for which, solved in solve.solved_pairs(gram, members, upper, pairs):
-                places = some[which]
-                coef[sides.places(places)] = solved.beta
-                bias[places], trusted[places] = solved.bias, solved.trusted
-                found.put(places, solved.found)
-        about = found.columns
-        trusted &= about["violation"] + about["rounding"] <= self.tol
-        # Those that took all their steps have had their turn.
-        spent = ~trusted & (about["n_iter"] >= self.max_iter) & (self.max_iter >= 0)
-        spent &= about["precision"] == "double"
-        about["status"][spent] = "max_iter"
-        trusted |= spent
-        for j in numbers[~trusted[numbers]].tolist():
-            # It takes more steps, or more digits, than all of them were given.
-            [(problem, own)] = self._problems(gram, [sides[j]], weight)
-            places = own, sides.column(j)
-            start = problem.start(problem.inverse(coef[places], 0.0)[0])
-            solution = self._solve(problem, start, precision="double")
-            coef[places], bias[j] = problem.decision(solution)
-            found.put(j, certificate(problem, solution))
-        return coef, bias, found
+        return svc_pairs(gram, members, pairs, upper, bias=self.fit_intercept)
+
+    @property
+    def _pairs_apply(self):
+        return bool(np.isfinite(self.C))  # hard margins have a solver of their own
 
 
 class NuSVC(Classifier):
@@ -275,6 +215,9 @@ class NuSVC(Classifier):
 
     def _problem(self, gram, sign, weight):
         return nu_svc(gram, sign, self.nu, weight)
+
+    def _pair_problems(self, gram, members, pairs, weight):
+        return nu_svc_pairs(gram, members, pairs, self.nu, weight)
 
     def _check_weights(self, classes, counts, totals):
         k, least, both = self._lightest(totals)

@@ -10,26 +10,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer import _core
 from mercer.gram import Gram, available_memory
 from mercer.points import vectors
-from mercer.solvers.problems import (
-    ENTRY_ERROR,
-    RUN,
-    UNIT,
-    BoxQP,
-    Certificate,
-    Certificates,
-    Progress,
-    Solution,
+from mercer.solvers.pairs import (
+    PairProblems,
+    Precision,
+    SolvedPairs,
+    Told,
+    concluded,
 )
+from mercer.solvers.problems import ENTRY_ERROR, BoxQP, Progress, Solution
 from mercer.vectors import Packed, centered, native_recipe, originals
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
+TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 BUDGET = 10_000_000  # steps, where no other number is asked for
@@ -93,52 +92,41 @@ class SMO:
             found = run(found.beta, np.float64)
         return run.solution(found)
 
-    def duels(
-        self,
-        gram: Gram,
-        members: Sequence[np.ndarray],
-        upper: np.ndarray,
-        pairs: np.ndarray,
-    ) -> list[Duel]:
-        """The `svc` problems of pairs of classes, all in one call into the core.
-
-        The kernel has to be compiled and semidefinite. Points are packed once for all
-        pairs; small problems are solved side by side, large ones with all threads.
-
-        Parameters
-        ----------
-        members : for each class, which points are its
-        upper : (n,) array, the bound of each point's coefficient
-        pairs : (m, 2) array of two different classes; the first one is positive
-        """
-        found: list = [None] * len(pairs)
-        for places, solved in self.solved_pairs(gram, members, upper, pairs):
-            for j, place in enumerate(places.tolist()):
-                found[place] = solved.duel(j)
-        return found
-
-    def solved_pairs(
-        self, gram: Gram, members, upper, pairs
+    def solve_pairs(
+        self, problems: PairProblems
     ) -> Iterator[tuple[np.ndarray, SolvedPairs]]:
-        """What `duels` finds, as arrays; some pairs at a time, by their numbers."""
-        sizes = np.array([len(places) for places in members])[pairs].sum(axis=1)
-        single = np.full(len(pairs), self.precision == "single")
+        """The minimisers of many problems, some at a time, with their numbers.
+
+        Points are packed once for all pairs; small problems are solved side by side,
+        large ones with all threads. Where the kernel is not compiled, the matrix of all
+        points is held.
+        """
+        gram = problems.gram
+        if gram.kernel.native(gram.X) is None:
+            yield np.arange(len(problems)), self._pairs_of_matrix(problems)
+            return
+        sizes = problems.sizes.sum(axis=1)
+        single = np.full(len(problems), self.precision == "single")
         if self.precision == "auto":
             single = sizes > SMALL
+        # Of very small problems all kernel values are computed at once.
+        n, room = sum(map(len, problems.members)), _cache_bytes(self.cache_mb) / 2
+        tiny = sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any()
         for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
-            if chosen.any():
-                solved = self._duels(gram, members, upper, pairs[chosen], dtype)
-                yield np.flatnonzero(chosen), solved
+            if not chosen.any():
+                continue
+            some = problems.take(chosen)
+            if tiny:
+                yield np.flatnonzero(chosen), self._pairs_of_matrix(some)
+            else:
+                yield np.flatnonzero(chosen), self._pairs_of_points(some, dtype)
 
-    def _duels(self, gram: Gram, members, upper, pairs, dtype) -> SolvedPairs:
+    def _pairs_of_points(self, problems: PairProblems, dtype) -> SolvedPairs:
+        gram = problems.gram
         recipe = gram.kernel.native(gram.X)
         X = centered(vectors(gram.X), recipe.part, dtype)
-        present, pairs = np.unique(pairs, return_inverse=True)
-        members, pairs = [members[c] for c in present], pairs.reshape(-1, 2)
-        sizes = np.array([len(places) for places in members])
-        ends = np.cumsum(sizes[pairs].sum(axis=1))
-        value, function = np.empty((2, ends[-1]))
-        about = np.empty((len(pairs), len(_About._fields)))
+        present, pairs = np.unique(problems.pairs, return_inverse=True)
+        members = [problems.members[c] for c in present]
         packed = [
             Packed(X[places].astype(dtype, copy=False), only_core=True)._points
             for places in members
@@ -146,30 +134,63 @@ class SMO:
         native = native_recipe(recipe)
         size = _largest(native, packed, dtype)
         if dtype is np.float32 and not size < LARGEST:
-            return self._duels(gram, members, upper, pairs, np.float64)
+            return self._pairs_of_points(problems, np.float64)
         _refuse_unless_finite(gram, size)
-        demanding = self.precision == "auto" and dtype is np.float32
-        origin = np.concatenate(members).astype(np.int64, copy=False)
-        _core.duels(
+        value, function, about = _room(problems)
+        _core.solve_pairs(
             native,
             packed[0],
             packed,
-            np.ascontiguousarray(pairs, dtype=np.int64),
-            upper[origin],
-            self._target(),
-            _cache_bytes(self.cache_mb),
-            self._budget(int(sizes[pairs].sum(axis=1).max())),
-            demanding,
             originals(vectors(gram.X)),
-            origin,
+            np.concatenate(members).astype(np.int64, copy=False),
+            self._pair_task(problems, pairs.reshape(-1, 2), dtype),
             value,
             function,
             about,
         )
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
-        solved = _About(*about.T)
-        return solved.solved(value, function, ends, word, self.tol, size, error)
+        precision = Precision(word, size, error)
+        told = Told(*about.T)
+        return concluded(problems, value, function, told, precision, self.tol)
+
+    def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
+        matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
+        size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
+        _refuse_unless_finite(problems.gram, size)
+        members = [np.asarray(places, dtype=np.int64) for places in problems.members]
+        value, function, about = _room(problems)
+        _core.solve_pairs_of_matrix(
+            matrix,
+            np.array([len(places) for places in members], dtype=np.int64),
+            np.concatenate(members),
+            self._pair_task(problems, problems.pairs, np.float64),
+            value,
+            function,
+            about,
+        )
+        recipe, error = problems.gram.kernel.native(problems.gram.X), ENTRY_ERROR
+        if recipe is not None:
+            points = Packed(vectors(problems.gram.X), only_core=True)._points
+            error = _core.entry_error(native_recipe(recipe), points)
+        precision = Precision("double", size, error * size)
+        told = Told(*about.T)
+        return concluded(problems, value, function, told, precision, self.tol)
+
+    def _pair_task(self, problems: PairProblems, pairs, dtype) -> _core.PairTask:
+        return _core.PairTask(
+            np.ascontiguousarray(pairs, dtype=np.int64),
+            problems.target,
+            problems.lower,
+            problems.upper,
+            np.ascontiguousarray(problems.totals).ravel(),
+            grouped=problems.grouped,
+            bias=problems.bias,
+            tol=self._target(),
+            cache_bytes=_cache_bytes(self.cache_mb),
+            max_iter=self._budget(int(problems.sizes.sum(axis=1).max())),
+            demanding=self.precision == "auto" and dtype is np.float32,
+        )
 
     def _target(self) -> float:
         """The violation to reach: there has to be room for rounding below tol."""
@@ -181,85 +202,10 @@ class SMO:
         return min(most, 2**62)  # the core counts with 64 bits
 
 
-class Duel(NamedTuple):
-    """One class against another: β and F at the points of both, and how it ended."""
-
-    beta: np.ndarray
-    function: np.ndarray
-    bias: float
-    trusted: bool  # computed precisely enough
-    certificate: Certificate
-
-
-class SolvedPairs(NamedTuple):
-    """Many duels: β and F of one after another, and an entry of the rest for each."""
-
-    beta: np.ndarray
-    function: np.ndarray
-    ends: np.ndarray  # where each ends in β and F
-    bias: np.ndarray
-    trusted: np.ndarray
-    found: Certificates
-
-    def duel(self, j: int) -> Duel:
-        """One of them."""
-        own = slice(self.ends[j - 1] if j else 0, self.ends[j])
-        rest = float(self.bias[j]), bool(self.trusted[j]), self.found[j]
-        return Duel(self.beta[own], self.function[own], *rest)
-
-
-class _About(NamedTuple):
-    """What the core says of duels, an entry for each."""
-
-    indefinite: np.ndarray
-    violation: np.ndarray
-    iterations: np.ndarray
-    rows: np.ndarray
-    hits: np.ndarray
-    level: np.ndarray
-    primal: np.ndarray
-    dual: np.ndarray
-    square: np.ndarray
-    n_free: np.ndarray
-    n_bound: np.ndarray
-    seconds: np.ndarray
-    weight: np.ndarray
-    unfit: np.ndarray
-
-    def solved(
-        self, beta, function, ends, precision: str, tol: float, size, error
-    ) -> SolvedPairs:
-        """With how far they can be off: `error` is of a value, `size` its largest."""
-        found = Certificates.empty(len(ends))
-        terms = self.n_free + self.n_bound
-        error = error + size * (np.minimum(terms, RUN) + terms / RUN)
-        rounding = UNIT * (error * self.weight + 2)
-        sums = self.weight + np.abs(self.square) + np.abs(self.primal)
-        off = self.weight * rounding + UNIT * (2 * RUN) * sums
-        fits = (4 * off <= tol - self.violation) & (4 * off > rounding)
-        square = np.where(self.square > 0, self.square, np.nan)
-        known: dict[str, Any] = {
-            "primal": self.primal + off,
-            "dual": self.dual - off,
-            "violation": self.violation,
-            "n_free": self.n_free,
-            "n_bound": self.n_bound,
-            "margin": np.where(self.square > 0, square**-0.5, np.inf),
-            "n_iter": self.iterations,
-            "seconds": self.seconds,
-            "rows_computed": self.rows,
-            "cache_hits": self.hits,
-            "status": "optimal",
-            "precision": precision,
-            "rounding": np.where(fits, 4 * off, rounding),
-            "objective_rounding": 4 * off,
-        }
-        for name, column in known.items():
-            found.columns[name][:] = column
-        trusted = self.indefinite == 0
-        if precision == "single":
-            trusted &= self.unfit == 0
-        return SolvedPairs(beta, function, ends, -self.level, trusted, found)
+def _room(problems: PairProblems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For β and F at the points of all pairs, and for what is told of each pair."""
+    value, function = np.empty((2, len(problems.target)))
+    return value, function, np.empty((len(problems), len(Told._fields)))
 
 
 class _Found(NamedTuple):

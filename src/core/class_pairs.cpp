@@ -1,0 +1,383 @@
+// Problems of two classes each, for many pairs of classes: points are packed once, a class's own
+// matrix is computed once, and small problems are shared out among the threads.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "smo.hpp"
+#include "threads.hpp"
+
+namespace mercer {
+namespace {
+
+constexpr Index alone_from = 8192;  // points of a pair that is worth all threads
+
+// k on the points of two classes, one after the other.
+template <class T>
+class PairRows final : public Rows<T> {
+ public:
+  // `first_matrix` and `second_matrix` are K of either class, or empty; `origin` is which of the
+  // originals the points are.
+  PairRows(const Recipe& recipe, const Points<T>& first, const Points<T>& second,
+           std::span<const T> first_matrix, std::span<const T> second_matrix, Poll poll,
+           const Originals* originals, std::vector<Index> origin)
+      : recipe_(recipe), first_(first), second_(second), first_matrix_(first_matrix),
+        second_matrix_(second_matrix), poll_(std::move(poll)), originals_(originals),
+        origin_(std::move(origin)),
+        diagonal_(static_cast<std::size_t>(first.n + second.n)) {
+    diag(recipe, first, diagonal_.data());
+    diag(recipe, second, diagonal_.data() + first.n);
+  }
+  Index size() const override { return first_.n + second_.n; }
+  std::span<const T> diagonal() const override { return diagonal_; }
+  double cost() const override {
+    return VectorRows<T>::cost_on(first_.n > second_.n ? first_ : second_);
+  }
+
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                     std::span<const Index> others, double* sums) override {
+    if (originals_) {
+      auto take = [&](std::span<const Index> some) {
+        std::vector<Index> places;
+        for (Index i : some) places.push_back(origin_[i]);
+        return originals_->take(places);
+      };
+      mercer::sum_in_double(recipe_, take(which), factor, themselves, take(others), sums, poll_);
+    } else if constexpr (sizeof(T) == 8) {
+      mercer::sum_in_double(recipe_, Points<T>::take(first_, second_, which), factor, themselves,
+                            Points<T>::take(first_, second_, others), sums, poll_);
+    } else {
+      return false;
+    }
+    return true;
+  }
+  double typical_error() const override {
+    double terms = std::sqrt(cost()), largest = std::max(first_.largest, second_.largest);
+    return entry_error(recipe_, terms, largest, direct(recipe_, first_, second_));
+  }
+
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override {
+    if (which.empty()) return;
+    bool only_rows = by_products(recipe_, first_, second_);
+    Points<T> X = Points<T>::take(first_, second_, which, only_rows);
+    std::vector<Index> own;
+    std::vector<T> value;
+    std::vector<T*> out(keep.begin(), keep.end());
+    for (Index i : which) {
+      own.push_back(i < first_.n ? i : -1);
+      value.push_back(diagonal_[i]);
+    }
+    add_rows_of<T>(recipe_, X, first_, {factor, out, own, value}, sums, poll_);
+    for (std::size_t r = 0; r < which.size(); ++r) {
+      own[r] = which[r] - first_.n;
+      if (out[r]) out[r] += first_.n;
+    }
+    add_rows_of<T>(recipe_, X, second_, {factor, out, own, value}, sums + first_.n, poll_);
+  }
+
+  void among(std::span<const Index> which, std::span<T> out) override {
+    if (first_matrix_.empty() || static_cast<Index>(which.size()) < size()) {
+      block(recipe_, Points<T>::take(first_, second_, which), out.data(), poll_);
+      return;
+    }
+    // All of them: the classes' own matrices are there.
+    Index n = first_.n, m = second_.n, across = n + m;
+    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across, poll_);
+    for (Index i = 0; i < n; ++i) {
+      std::copy_n(first_matrix_.data() + i * n, n, out.data() + i * across);
+    }
+    for (Index j = 0; j < m; ++j) {
+      std::copy_n(second_matrix_.data() + j * m, m, out.data() + (n + j) * across + n);
+    }
+  }
+
+ private:
+  Recipe recipe_;
+  const Points<T>&first_, &second_;
+  std::span<const T> first_matrix_, second_matrix_;
+  Poll poll_;
+  const Originals* originals_;
+  std::vector<Index> origin_;
+  std::vector<T> diagonal_;
+};
+
+// Rows of some points of a matrix that is there already.
+template <class T>
+class PickedRows final : public Rows<T> {
+ public:
+  PickedRows(const T* matrix, Index n, std::vector<Index> points)
+      : matrix_(matrix), n_(n), points_(std::move(points)) {
+    for (Index i : points_) diagonal_.push_back(matrix_[i * n_ + i]);
+  }
+  Index size() const override { return static_cast<Index>(points_.size()); }
+  std::span<const T> diagonal() const override { return diagonal_; }
+  double cost() const override { return 1; }
+
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override {
+    for (std::size_t r = 0; r < which.size(); ++r) {
+      const T* row = matrix_ + points_[which[r]] * n_;
+      for (std::size_t j = 0; j < points_.size(); ++j) {
+        sums[j] += factor[r] * static_cast<double>(row[points_[j]]);
+      }
+      for (std::size_t j = 0; keep[r] && j < points_.size(); ++j) keep[r][j] = row[points_[j]];
+    }
+  }
+  void among(std::span<const Index> which, std::span<T> out) override {
+    T* to = out.data();
+    for (Index i : which) {
+      const T* row = matrix_ + points_[i] * n_;
+      for (Index j : which) *to++ = row[points_[j]];
+    }
+  }
+  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                     std::span<const Index> others, double* sums) override {
+    if (sizeof(T) == 4) return false;
+    std::vector<T*> nowhere(which.size(), nullptr);
+    std::vector<double> all(points_.size(), 0.0);
+    add(which, factor, nowhere, all.data());
+    for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
+    for (Index i : others) *sums++ = all[i];
+    return true;
+  }
+
+ private:
+  const T* matrix_;
+  Index n_;
+  std::vector<Index> points_;
+  std::vector<T> diagonal_;
+};
+
+// What rounding took off a bound is put back: a hair of the bound, or at 0 of the other one.
+void snap(std::span<double> beta, std::span<const double> lower, std::span<const double> upper) {
+  constexpr double hair = 1e-13;
+  double largest = 0;
+  for (double b : beta) largest = std::max(largest, std::abs(b));
+  for (std::size_t t = 0; t < beta.size(); ++t) {
+    double far = std::max(std::abs(lower[t]), std::abs(upper[t]));
+    if (std::abs(beta[t]) <= hair * std::min(far, largest)) beta[t] = 0;
+    for (double bound : {lower[t], upper[t]}) {
+      if (bound != 0 && std::abs(beta[t] - bound) <= hair * std::abs(bound)) beta[t] = bound;
+    }
+  }
+}
+
+// Makes Σβ = total without an error: what rounding left over is taken off the smallest free variable,
+// whose last digit is finer than that of the sum.
+void balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
+             double total) {
+  for (int tries = 0; tries < 4; ++tries) {
+    // Twice the digits of a double: the rounding errors of the sum are summed themselves.
+    double sum = -total, rest = 0;
+    std::size_t least = beta.size();
+    for (std::size_t t = 0; t < beta.size(); ++t) {
+      double before = sum, by = beta[t];
+      sum += by;
+      double took = sum - before;
+      rest += (before - (sum - took)) + (by - took);
+      bool free = by > lower[t] && by < upper[t] && by != 0;
+      if (free && (least == beta.size() || std::abs(by) < std::abs(beta[least]))) least = t;
+    }
+    double excess = sum + rest;
+    if (excess == 0 || least == beta.size()) return;
+    double moved = beta[least] - excess;
+    if (!(moved > lower[least] && moved < upper[least])) return;
+    beta[least] = moved;
+  }
+}
+
+// One variable after another goes to its bound until they sum to `total`.
+void fill(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
+          double total) {
+  for (std::size_t t = 0; t < beta.size(); ++t) {
+    double by = std::clamp(total, lower[t], upper[t]);
+    // Rounding is not to leave it just inside the bound that it should be at.
+    double bound = total > 0 ? upper[t] : lower[t];
+    beta[t] = std::abs(by - bound) <= 1e-12 * std::abs(bound) ? bound : by;
+    total -= by;
+  }
+}
+
+}  // namespace
+
+template <class T>
+PointClasses<T>::PointClasses(const Recipe& recipe, std::vector<const Points<T>*> classes,
+                              const Originals* originals,
+                              std::vector<std::span<const Index>> origin)
+    : recipe_(recipe), classes_(std::move(classes)), originals_(originals),
+      origin_(std::move(origin)) {}
+
+template <class T>
+double PointClasses<T>::cost() const {
+  return VectorRows<T>::cost_on(*classes_[0]);
+}
+
+template <class T>
+void PointClasses<T>::prepare(double bytes, int workers, const Poll& poll) {
+  double room = 0;
+  for (auto* points : classes_) room += static_cast<double>(points->n) * static_cast<double>(points->n);
+  if (room * sizeof(T) > bytes) return;
+  own_.resize(classes_.size());
+  auto make = [&](Index c, int) {
+    const Points<T>& X = *classes_[c];
+    own_[c].resize(static_cast<std::size_t>(X.n * X.n));
+    block(recipe_, X, own_[c].data());
+  };
+  parallel(static_cast<Index>(own_.size()), workers, make, poll);
+}
+
+template <class T>
+std::unique_ptr<Rows<T>> PointClasses<T>::rows(Index a, Index b, const Poll& poll) const {
+  std::vector<Index> origin;
+  if (originals_) {
+    origin.assign(origin_[a].begin(), origin_[a].end());
+    origin.insert(origin.end(), origin_[b].begin(), origin_[b].end());
+  }
+  auto own = [&](Index c) { return own_.empty() ? std::span<const T>() : std::span<const T>(own_[c]); };
+  return std::make_unique<PairRows<T>>(recipe_, *classes_[a], *classes_[b], own(a), own(b), poll,
+                                       originals_, std::move(origin));
+}
+
+template <class T>
+std::unique_ptr<Rows<T>> MatrixClasses<T>::rows(Index a, Index b, const Poll&) const {
+  std::vector<Index> points(members_[a].begin(), members_[a].end());
+  points.insert(points.end(), members_[b].begin(), members_[b].end());
+  return std::make_unique<PickedRows<T>>(matrix_, n_, std::move(points));
+}
+
+namespace {
+
+// A problem of its own: where its variables are among all of them.
+struct One {
+  Index first, second, start;
+  std::size_t size, split;
+};
+
+template <class T>
+PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const One& one,
+                      Index number, Scratch<T>& scratch, const Options& options, const Poll& poll) {
+  auto begin = std::chrono::steady_clock::now();
+  auto part = [&](auto span) { return span.subspan(static_cast<std::size_t>(one.start), one.size); };
+  auto value = part(all.value), function = part(all.function);
+  auto target = part(all.target), lower = part(all.lower), upper = part(all.upper);
+  std::fill(value.begin(), value.end(), 0.0);
+  double totals[2] = {all.totals[2 * number], all.totals[2 * number + 1]};
+  std::size_t ends[3] = {0, one.split, one.size};
+  auto each_group = [&](auto&& f) {
+    for (int g = 0; g < 2; ++g) {
+      std::size_t from = ends[g], count = ends[g + 1] - from;
+      f(value.subspan(from, count), lower.subspan(from, count), upper.subspan(from, count), totals[g]);
+    }
+  };
+  std::vector<std::uint8_t> group;
+  if (all.grouped) {
+    group.assign(one.size, 1);
+    std::fill_n(group.begin(), one.split, std::uint8_t{0});
+    each_group(fill);
+  }
+  auto rows = classes.rows(one.first, one.second, poll);
+  Result result;
+  if (all.bias) {
+    Program program{target, lower, upper, {}, {}, group};
+    result = solve<T>(*rows, program, options, value, {}, poll, scratch);
+  } else {
+    // A variable of no point takes up what the others sum to, at no cost.
+    double room = 0;
+    for (std::size_t t = 0; t < one.size; ++t) room += std::max(std::abs(lower[t]), std::abs(upper[t]));
+    auto with = [&](auto numbers, double last) {
+      std::vector<double> longer(numbers.begin(), numbers.end());
+      longer.push_back(last);
+      return longer;
+    };
+    std::vector<double> targets = with(target, 0), lowers = with(lower, -room),
+                        uppers = with(upper, room), start = with(value, 0);
+    std::vector<std::int32_t> point(one.size + 1);
+    std::iota(point.begin(), point.end(), 0);
+    Program program{targets, lowers, uppers, {}, point, group};
+    result = solve<T>(*rows, program, options, start, {}, poll, scratch);
+  }
+  std::copy_n(result.value.begin(), one.size, value.begin());
+  std::copy_n(result.function.begin(), one.size, function.begin());
+  snap(value, lower, upper);
+  if (all.grouped) {
+    each_group(balance);
+  } else if (all.bias) {
+    balance(value, lower, upper, totals[0]);
+  }
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds};
+}
+
+}  // namespace
+
+template <class T>
+std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, const Options& given,
+                               const Poll& poll) {
+  Index count = static_cast<Index>(all.pairs.size());
+  std::vector<PairOutcome> found(static_cast<std::size_t>(count));
+  std::vector<One> ones;
+  double entries = 0;
+  Index at = 0;
+  for (auto [a, b] : all.pairs) {
+    Index size = classes.size(a) + classes.size(b);
+    ones.push_back({a, b, at, static_cast<std::size_t>(size), static_cast<std::size_t>(classes.size(a))});
+    at += size;
+    entries += static_cast<double>(size) * static_cast<double>(size);
+  }
+  auto points = [&](Index k) { return static_cast<Index>(ones[k].size); };
+  // Waking another thread takes as long as solving a few tiny ones.
+  int workers = entries < 1e5 ? 1 : static_cast<int>(std::min<Index>(threads(), count));
+  // Large ones first, so that no thread is left alone with one at the end.
+  std::vector<Index> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), Index{0});
+  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return points(a) > points(b); });
+  std::vector<Scratch<T>> scratch(static_cast<std::size_t>(std::max(workers, 1)));
+  Index done = 0;
+  for (; done < count && points(order[done]) >= alone_from; ++done) {
+    Index k = order[done];
+    found[k] = solve_one<T>(classes, all, ones[k], k, scratch[0], given, poll);
+  }
+  // Every class meets all the others: where the problems are small, its own matrix is kept.
+  if (done == 0 && count > 1 && is_small(points(order[0]), classes.cost())) {
+    classes.prepare(given.cache_bytes / 2, workers, poll);
+  }
+  std::atomic<bool> stop{false};
+  Options options = given;
+  options.cache_bytes /= std::max(workers, 1);
+  auto task = [&](Index number, int worker) {
+    // Only the thread that called may ask for signals; the others hear of it.
+    Poll heard = [&] {
+      if (stop) throw std::runtime_error("stopped");
+      if (worker == 0 && poll) poll();
+    };
+    Index k = order[done + number];
+    try {
+      found[k] = solve_one<T>(classes, all, ones[k], k, scratch[worker], options, heard);
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+  };
+  parallel(count - done, workers, task, [&] {
+    try {
+      if (poll) poll();
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+  });
+  return found;
+}
+
+template class PointClasses<float>;
+template class PointClasses<double>;
+template class MatrixClasses<double>;
+template std::vector<PairOutcome> solve(Classes<float>&, const PairPrograms&, const Options&, const Poll&);
+template std::vector<PairOutcome> solve(Classes<double>&, const PairPrograms&, const Options&, const Poll&);
+
+}  // namespace mercer
