@@ -35,7 +35,7 @@ LAYERS = [
 FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": ["base", "kinds", "counts", "explicit", "vector", "fragments", "routes"],
-    "solvers": "rounding problems losses penalized lasso lasso_features products "
+    "solvers": "rounding problems pairs losses penalized lasso lasso_features products "
     "krylov sgd components bayes posterior".split(),
     "machines": "base labels progress support kinds stochastic representer l1".split(),
     "plots": ["base"],
@@ -57,7 +57,7 @@ MODULES = {
     "node distance generative approximate",
     "solvers": "problems losses penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen lloyd lasso lasso_features components "
-    "products preimage bayes posterior evidence rounding",
+    "products preimage bayes posterior evidence rounding pairs",
     "machines": "base labels progress support kinds representer svm regularized "
     "penalized logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans "
     "transform parzen",

@@ -33,7 +33,8 @@ _NUMBER = numbers.Real | np.bool_ | Decimal
 
 def is_frame(X) -> bool:
     """Whether X is a data frame of any library narwhals knows."""
-    return nw.dependencies.is_into_dataframe(X)
+    # Asked of every array, most often in vain: narwhals takes its time.
+    return not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X)
 
 
 def _opened(X) -> nw.DataFrame:

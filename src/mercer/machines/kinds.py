@@ -231,7 +231,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                 places = some[which]
                 coef[sides.places(places)] = solved.coef
                 bias[places], trusted[places] = solved.bias, solved.trusted
-                found.put(places, solved.found)
+                if len(places) == len(sides):
+                    found = solved.found
+                else:
+                    found.put(places, solved.found)
         about = found.columns
         trusted &= about["violation"] + about["rounding"] <= self.tol
         # Those that took all their steps have had their turn.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class PairProblems:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """The number of variables of either class of a pair, (m, 2)."""
         return np.array([len(places) for places in self.members])[self.pairs]
@@ -198,8 +199,8 @@ def concluded(
         factor[distance > 0] = 1 / distance[distance > 0]
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
         status[flat] = "flat"
-    with np.errstate(divide="ignore", invalid="ignore"):
-        margin = np.where(square > 0, distance / np.sqrt(square), np.inf)
+    length = np.sqrt(np.maximum(square, np.finfo(float).tiny))
+    margin = np.where(square > 0, distance / length, np.inf)
     found = Certificates.empty(len(problems))
     columns = {
         "primal": np.where(indefinite, np.nan, primal + off),
