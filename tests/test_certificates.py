@@ -184,6 +184,40 @@ def test_signed_coefficients_sum_to_zero_without_an_error():
     assert [fsum(column.tolist()) for column in columns.T] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("n", [150, 1500])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0)], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_hard_margins_are_bracketed(n, kernel, bias):
+    """f misses a hard margin by some tol, and its norm is no bound; that of f/s is."""
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 3))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    X[:, 0] += 0.4 * y
+    machine = SVC(C=np.inf, kernel=kernel, fit_intercept=bias).fit(X, y)
+    fine = clone(machine).set_params(tol=1e-8).fit(X, y).certificate_
+    for said in (machine.certificate_, machine.certify(X, y)):
+        assert said.dual <= fine.primal
+        assert fine.dual <= said.primal
+        assert 0 <= said.gap <= 0.01 * said.primal
+    assert 0 <= fine.gap <= 1e-6 * fine.primal
+    values = machine.decision_function(X)
+    reached = np.min(y * values)
+    square = machine.expansion_.norm() ** 2
+    assert_allclose(
+        machine.certificate_.primal, square / 2 / min(reached, 1) ** 2, rtol=1e-7
+    )
+
+
+def test_a_hard_tube_that_is_missed_has_no_finite_primal():
+    X, _ = noisy(200, 2)
+    y = np.sin(X[:, 0])
+    machine = SVR(C=np.inf, kernel=RBF(1.0), epsilon=0.1).fit(X, y)
+    said = machine.certificate_
+    assert said.status == "optimal"
+    assert said.primal == np.inf
+    assert said.dual <= SVR(C=1e4, kernel=RBF(1.0)).fit(X, y).certificate_.primal
+
+
 @pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()])
 @pytest.mark.parametrize("n", [60, 1200])
 def test_a_kernel_that_overflows_is_an_error(machine, n):

@@ -270,7 +270,8 @@ class SVR(Regressor):
 
     Parameters
     ----------
-    C : > 0, the price of a unit outside the tube
+    C : > 0, the price of a unit outside the tube; inf is a hard tube, and as f is
+        within tol of it, the certificate has a dual and no finite primal
     epsilon : ≥ 0, half the width of the tube
 
     The others, and the attributes, are those of SVC; with q targets `expansion_` has a

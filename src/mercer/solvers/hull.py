@@ -79,7 +79,8 @@ def _scaled(problem: BoxQP, hull: BoxQP, found: Solution) -> Solution:
         return found  # not even an order of the classes; the status says why
     value, function = found.value / half, found.function / half
     level = (float(np.mean(found.level)) / half,)
-    primal, dual = problem.objectives(value, function, level)
+    rounding = found.rounding / half
+    primal, dual, error = problem.bracket(value, function, level, rounding)
     return replace(
         found,
         value=value,
@@ -89,6 +90,8 @@ def _scaled(problem: BoxQP, hull: BoxQP, found: Solution) -> Solution:
         violation=problem.violation(value, function),
         level=level,
         function=function,
+        rounding=rounding,
+        objective_rounding=error,
     )
 
 

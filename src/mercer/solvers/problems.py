@@ -411,7 +411,9 @@ class BoxQP:
 
         primal = ½ βᵀKβ + Σₜ max { s b - tubeₜ|b| : b in its bounds } - Σ level·total
         with s = target - F + level: for `svc` the hinge loss times C, and so on. Where
-        a bound is infinite the loss counts as 0 up to the violation, as ∞ beyond it.
+        a bound is infinite, the condition is hard: f that misses the margin of an `svc`
+        by a little is divided by what it reaches of it, so that primal bounds the
+        optimum all the same; of other problems primal is then ∞.
         Either is moved outwards by what rounding may have done to it.
 
         Parameters
@@ -432,15 +434,17 @@ class BoxQP:
         for (members, total), rho in zip(self.groups(), level, strict=True):
             surplus[members] += rho
             constant += rho * (total or 0.0)
-        loss = np.maximum(
-            self._reach(surplus, low, tube, value, function),
-            self._reach(surplus, high, tube, value, function),
-        )
-        inside = (low <= 0) & (high >= 0)
-        loss = np.where(inside, np.maximum(loss, 0), loss)
-        primal = square / 2 + float(np.sum(loss)) - constant
         if rounding is None:
             rounding = self.rounding(value)
+        reached = self._reached(surplus, tube, rounding)
+        if 0 < reached < 1:
+            surplus = self.target - (self.target - surplus) / reached
+        loss = np.maximum(_reach(surplus, low, tube), _reach(surplus, high, tube))
+        inside = (low <= 0) & (high >= 0)
+        loss = np.where(inside, np.maximum(loss, 0), loss)
+        scale = np.inf if reached == 0 else reached**-2
+        primal = scale * square / 2 + float(np.sum(loss)) - constant
+        primal = np.inf if reached == 0 else primal
         # An error of F counts with β in the square, with the bound where there is loss.
         ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
         weight = float(np.sum(np.abs(beta)))
@@ -449,7 +453,7 @@ class BoxQP:
         losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
         digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
         below = weight * rounding + digits * size
-        above = below + losing * rounding + digits * losses
+        above = min(scale, 4.0) * below + losing * rounding + digits * losses
         below += self._residual(beta) * float(np.max(np.abs(level), initial=1.0))
         return Bracket(primal + above, dual - below, 2 * (above + below))
 
@@ -461,19 +465,36 @@ class BoxQP:
             if total is not None
         )
 
-    def _reach(self, surplus, bound, tube, value, function) -> np.ndarray:
-        """s b - tube|b| at a bound b; at an infinite one 0, or ∞ beyond the tube."""
-        if np.isfinite(bound).all():
-            return surplus * bound - tube * np.abs(bound)
-        allowed = max(self.violation(value, function), 1e-12)
-        beyond = np.sign(bound) * surplus - tube > allowed
-        finite = np.where(np.isfinite(bound), bound, 0.0)
-        reach = surplus * finite - tube * np.abs(finite)
-        return np.where(np.isinf(bound), np.where(beyond, np.inf, 0.0), reach)
+    def _reached(self, surplus, tube, rounding: float) -> float:
+        """The least share of its hard margin that f reaches, rounding included.
+
+        1 where all conditions hold, or none is hard; 0 where no multiple of f meets
+        them, or only one of more than twice its size.
+        """
+        low, high = self.bounds
+        excess = np.maximum(
+            np.where(np.isinf(high), surplus - tube, -np.inf),
+            np.where(np.isinf(low), -surplus - tube, -np.inf),
+        )
+        missed = excess + rounding > 0
+        if not missed.any():
+            return 1.0
+        margin = np.where(np.isinf(high[missed]), 1.0, -1.0) * self.target[missed]
+        plain = not tube.any() and not np.any(self.total) and self.group is None
+        if not plain or not np.all(margin > 0):
+            return 0.0
+        share = 1 - float(np.max((excess[missed] + rounding) / margin))
+        return share if share > 0.5 else 0.0
 
     def _at_variables(self, function) -> np.ndarray:
         F = np.asarray(function, dtype=float)
         return F.copy() if self.index is None else F[self.index]
+
+
+def _reach(surplus, bound, tube) -> np.ndarray:
+    """s b - tube|b| at a bound b; at an infinite one 0: its condition is hard."""
+    finite = np.where(np.isfinite(bound), bound, 0.0)
+    return surplus * finite - tube * np.abs(finite)
 
 
 def _per_variable(name: str, given, n: int) -> np.ndarray:
