@@ -22,7 +22,7 @@ from mercer.kernels.algebra import On
 from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.machines.regularized import KernelRidge
-from mercer.solvers.linear import Cholesky
+from mercer.solvers.linear import Cholesky, ConjugateGradient
 from mercer.solvers.problems import Solution
 
 rng = np.random.default_rng(0)
@@ -480,3 +480,12 @@ def test_refit_on_points_of_another_kind_forgets_the_columns():
     machine.fit(WORDS_OF_TEXT, LENGTHS)
     assert not hasattr(machine, "n_features_in_")
     assert not hasattr(machine, "feature_names_in_")
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csr_array])
+def test_sparse_matrices_of_many_columns_are_solved_by_conjugate_gradients(form):
+    points = sp.random(200, 80, 0.1, "csr", random_state=0)
+    target, solver = points.toarray()[:, 0], ConjugateGradient()
+    found = KernelRidge(kernel=RBF(0.5), solver=solver).fit(form(points), target)
+    exact = KernelRidge(kernel=RBF(0.5)).fit(points.toarray(), target)
+    assert_allclose(found.predict(form(points)), exact.predict(points), atol=1e-4)

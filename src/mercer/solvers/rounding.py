@@ -104,5 +104,5 @@ def _of_values(gram: Gram, largest: float) -> float:
     # ‖x - y‖² = ‖x‖² - 2⟨x, y⟩ + ‖y‖² cancels.
     X = vectors(gram.X)
     squares = X.multiply(X) if sp.issparse(X) else np.square(X)
-    most = float(np.max(squares.sum(axis=1), initial=0.0))
+    most = float(np.max(np.asarray(squares.sum(axis=1)), initial=0.0))
     return terms + 4 * abs(recipe.scale) * most
