@@ -26,8 +26,9 @@ LAYERS = [
     ["edges", "copies"],
     ["points", "vectors"],
     ["sparsity"],
-    ["pools", "lapack", "memory"],
+    ["lapack", "memory"],
     ["interruptible"],
+    ["pools"],
     ["_core"],
 ]
 

@@ -4,20 +4,28 @@ Python hears of Ctrl-C between two of its own steps. LAPACK, BLAS and the sortin
 numpy are one step each, however long they take. Such a call runs in a thread of its
 own here, while the main thread waits where it hears signals. On an interrupt it leaves,
 and the call ends by itself: it may write only to arrays that nobody else will see.
+Until then it has one thread of BLAS and a low priority, or it would take the cores from
+what comes next; the end of the program, which frees all modules, is among that.
 """
 
 from __future__ import annotations
 
 import contextvars
+import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer.pools import one_blas_thread
+
 Result = TypeVar("Result")
 
 LONG = 3e8  # multiplications, some 30 ms of one core: a thread costs 0.1 ms
+SORTING = 3000  # multiplications in the time that sorting one number takes, and more
+LEAST_PRIORITY = 19
 STEP = 0.1  # seconds; some systems hear signals only when a wait has ended
 
 
@@ -47,12 +55,34 @@ def interruptible(
             ended.set()
 
     # A daemon, so that the end of the program does not wait for it either.
-    threading.Thread(target=run, name="mercer-call", daemon=True).start()
-    while not ended.wait(STEP):
-        pass
+    thread = threading.Thread(target=run, name="mercer-call", daemon=True)
+    try:
+        thread.start()
+        while not ended.wait(STEP):
+            pass
+    except BaseException:
+        _abandon(thread, ended)
+        raise
     if errors:
         raise errors.pop()
     return results.pop()
+
+
+def _abandon(thread: threading.Thread, ended: threading.Event) -> None:
+    """Leave a call to itself, where it is least in the way."""
+
+    def hold() -> None:
+        # An interrupt may have come before the thread was there.
+        if not ended.wait(STEP / 10) and thread.is_alive():
+            with one_blas_thread():
+                ended.wait()
+
+    threading.Thread(target=hold, name="mercer-abandoned", daemon=True).start()
+    if sys.platform == "linux" and thread.native_id:  # elsewhere it is no process
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread.native_id, LEAST_PRIORITY)
+        except OSError:  # it has just ended, or may not
+            pass
 
 
 def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -20,12 +20,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import interruptible
+from mercer.interruptible import SORTING, interruptible
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.kinds import FeatureKernel
 from mercer.points import as_points, count, objects
-
-SORTING = 3000  # multiplications in the time that sorting and summing one part takes
 
 
 class Columns(NamedTuple):
