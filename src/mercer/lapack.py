@@ -11,18 +11,22 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from mercer.interruptible import LONG, interruptible
+from mercer.interruptible import LONG, elementwise, interruptible
 
 # The arguments of each routine: c a letter, i an int, d a double, all by pointers.
 _ARGUMENTS = {
-    "dsyevr": "ccc idid diid iddi idii ii",
+    "dlatrd": "c iidi ddd i",
+    "dsyr2k": "cc ii d di di d di",
+    "dsytd2": "c idi ddd i",
+    "dstevr": "cc idd ddiid idd ii di ii i",
+    "dormtr": "ccc ii di d di di i",
     "dpotrf": "c idi i",
     "dpotrs": "c iid id ii",
     "dpocon": "c idi ddd ii",
@@ -30,44 +34,105 @@ _ARGUMENTS = {
     "dtrtrs": "ccc iid id ii",
     "dsymm": "cc ii d di di d di",
 }
+_EIGEN = ("dlatrd", "dsyr2k", "dsytd2", "dstevr", "dormtr")
+_BLAS = ("dsymm", "dsyr2k")
+
+PANEL = 32  # columns that are brought to tridiagonal form together, as LAPACK does
+COLUMNS = 256  # eigenvectors of T that are turned together
 
 
 def eigh(A: np.ndarray, *, subset_by_index=None, eigvals_only: bool = False) -> Any:
-    """Eigenvalues of a symmetric A in ascending order, and vectors, as scipy's eigh."""
+    """Eigenvalues of a symmetric A in ascending order, and vectors, as scipy's eigh.
+
+    A = Q T Qᵀ with a tridiagonal T, and the eigenvectors of A are Q times those of T.
+    These are the steps of LAPACK's dsyevr, a piece at a time: what an interrupt leaves
+    behind is soon over.
+    """
     n = len(A)
-    routine = _routine("dsyevr") if float(n) ** 3 >= LONG else None
-    if routine is None or A.dtype != np.float64:
+    large = float(n) ** 3 >= LONG and A.dtype == np.float64
+    if not large or not all(map(_routine, _EIGEN)):
         return scipy.linalg.eigh(
             A, subset_by_index=subset_by_index, eigvals_only=eigvals_only
         )
-    own = np.array(A, order="F")
-    if not np.isfinite(own).all():
+    own = elementwise(partial(np.array, order="F"), A)
+    largest = elementwise(lambda A: np.abs(A).max(initial=0.0), own)
+    if not np.isfinite(largest):
         raise ValueError("array must not contain infs or NaNs")
+    # Squares of the numbers must be numbers; a power of two rounds nothing.
+    scale = 2.0 ** np.frexp(largest)[1] if not 1e-70 < largest < 1e70 else 1.0
+    if scale != 1 and largest:
+        own = elementwise(lambda A: A / scale, own)
+    d, e, tau = _tridiagonal(own)
+    values, vectors = _of_tridiagonal(d, e, subset_by_index, not eigvals_only)
+    if eigvals_only:
+        return values * scale
+    _rotate(own, tau, vectors)
+    return values * scale, vectors
+
+
+def _tridiagonal(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The diagonal of T, the entries beside it, and the factors of Q, A = Q T Qᵀ.
+
+    A is overwritten by the reflections that make up Q, `PANEL` columns at a time.
+    """
+    n, first = len(A), 0
+    beside, tau, info = np.empty(n), np.empty(n), ctypes.c_int()
+    W = np.empty((n, PANEL), order="F")
+    reduce, update, finish = (_routine(name) for name in _EIGEN[:3])
+    assert reduce and update and finish
+    while (m := n - first) > PANEL:
+        A1, last, work = A[first:, first:], first + PANEL, 4.0 * PANEL * m * m
+        interruptible(
+            reduce, "L", m, PANEL, A1, n, beside[first:], tau[first:], W, n, work=work
+        )
+        m, A1 = m - PANEL, A[last:, first:]  # A1 W' + W A1' is taken from the rest
+        interruptible(
+            update, "L", "N", m, PANEL, -1.0, A1, n, W[PANEL:], n, 1.0,
+            A[last:, last:], n, work=work,
+        )  # fmt: skip
+        first = last
+    rest = np.empty(m)
+    finish("L", m, A[first:, first:], n, rest, beside[first:], tau[first:], info)
+    return A.diagonal().copy(), beside, tau
+
+
+def _of_tridiagonal(d, e, subset_by_index, wanted: bool):
+    """Eigenvalues of T, ascending, and its vectors if they are wanted."""
+    n, routine = len(d), _routine("dstevr")
+    assert routine
     low, high = (0, n - 1) if subset_by_index is None else subset_by_index
     count = int(high - low + 1)
     found, info = ctypes.c_int(), ctypes.c_int()
     values = np.empty(n)
-    vectors = np.empty((n, 1 if eigvals_only else count), order="F")
+    vectors = np.empty((n, count if wanted else 1), order="F")
     support = np.empty(2 * n, dtype=np.intc)
-
-    def call(room, rooms, size: int, sizes: int) -> None:
-        routine(
-            "N" if eigvals_only else "V",
-            "A" if subset_by_index is None else "I",
-            "L", n, own, n, 0.0, 0.0, int(low) + 1, int(high) + 1, 0.0, found, values,
-            vectors, n, support, room, size, rooms, sizes, info,
-        )  # fmt: skip
-
-    room, rooms = np.empty(1), np.empty(1, dtype=np.intc)
-    call(room, rooms, -1, -1)  # only says how much room it needs
-    room, rooms = np.empty(int(room[0])), np.empty(int(rooms[0]), dtype=np.intc)
-    interruptible(call, room, rooms, len(room), len(rooms), work=float(n) ** 3)
+    room, rooms = np.empty(20 * n), np.empty(10 * n, dtype=np.intc)
+    interruptible(
+        routine, "V" if wanted else "N",
+        "A" if subset_by_index is None else "I", n, d, e, 0.0, 0.0, int(low) + 1,
+        int(high) + 1, 0.0, found, values, vectors, n, support, room, len(room), rooms,
+        len(rooms), info, work=float(n) ** 3,
+    )  # fmt: skip
     if info.value or found.value != count:
         raise np.linalg.LinAlgError(
-            f"LAPACK's dsyevr found {found.value} of {count} eigenvalues (info="
+            f"LAPACK's dstevr found {found.value} of {count} eigenvalues (info="
             f"{info.value})."
         )
-    return values[:count] if eigvals_only else (values[:count], vectors)
+    return values[:count], vectors
+
+
+def _rotate(A: np.ndarray, tau: np.ndarray, V: np.ndarray) -> None:
+    """Overwrite V by Q V, some columns at a time; `_tridiagonal` left Q in A."""
+    n, info, routine = len(A), ctypes.c_int(), _routine("dormtr")
+    assert routine
+    room = np.empty(COLUMNS * 64)
+    for first in range(0, V.shape[1], COLUMNS):
+        part = V[:, first : first + COLUMNS]
+        m = part.shape[1]
+        interruptible(
+            routine, "L", "L", "N", n, m, A, n, tau, part, n, room, len(room), info,
+            work=float(n) * n * m,
+        )  # fmt: skip
 
 
 def eigvalsh(A: np.ndarray) -> np.ndarray:
@@ -161,9 +226,7 @@ def _routine(name: str) -> Callable | None:
     import scipy.linalg.cython_blas  # slow, and small problems do not need them
     import scipy.linalg.cython_lapack
 
-    module = getattr(
-        scipy.linalg, "cython_blas" if name == "dsymm" else "cython_lapack"
-    )
+    module = getattr(scipy.linalg, "cython_blas" if name in _BLAS else "cython_lapack")
     capsule = getattr(module, "__pyx_capi__", {}).get(name)
     kinds = _ARGUMENTS[name].replace(" ", "")
     words = {"c": "char *", "i": "int *", "d": "d *"}
