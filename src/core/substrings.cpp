@@ -15,13 +15,17 @@ class Automaton {
  public:
   explicit Automaton(std::int32_t alphabet) : from_root_(static_cast<std::size_t>(alphabet), none) {}
 
-  void set(std::span<const std::int32_t> x) {
+  // Left as it is where stop is asked for: what it matches then is thrown away.
+  void set(std::span<const std::int32_t> x, Stop& stop) {
     for (std::int32_t token : used_) from_root_[static_cast<std::size_t>(token)] = none;
     used_.clear();
     states_.assign(1, State{});
     edges_.clear();
     last_ = 0;
-    for (std::int32_t token : x) extend(token);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i % 4096 == 4095 && stop.asked()) break;
+      extend(x[i]);
+    }
     pack();
   }
 
@@ -271,17 +275,22 @@ class Windows {
   // visit(i, at, key) for every window, which begins at token[at] in sequence i.
   template <class Visit>
   void each(const Visit& visit) const {
+    std::uint64_t seen = 0;
+    auto watched = [&](Index i, Index at, std::uint64_t key) {
+      if (++seen % (1 << 18) == 0 && poll_) poll_();  // a sequence may be long
+      visit(i, at, key);
+    };
     for (Index i = 0; i < X_.n; ++i) {
       if (i % 1024 == 0 && poll_) poll_();
       if (X_.size(i) < size_) continue;
       if (shorter_.empty()) {
-        of_tokens(i, visit);
+        of_tokens(i, watched);
       } else {
         Index shift = size_ - shorter_size_;
         for (Index at = X_.start[i]; at + size_ <= X_.start[i + 1]; ++at) {
-          visit(i, at,
-                static_cast<std::uint64_t>(shorter_[std::size_t(at)]) << 32 |
-                    static_cast<std::uint64_t>(shorter_[std::size_t(at + shift)]));
+          watched(i, at,
+                  static_cast<std::uint64_t>(shorter_[std::size_t(at)]) << 32 |
+                      static_cast<std::uint64_t>(shorter_[std::size_t(at + shift)]));
         }
       }
     }
@@ -318,7 +327,7 @@ void substrings(const Sequences& X, const Sequences* Y, bool diagonal,
   std::vector<Automaton> workers(static_cast<std::size_t>(threads()), Automaton(X.alphabet));
   each_row(X, !Y, stop, [&](Index i, Index from, int worker) {
     Automaton& automaton = workers[static_cast<std::size_t>(worker)];
-    automaton.set(X[i]);
+    automaton.set(X[i], stop);
     if (diagonal) {
       out[i] = automaton.matched(X[i], total, stop);
       return;
