@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -641,7 +641,23 @@ _BRIEF.maxfrozenset = _BRIEF.maxarray = _BRIEF.maxdeque = 8
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 60
 
 
-def check_nesting(x) -> None:
+def check_ending(values, needs: str) -> None:
+    """Refuse targets or weights of which numpy would never see the end.
+
+    Parameters
+    ----------
+    needs : how an error begins, as in "SVC needs y as an array, one for each point"
+    """
+    if hasattr(values, "__array__") or sp.issparse(values):
+        return
+    if isinstance(values, Iterable) and not hasattr(values, "__len__"):
+        raise TypeError(f"{needs}; got {describe(values)}. Make a list of it.")
+    if hasattr(values, "__len__") and len(values) > MOST_NUMBERS:
+        raise ValueError(f"{needs}; got {describe(values)} of length {len(values):,}.")
+    check_nesting(values, f"{needs}; what was given")
+
+
+def check_nesting(x, what: str = "A point") -> None:
     """Refuse lists in lists that have no end, or more numbers than memory has room.
 
     numpy would follow them. Parts that are shared are looked at once here.
@@ -656,14 +672,14 @@ def check_nesting(x) -> None:
             above.discard(id(part))
             sizes[id(part)] = len(part) + sum(sizes[id(item)] for item in inner)
         elif id(part) in above:
-            raise ValueError("A point is a list that contains itself; it has no end.")
+            raise ValueError(f"{what} is a list that contains itself; it has no end.")
         elif id(part) not in sizes:
             above.add(id(part))
             pending.append((part, True))
             pending.extend((item, False) for item in inner)
     if sizes.get(id(x), 0) > MOST_NUMBERS:
         raise ValueError(
-            f"A point is lists in lists with more than {MOST_NUMBERS:,} entries, since "
+            f"{what} is lists in lists with more than {MOST_NUMBERS:,} entries, since "
             "they contain the same parts over and over. Pass arrays of numbers."
         )
 

@@ -57,6 +57,7 @@ from mercer.points import (
     Points,
     a_string,
     as_points,
+    check_ending,
     check_nesting,
     count,
     frame_columns,
@@ -437,6 +438,7 @@ def check_numbers(machine: Machine, name: str, values) -> None:
     """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
     what = "targets" if name == "y" else "numbers"
     needs = f"{type(machine).__name__} needs {name} as an array of {what}"
+    check_ending(values, f"{needs}, one for each point")
     if sp.issparse(values):
         raise ValueError(
             f"{needs}; got a sparse matrix of shape {values.shape}. Pass "
