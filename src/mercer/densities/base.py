@@ -14,11 +14,15 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.points import as_points, count, same_value
+from mercer.interruptible import elementwise
+from mercer.points import as_points, check_ending, count, same_value
+
+FEW = 10  # components or states that may be more than there are observations
 
 
 class Fit(NamedTuple):
@@ -221,6 +225,10 @@ def shares(counts: np.ndarray, old: np.ndarray, smoothing: float) -> np.ndarray:
 
     Where nothing was counted the old ones stay.
     """
+    return elementwise(partial(_shares, smoothing), counts, old)
+
+
+def _shares(smoothing: float, counts: np.ndarray, old: np.ndarray) -> np.ndarray:
     counts = np.where(old > 0, counts + smoothing, 0.0)
     totals = counts.sum(axis=-1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), old)
@@ -279,17 +287,30 @@ def checked_weight(X, weight, who: str) -> np.ndarray:
     n = count(as_points(X))
     if n == 0:
         raise ValueError(f"{who}.fit needs at least one point; got none.")
+    needs = f"{who}.fit needs one weight ≥ 0 for each of the {n} points, not all 0"
+    check_ending(weight, needs)
     weights = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
     if (
         weights.shape != (n,)
         or not (weights >= 0).all()
         or not 0 < weights.sum() < math.inf
     ):
-        raise ValueError(
-            f"{who}.fit needs one weight ≥ 0 for each of the {n} points, not all 0; "
-            f"got weights of shape {weights.shape}."
-        )
+        raise ValueError(f"{needs}; got weights of shape {weights.shape}.")
     return weights
+
+
+def check_enough(who: str, name: str, wanted: int, observed: int) -> None:
+    """Refuse more parts than there is anything to fit them to.
+
+    Smoothing stands in for points that a few parts lack; a billion of them would take
+    for ever, and say nothing.
+    """
+    if wanted > max(observed, FEW):
+        raise ValueError(
+            f"{who}.fit needs {name} up to the number of observations; got {name}="
+            f"{wanted} for {observed}. Lower {name}, or pass the parameters to start "
+            "from."
+        )
 
 
 def check_distributions(who: str, name: str, probabilities) -> None:

@@ -38,6 +38,7 @@ from mercer.densities.passes import (
     length_shares,
     walk,
 )
+from mercer.interruptible import elementwise, interruptible
 from mercer.points import as_points, objects
 
 
@@ -92,8 +93,8 @@ class MarkovChain(Density):
         for i, code in enumerate(codes):
             if len(code):
                 starts[i, 0, code[0]] = 1
-                pairs = np.bincount(code[:-1] * S + code[1:], minlength=S * S)
-                moves[i] = pairs.reshape(S, S)
+                work = 100.0 * (S * S + len(code))
+                moves[i] = interruptible(_moves, code, S, work=work)
         return [starts, moves]
 
     @property
@@ -110,7 +111,10 @@ class MarkovChain(Density):
         S = len(symbols)
         known = replace(self, symbols=symbols)
         old = [np.full((1, S), 1 / S), np.full((S, S), 1 / S)]
-        counts = [np.tensordot(weight, c, 1) for c in known._counts(points)]
+        counts = [
+            elementwise(lambda c: np.tensordot(weight, c, 1), c)
+            for c in known._counts(points)
+        ]
         start, transition = (
             shares(c, o, self.smoothing) for c, o in zip(counts, old, strict=True)
         )
@@ -181,3 +185,8 @@ class MarkovChain(Density):
         return named + [
             f"log odds of {name[i]} → {name[j]}" for i, j in np.argwhere(moves)
         ]
+
+
+def _moves(code: np.ndarray, S: int) -> np.ndarray:
+    """How often each of S symbols follows each, (S, S)."""
+    return np.bincount(code[:-1] * S + code[1:], minlength=S * S).reshape(S, S)

@@ -21,6 +21,7 @@ from mercer.densities.base import (
     check_coordinates,
     check_count,
     check_distributions,
+    check_enough,
     check_options,
     checked_weight,
     climb,
@@ -223,6 +224,7 @@ class GaussianMixture(Density):
         return replace(best, report=report)
 
     def _start(self, rows: np.ndarray, weight: np.ndarray, spread: np.ndarray):
+        check_enough("GaussianMixture", "components", self.components, len(rows))
         labels = np.zeros(len(rows), dtype=int)
         if self.components > 1:
             rng = np.random.default_rng(self.seed)

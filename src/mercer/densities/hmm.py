@@ -17,6 +17,7 @@ from mercer.densities.base import (
     added,
     check_coordinates,
     check_count,
+    check_enough,
     check_options,
     check_possible,
     checked_weight,
@@ -43,6 +44,7 @@ from mercer.densities.passes import (
     padded_blocks,
     walk,
 )
+from mercer.interruptible import interruptible
 from mercer.points import as_points, check_nesting, describe, each
 
 
@@ -163,7 +165,10 @@ class HMM(Density):
         lengths = drawn_lengths("HMM", self.length, n, rng)
         states = walk(start[0], transition, lengths, rng)
         inside = np.arange(states.shape[1]) < lengths[:, None]
-        emitted = self.emission.sample(states[inside], rng)
+        chosen = states[inside]
+        emitted = interruptible(
+            self.emission.sample, chosen, rng, work=1000.0 * len(chosen)
+        )
         parts = np.split(emitted, np.cumsum(lengths)[:-1]) if n else []
         if isinstance(self.emission, Normals):
             return parts
@@ -254,6 +259,8 @@ class HMM(Density):
     def _start(self, sequences, weight, spread) -> HMM:
         """Where EM begins: what is given, and states by clusters or by time."""
         rng, k = np.random.default_rng(self.seed), self.states
+        if self.transition is None and not self.emission.fitted:
+            check_enough("HMM", "states", k, sum(map(len, sequences)))
         start, transition, emission = self.start, self.transition, self.emission
         ahead = transition is not None and not np.tril(transition, -1).any()
         if start is None:

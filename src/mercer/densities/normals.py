@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from mercer.densities.base import Value
+from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.points import vectors
 
 FORMS = ("full", "tied", "diag", "spherical")
@@ -88,10 +89,10 @@ class Normals(Value):
             if not ((covariances > 0) & np.isfinite(covariances)).all():
                 raise _not_definite()
             return np.sqrt(covariances)
-        if not np.allclose(covariances, covariances.swapaxes(1, 2), rtol=1e-8):
+        if not elementwise(_symmetric, covariances):
             raise ValueError("Normals needs symmetric covariances.")
         try:
-            return np.linalg.cholesky(covariances)
+            return _factors(covariances)
         except np.linalg.LinAlgError as error:
             raise _not_definite() from error
 
@@ -208,7 +209,7 @@ class Normals(Value):
             logs = second - zeroth[..., None]
             logs = logs.sum(axis=2) if self.form == "spherical" else logs
             return np.hstack([(first / scales).reshape(n, -1), logs.reshape(n, -1)])
-        inverse = np.linalg.inv(scales)
+        inverse = interruptible(np.linalg.inv, scales, work=_cubes(scales))
         means = np.einsum("nki,kij->nkj", first, inverse)
         surplus = second - zeroth[..., None, None] * np.eye(scales.shape[-1])
         # dz = -L⁻¹ dL z, so the gradient in L is the lower half of L⁻ᵀ(zzᵀ - 1).
@@ -278,7 +279,7 @@ class Normals(Value):
             return self._with(means, scatter, counts + smoothing)
         means = self.means + np.einsum("kij,kj->ki", scales, shift)
         inner = second - zeroth[:, None, None] * shift[:, :, None] * shift[:, None, :]
-        scatter = scales @ inner @ scales.swapaxes(1, 2)
+        scatter = multiply(multiply(scales, inner), scales.swapaxes(1, 2))
         if self.form == "tied":
             return self._with(means, scatter.sum(0) + np.diag(prior),
                               zeroth.sum() + smoothing)  # fmt: skip
@@ -304,7 +305,7 @@ class Normals(Value):
         if not self._dense:
             return float(-smoothing * (0.5 * spread / scales**2 + np.log(scales)).sum())
         scales = scales[:1] if self.form == "tied" else scales
-        inverse = np.linalg.inv(scales)
+        inverse = interruptible(np.linalg.inv, scales, work=_cubes(scales))
         logs = np.log(np.diagonal(scales, axis1=1, axis2=2))
         return float(-smoothing * (0.5 * (inverse**2 @ spread).sum() + logs.sum()))
 
@@ -318,6 +319,19 @@ class Normals(Value):
         for k, L in enumerate(scales):
             noise[which == k] = noise[which == k] @ L.T
         return means[which] + noise
+
+
+def _symmetric(matrices: np.ndarray) -> bool:
+    return np.allclose(matrices, matrices.swapaxes(1, 2), rtol=1e-8)
+
+
+def _factors(covariances: np.ndarray) -> np.ndarray:
+    """L with Σ = L Lᵀ, of one or of several."""
+    return interruptible(np.linalg.cholesky, covariances, work=_cubes(covariances))
+
+
+def _cubes(matrices: np.ndarray) -> float:
+    return float(matrices.size) * matrices.shape[-1]
 
 
 def _not_definite() -> ValueError:
@@ -348,8 +362,10 @@ def _conditional(residuals: np.ndarray, factors: np.ndarray, missing: np.ndarray
     whitened, density = np.empty((N, k, d)), np.empty((N, k))
     spread = np.zeros((k, d, d))
     for a, L in enumerate(factors):
-        covariance = L @ L.T
-        part = np.linalg.cholesky(covariance[seen][:, seen]) if missing.any() else L
+        part = L
+        if missing.any():
+            covariance = multiply(L, L.T)
+            part = _factors(covariance[seen][:, seen])
         z = solve_triangular(part, residuals[:, a, seen].T, lower=True)
         logs = np.log(np.diagonal(part)).sum() + 0.5 * seen.sum() * _LOG_2PI
         density[:, a] = -0.5 * (z**2).sum(axis=0) - logs
@@ -381,6 +397,10 @@ def dense_rows(X, who: str) -> np.ndarray:
 
 def centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Rows minus their mean, missing values at the mean."""
+    return elementwise(_centred, rows, weight)
+
+
+def _centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     seen = ~np.isnan(rows)
     totals = np.maximum(weight @ seen, 1e-300)
     return np.where(seen, rows - (weight @ np.nan_to_num(rows)) / totals, 0.0)
@@ -388,12 +408,13 @@ def centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def variances(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The variance of each column of what was observed; never 0."""
-    seen = weight @ ~np.isnan(rows)
+    seen = elementwise(lambda rows: weight @ ~np.isnan(rows), rows)
     if not (seen > 0).all():
         raise ValueError(
             f"Column {int(np.argmin(seen))} of the points has no value in any of them. "
             "Leave the column out."
         )
-    found = weight @ centred(rows, weight) ** 2 / seen
+    square = elementwise(lambda rows: weight @ rows**2, centred(rows, weight))
+    found = square / seen
     usual = found[found > 0].mean() if (found > 0).any() else 1.0
     return np.where(found > 0, found, usual)
