@@ -35,6 +35,7 @@ from mercer.machines.labels import (
     check_columns,
     check_pairs,
     class_factors,
+    classes_of,
 )
 from mercer.machines.support import (
     COMMON_CONSTRAINTS,
@@ -143,13 +144,13 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _labels(self, y, counted: Counted):
         """The classes, the class of each point by its number, and what each counts."""
-        named = np.unique(y)
+        named, _ = classes_of(y)
         if len(named) < 2:
             raise ValueError(
                 "The number of classes has to be greater than one; got "
                 f"{len(named)} class"
             )
-        classes, label = np.unique(y[counted.index], return_inverse=True)
+        classes, label = classes_of(y[counted.index])
         # scikit-learn balances the rows of y, whatever they weigh.
         factors = class_factors(self, named, y)[np.searchsorted(named, classes)]
         counts = np.bincount(label, counted.weight)

@@ -17,6 +17,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gram import available_memory
+from mercer.interruptible import SORTING, interruptible
 
 # More than this are never found within hours, however much memory there is.
 MOST_NUMBERS = 2.0**31
@@ -32,8 +33,26 @@ def check_classes(machine, y: np.ndarray) -> None:
     if y.dtype.kind in "iub":  # whole numbers are classes for sure
         return
     if y.dtype.kind == "O":
-        _check_one_kind(machine, y)
-    check_classification_targets(y)
+        _check_one_kind(machine, y)  # all strings, then, which are classes
+    else:
+        interruptible(check_classification_targets, y, work=SORTING * len(y))
+
+
+def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes that occur in y, sorted, and the number of that of each point.
+
+    Parameters
+    ----------
+    y : (n,) array that passed `check_classes`
+    """
+    if y.dtype.kind != "O":
+        work = SORTING * float(len(y))
+        classes, label = interruptible(np.unique, y, return_inverse=True, work=work)
+        return classes, label
+    # numpy would sort all n objects, and hear nothing meanwhile.
+    classes = np.array(sorted(set(y)), dtype=object)
+    number = {name: i for i, name in enumerate(classes)}
+    return classes, np.fromiter((number[name] for name in y), np.intp, len(y))
 
 
 def _check_one_kind(machine, y: np.ndarray) -> None:

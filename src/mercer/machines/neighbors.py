@@ -24,7 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.labels import check_classes, check_table
+from mercer.machines.labels import (
+    check_classes,
+    check_table,
+    classes_of,
+)
 from mercer.nearest import nearest
 from mercer.points import Points, count, double
 
@@ -216,7 +220,7 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        classes, label = np.unique(y, return_inverse=True)
+        classes, label = classes_of(y)
         self._remember(X)
         self.classes_, self._label = classes, label
         return self

@@ -30,7 +30,12 @@ from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.labels import available_if, check_classes, check_columns
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    classes_of,
+)
 from mercer.points import Points, double, take, vectors
 from mercer.windows import Window, distinct, window
 
@@ -431,7 +436,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         check_classes(self, y)
         weight = self._checked_weight(sample_weight, X)
         some = np.flatnonzero(weight > 0)
-        classes, label = np.unique(y[some], return_inverse=True)
+        classes, label = classes_of(y[some])
         check_columns(self, len(classes), len(label), f"a {self.method}")
         if self.method == "density":
             self._fit_densities(take(X, some), label, weight[some], classes)

@@ -26,7 +26,12 @@ from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
 from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.machines.labels import available_if, check_classes, check_columns
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    classes_of,
+)
 from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.points import Points, concatenate, count, double, take
 from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
@@ -105,7 +110,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
             raise ValueError(NO_STREAM)
         X, y = self._validated(X, y, reset=not goes_on)
         check_classes(self, y)
-        classes = self.classes_ if goes_on else _at_least_two(np.unique(y))
+        classes = self.classes_ if goes_on else _at_least_two(classes_of(y)[0])
         check_columns(self, len(classes), len(y))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = Rosenblatt(self.max_iter, shuffle=self.shuffle, seed=seed)

@@ -26,7 +26,12 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import Machine, check_squares
-from mercer.machines.labels import check_classes, check_columns, class_factors
+from mercer.machines.labels import (
+    check_classes,
+    check_columns,
+    class_factors,
+    classes_of,
+)
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
@@ -304,7 +309,7 @@ def classes_and_sides(machine, y, index, weight, weighted: bool = False):
     """The classes, the number of each point's class, and what each class counts."""
     check_classes(machine, y)
     present = y[index]
-    classes, label = np.unique(present, return_inverse=True)
+    classes, label = classes_of(present)
     if len(classes) < 2:
         raise ValueError(
             f"{type(machine).__name__} needs points of two classes at least, with a "

@@ -30,7 +30,11 @@ from mercer.machines.base import (
     as_kernel,
     check_squares,
 )
-from mercer.machines.labels import check_classes, check_columns
+from mercer.machines.labels import (
+    check_classes,
+    check_columns,
+    classes_of,
+)
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.points import Points, count, double, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
@@ -341,7 +345,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         X, y = self._validated(X, y)
         check_classes(self, y)
         counted = self._counted(X, sample_weight)
-        classes, label = np.unique(y[counted.index], return_inverse=True)
+        classes, label = classes_of(y[counted.index])
         if len(classes) < 2:
             raise ValueError(
                 f"RVC tells classes apart and needs two of them at least; the points "

@@ -18,7 +18,12 @@ from sklearn.utils.multiclass import (
     _check_partial_fit_first_call,
 )
 
-from mercer.machines.labels import available_if, check_classes, check_columns
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    classes_of,
+)
 from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
 from mercer.multiclass import parts
 from mercer.points import Points
@@ -183,7 +188,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         X, y = self._validated(X, y)
         check_classes(self, y)
         _, index = weights(self, sample_weight, X)
-        classes = np.unique(y if index is None else y[index])
+        classes, _ = classes_of(y if index is None else y[index])
         if len(classes) < 2:
             raise ValueError(
                 "The number of classes has to be greater than one; got "

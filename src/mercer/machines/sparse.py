@@ -26,7 +26,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import calibration, multiclass
 from mercer.machines.base import Counted, check_squares
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
-from mercer.machines.labels import check_classes, check_columns, class_factors
+from mercer.machines.labels import (
+    check_classes,
+    check_columns,
+    class_factors,
+    classes_of,
+)
 from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.losses import Logistic, Squared
@@ -147,7 +152,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         check_classes(self, y)
         counted = self._counted(X, sample_weight)
         present = y[counted.index]
-        classes, label = np.unique(present, return_inverse=True)
+        classes, label = classes_of(present)
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs two classes or more; the points that "
