@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.interruptible import elementwise
 from mercer.points import Points, cloned_frame, is_frame
 
 DEEPEST = 100  # levels of lists in lists that are copied
@@ -30,7 +31,7 @@ def owned(X) -> Points:
 def _copied(X, copies: dict[int, Any], levels: int) -> Any:
     """`copies` are those made so far, by the id of what they are of."""
     if isinstance(X, np.ndarray) and X.dtype != object:
-        return X if is_mapped(X) else X.copy()
+        return X if is_mapped(X) else elementwise(lambda X: X.copy(), X)
     if sp.issparse(X):
         return X if is_mapped(X.data) else X.copy()
     if is_frame(X):

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import sparsity
+from mercer.interruptible import SORTING, interruptible
 from mercer.points import check_label, describe
 
 AGREE = 1e-9  # of two entries that are one distance, rounded twice
@@ -197,20 +198,22 @@ def numbered(edges: list, nodes: Sequence) -> tuple[np.ndarray, np.ndarray]:
     """The places of the ends of the edges, smaller first, and the weights; sorted."""
     n, place = len(nodes), {node: i for i, node in enumerate(nodes)}
     try:
-        keys = sorted(
-            {
-                i * n + j if i <= j else j * n + i
-                for i, j in ((place[u], place[v]) for u, v in edges)
-            }
-        )
+        places = ((place[u], place[v]) for u, v in edges)
+        both = (i * n + j if i <= j else j * n + i for i, j in places)
+        keys = _sorted(np.fromiter(both, np.intp, len(edges)))
         weights = np.ones(len(keys))
     except (TypeError, ValueError, KeyError):  # not all plain pairs of nodes
         weighted = _weighted(edges, place)
-        keys = sorted(weighted)
-        weights = np.array([weighted[key] for key in keys])
+        keys = _sorted(np.fromiter(weighted, np.intp, len(weighted)))
+        weights = np.array([weighted[key] for key in keys.tolist()])
     ends = np.empty((len(keys), 2), dtype=np.intp)
-    np.divmod(np.array(keys, dtype=np.intp), n or 1, out=(ends[:, 0], ends[:, 1]))
+    np.divmod(keys, n or 1, out=(ends[:, 0], ends[:, 1]))
     return ends, weights
+
+
+def _sorted(keys: np.ndarray) -> np.ndarray:
+    """The different keys in order."""
+    return interruptible(np.unique, keys, work=float(SORTING) * len(keys))
 
 
 def _weighted(edges: list, place: dict) -> dict[int, float]:

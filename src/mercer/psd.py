@@ -7,6 +7,7 @@ semidefinite. One matrix can refute it; no matrix can prove it. `Kernel.proof` d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 
 from mercer import sparsity
 from mercer.gram import Gram
-from mercer.interruptible import multiply
+from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import Kernel
 from mercer.lapack import eigh, eigvalsh
 from mercer.points import Points, describe
@@ -133,8 +134,8 @@ def _values(gram: Gram) -> np.ndarray:
 
 def _examined(K: np.ndarray, eps: float, kernel: Kernel | None = None) -> Check:
     n = len(K)
-    difference = np.abs(K - K.T)
-    i, j = sorted(map(int, np.unravel_index(np.argmax(difference), K.shape)))
+    i, j = sorted(divmod(elementwise(lambda K: int(np.argmax(np.abs(K - K.T))), K), n))
+    asymmetry = float(np.abs(K[i, j] - K[j, i]))
     S = _symmetric(K)
     eigenvalues = eigvalsh(S)
     tolerance = _tolerance(eigenvalues, eps)
@@ -145,11 +146,11 @@ def _examined(K: np.ndarray, eps: float, kernel: Kernel | None = None) -> Check:
         witness *= np.copysign(1, witness[np.argmax(np.abs(witness) > 0.1 / n)])
         witness.setflags(write=False)
     return Check(
-        psd=bool(not indefinite and difference[i, j] <= tolerance),
+        psd=bool(not indefinite and asymmetry <= tolerance),
         smallest=float(eigenvalues[0]),
         largest=float(eigenvalues[-1]),
         tolerance=tolerance,
-        asymmetry=float(difference[i, j]),
+        asymmetry=asymmetry,
         where=(i, j),
         witness=witness,
         n=n,
@@ -162,7 +163,11 @@ def _tolerance(eigenvalues: np.ndarray, eps: float) -> float:
 
 
 def _symmetric(K: np.ndarray) -> np.ndarray:
-    return (K + K.T) / 2
+    return elementwise(lambda K: (K + K.T) / 2, K)
+
+
+def _asymmetry(K: np.ndarray) -> float:
+    return float(elementwise(lambda K: np.abs(K - K.T).max(), K))
 
 
 def _square(K) -> tuple[np.ndarray, float]:
@@ -176,13 +181,14 @@ def _square(K) -> tuple[np.ndarray, float]:
         )
     if K.dtype.kind not in "fiub":
         raise TypeError(f"A Gram matrix holds real numbers; got dtype {K.dtype}.")
-    if not np.isfinite(K).all():
+    if not elementwise(lambda K: np.isfinite(K).all(), K):
         i, j = map(int, np.argwhere(~np.isfinite(K))[0])
         raise ValueError(
             f"A Gram matrix holds finite numbers; K[{i}, {j}] is {K[i, j]}."
         )
     precision = K.dtype if K.dtype.kind == "f" else np.float64
-    return K.astype(float), max(np.finfo(precision).eps, np.finfo(float).eps)
+    K = elementwise(partial(np.array, dtype=float), K)
+    return K, max(np.finfo(precision).eps, np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,16 +263,16 @@ def repair(K, how: str = "clip") -> Repair:
     if not needed:
         matrix = S
     elif how == "shift":
-        matrix = _passing(S - smallest * np.eye(len(S)))
+        matrix = _passing(_lifted(S, -smallest))
     else:
         mended = np.abs(eigenvalues) if how == "flip" else np.maximum(eigenvalues, 0)
         matrix = _passing(_symmetric(multiply(vectors * mended, vectors.T)))
     return Repair(
         matrix=matrix,
         how=how,
-        change=float(np.linalg.norm(matrix - K)),
+        change=float(elementwise(lambda A, B: np.linalg.norm(A - B), matrix, K)),
         smallest_before=float(smallest),
-        asymmetry=float(np.abs(K - K.T).max()),
+        asymmetry=_asymmetry(K),
         needed=needed,
     )
 
@@ -274,7 +280,14 @@ def repair(K, how: str = "clip") -> Repair:
 def _passing(K: np.ndarray) -> np.ndarray:
     """K, lifted by n · eps · λmax on the diagonal where rounding makes it fail."""
     while not (verdict := _examined(K, np.finfo(float).eps)):
-        K = K + max(verdict.tolerance, np.finfo(float).tiny) * np.eye(len(K))
+        K = _lifted(K, max(verdict.tolerance, np.finfo(float).tiny))
+    return K
+
+
+def _lifted(K: np.ndarray, shift: float) -> np.ndarray:
+    """K + shift · I."""
+    K = elementwise(np.copy, K)
+    K[np.diag_indices(len(K))] += shift
     return K
 
 
@@ -334,13 +347,13 @@ def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
         tolerance = rounding
     elif not tolerance >= 0:
         raise ValueError(f"empirical_features needs tolerance ≥ 0; got {tolerance!r}.")
-    if eigenvalues[0] < -max(rounding, tolerance) or np.abs(K - K.T).max() > max(
-        rounding, tolerance
-    ):
+    slack = max(rounding, tolerance)
+    if eigenvalues[0] < -slack or _asymmetry(K) > slack:
         raise ValueError(
             "Features with K = ΦΦᵀ exist for positive semidefinite K only. "
             f"{_examined(K, eps)!r} Use repair(K), which names what it changes."
         )
     kept = np.flatnonzero(eigenvalues > tolerance)[::-1]
     eigenvalues = eigenvalues[kept]
-    return EmpiricalFeatures(vectors[:, kept] * np.sqrt(eigenvalues), eigenvalues)
+    features = elementwise(lambda S: S[:, kept] * np.sqrt(eigenvalues), vectors)
+    return EmpiricalFeatures(features, eigenvalues)

@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.interruptible import elementwise
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Constant, Kernel, row_blocks
 from mercer.kernels.kinds import Precomputed
@@ -52,7 +53,7 @@ def feature_distances(kernel: Kernel, X: Points, Y: Points | None = None) -> np.
     """‖φ(xᵢ) - φ(yⱼ)‖ = √(k(x, x) - 2 k(x, y) + k(y, y)), an (n, m) array."""
     if not kernel.psd:
         feature_cosines(kernel, X, Y)  # refuses where the square would be negative
-    return np.sqrt(kernel.sqdist(X, Y))
+    return elementwise(np.sqrt, kernel.sqdist(X, Y))
 
 
 def feature_cosines(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
@@ -62,18 +63,22 @@ def feature_cosines(kernel: Kernel, X: Points, Y: Points | None = None) -> np.nd
     """
     cosines = Normalized(kernel)(X, Y)
     if not kernel.psd:
-        largest = float(np.abs(cosines).max(initial=0))
+        largest = float(elementwise(_largest, cosines))
         if largest > 1 + 1e3 * np.finfo(cosines.dtype).eps:
             raise ValueError(
                 f"{kernel!r} has no feature space on these points: |k(x, y)| is "
                 f"{largest:.6g} times √(k(x, x) k(y, y)), against Cauchy and Schwarz."
             )
-    return np.clip(cosines, -1, 1)
+    return elementwise(lambda cosines: np.clip(cosines, -1, 1), cosines)
+
+
+def _largest(values: np.ndarray) -> float:
+    return np.abs(values).max(initial=0)
 
 
 def feature_angles(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
     """arccos of `feature_cosines`, an (n, m) array in radians from 0 to π."""
-    return np.arccos(feature_cosines(kernel, X, Y))
+    return elementwise(np.arccos, feature_cosines(kernel, X, Y))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

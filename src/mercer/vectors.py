@@ -20,6 +20,7 @@ import scipy.sparse
 
 import mercer.pools  # noqa: F401  (threadpoolctl gets to know our threads)
 from mercer import _core, sparsity
+from mercer.interruptible import elementwise, multiply
 
 SHORT = 64  # coordinates up to which differences are summed as they are
 
@@ -93,9 +94,9 @@ class Packed:
                 raise ValueError(f"Points are an (n, d) array; got shape {X.shape}.")
             self.dtype = _precision(X.dtype)
             given, X = X, np.require(X, self.dtype, ["C", "A"])
-            self._points = _core.pack(X)
+            self._points = elementwise(_core.pack, X)
             if not only_core and _blas_may_serve():
-                self._dense = X.copy() if X is given else X
+                self._dense = elementwise(np.copy, X) if X is given else X
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -573,7 +574,7 @@ def _plain_product(recipe: Recipe, X, Y, out) -> np.ndarray:
         # (i, j) and (j, i) alike.
         for j in range(i, len(X), _SIDE):
             columns = slice(j, j + _SIDE)
-            tile = X[rows] @ X[columns].T
+            tile = multiply(X[rows], X[columns].T)
             if i == j:
                 tile = np.triu(tile) + np.triu(tile, 1).T
             out[rows, columns] = tile

@@ -114,7 +114,10 @@ class Conformal(Kernel):
         left, right = _both(self._factor, X, Y)
         block = self.kernel(X, Y)
         # By the outer product, so that it stays symmetric bit for bit.
-        return block * np.multiply.outer(left, right).astype(block.dtype)
+        return elementwise(
+            lambda block: block * np.multiply.outer(left, right).astype(block.dtype),
+            block,
+        )
 
     def diag(self, X):
         values = self.kernel.diag(X)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise, multiply
+from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.memory import available_memory
 from mercer.points import (
     Points,
@@ -95,11 +95,7 @@ class Kernel(ABC):
         """
         across = self.diag(X)
         down = across if Y is None else self.diag(Y)
-        squares = across[:, None] + down[None, :]
-        distances = squares - 2 * self(X, Y)
-        # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
-        rounding = np.sqrt(np.finfo(distances.dtype).eps) * np.abs(squares)
-        distances[(distances < 0) & (distances >= -rounding)] = 0
+        distances = elementwise(_squared_distances, across, down, self(X, Y))
         if Y is None:
             np.fill_diagonal(distances, 0)
         return distances
@@ -442,6 +438,15 @@ def unique(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+def _squared_distances(across, down, block: np.ndarray) -> np.ndarray:
+    squares = across[:, None] + down[None, :]
+    distances = squares - 2 * block
+    # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
+    rounding = np.sqrt(np.finfo(distances.dtype).eps) * np.abs(squares)
+    distances[(distances < 0) & (distances >= -rounding)] = 0
+    return distances
+
+
 def _weights(V, m: int) -> np.ndarray:
     V = np.asarray(V, dtype=float)
     if V.ndim not in (1, 2) or len(V) != m:
@@ -519,7 +524,7 @@ class Sum(Kernel):
         check_kernels(self, self.left, self.right)
 
     def __call__(self, X, Y=None):
-        return self.left(X, Y) + self.right(X, Y)
+        return elementwise(np.add, self.left(X, Y), self.right(X, Y))
 
     def diag(self, X):
         return self.left.diag(X) + self.right.diag(X)
@@ -551,7 +556,7 @@ class Product(Kernel):
         check_kernels(self, self.left, self.right)
 
     def __call__(self, X, Y=None):
-        return self.left(X, Y) * self.right(X, Y)
+        return elementwise(np.multiply, self.left(X, Y), self.right(X, Y))
 
     def diag(self, X):
         return self.left.diag(X) * self.right.diag(X)
@@ -644,7 +649,10 @@ class Constant(Kernel):
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
         kind = np.result_type(precision(X), precision(Y))
-        return np.full((count(X), count(Y)), float(self.c), dtype=kind)
+        n, m = count(X), count(Y)
+        return interruptible(
+            np.full, (n, m), float(self.c), dtype=kind, work=100.0 * n * m
+        )
 
     def diag(self, X):
         X = as_points(X)
@@ -662,7 +670,7 @@ class Constant(Kernel):
 
 def _times(factor, values: np.ndarray) -> np.ndarray:
     # A numpy number such as np.float64(2) would turn float32 values into float64.
-    return values * values.dtype.type(factor)
+    return elementwise(np.multiply, values, values.dtype.type(factor))
 
 
 def closed(kernel: Kernel, reason: str) -> Rule:

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from mercer import points, vectors
+from mercer.interruptible import elementwise
 from mercer.kernels.base import Kernel, Rule, is_finite, row_blocks
 from mercer.kernels.vector import by_tiles
 from mercer.points import as_points, count, describe, each, one, take
@@ -79,7 +80,10 @@ class FromDistance(Kernel):
             return self._finite(vectors.block(Recipe("product", "identity"), X, Y))
         left = self.diag(X)
         right = left if Y is None else self.diag(Y)
-        return (np.add.outer(left, right) - self.sqdist(X, Y)) / 2
+        return elementwise(
+            lambda squares: (np.add.outer(left, right) - squares) / 2,
+            self.sqdist(X, Y),
+        )
 
     def diag(self, X):
         if self._is_linear:
@@ -175,7 +179,8 @@ class FromDistance(Kernel):
         X, Y = points.pair(X, Y, "FromDistance")
         X, Y = (Z if Z is None else Z.astype(float) for Z in (X, Y))
         if self.distance == "euclidean":
-            return np.sqrt(vectors.block(Recipe("square", "identity"), X, Y))
+            squares = vectors.block(Recipe("square", "identity"), X, Y)
+            return elementwise(np.sqrt, squares)
         if self.distance == "manhattan":
             return vectors.block(Recipe("absolute", "identity"), X, Y)
         return by_tiles(_chebyshev, X, Y)

@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
-from mercer.kernels.base import Rule, check_positive, check_whole
-from mercer.kernels.kinds import FeatureKernel
+from mercer.interruptible import elementwise, interruptible
+from mercer.kernels.base import Rule, check_positive, check_whole, row_blocks
+from mercer.kernels.kinds import PIECE_MB, FeatureKernel
 from mercer.points import column_names, pair, vectors
 
 MOST_COLUMNS = 10_000_000
@@ -215,6 +216,17 @@ def products(X, index: np.ndarray):
     if index.shape[1] == 0:
         ones = np.ones((X.shape[0], 1), dtype=X.dtype)
         return sp.csr_array(ones) if sp.issparse(X) else ones
+    blocks = row_blocks(X.shape[0], len(index), PIECE_MB)
+    if sp.issparse(X):
+        parts = [_products(X[rows], index) for rows in blocks] or [X[:, index[:, 0]]]
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+    out = np.empty((X.shape[0], len(index)), dtype=X.dtype)
+    for rows in blocks:
+        out[rows] = _products(X[rows], index)
+    return out
+
+
+def _products(X, index: np.ndarray):
     block = X[:, index[:, 0]]
     for columns in index.T[1:]:
         factor = X[:, columns]
@@ -272,13 +284,15 @@ def beside(blocks):
     blocks = list(blocks)
     if sp.issparse(blocks[0]):
         return sp.csr_array(sp.hstack(blocks, format="csr"))
-    return np.hstack(blocks)
+    return interruptible(np.hstack, blocks, work=100.0 * sum(map(np.size, blocks)))
 
 
 def weighted(block, weights: np.ndarray):
     """The block with its columns multiplied by the weights, in its own precision."""
     weights = weights.astype(block.dtype)
-    return block.multiply(weights[None]) if sp.issparse(block) else block * weights
+    if sp.issparse(block):
+        return block.multiply(weights[None])
+    return elementwise(np.multiply, block, weights)
 
 
 def rows_multiplied(block, factors: np.ndarray):

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import sparsity
-from mercer.interruptible import multiply
+from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.points import as_points, check_nesting, count, describe, each, vectors
 
@@ -244,9 +244,13 @@ class Precomputed(Kernel):
         _check_indices(X, self._size())
         _check_indices(Y, self._size())
         matrix = self.matrix if sp.issparse(self.matrix) else np.asarray(self.matrix)
+        rows = interruptible(
+            matrix.__getitem__, X, work=100.0 * len(X) * matrix.shape[1]
+        )
         if np.array_equal(Y, np.arange(self._size())):
-            return dense(matrix[X])  # all columns as they stand: half of the copying
-        return dense(matrix[X][:, Y])
+            return dense(rows)  # all columns as they stand: half of the copying
+        work = 100.0 * len(X) * len(Y)
+        return dense(interruptible(lambda: rows[:, Y], work=work))
 
     def diag(self, X):
         X = self._indices_or_rows(X)
@@ -374,7 +378,7 @@ def _floating(values):
         return values
     if values.dtype.kind == "c":
         raise TypeError("Kernel values and features are real; got complex numbers.")
-    return values.astype(float)
+    return elementwise(lambda values: values.astype(float), values)
 
 
 def check_callable(kernel: Kernel, name: str, function) -> None:

@@ -17,9 +17,10 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import gammaln, kve
 
 from mercer import points, vectors
-from mercer.kernels.base import Kernel, Rule, check_positive
+from mercer.interruptible import elementwise
+from mercer.kernels.base import Kernel, Rule, check_positive, row_blocks
 from mercer.kernels.explicit import GaussianSeries
-from mercer.kernels.kinds import check_callable, dense
+from mercer.kernels.kinds import PIECE_MB, check_callable, dense
 from mercer.kernels.vector import (
     TransformedKernel,
     VectorKernel,
@@ -256,6 +257,12 @@ class Radial(Kernel):
         return self._values(self._self_distances(X))
 
     def _values(self, distances: np.ndarray) -> np.ndarray:
+        n = max(len(distances), 1)
+        pieces = row_blocks(n, distances.size // n, PIECE_MB)
+        images = [self._image(distances[rows]) for rows in pieces]
+        return images[0] if len(images) == 1 else np.concatenate(images)
+
+    def _image(self, distances: np.ndarray) -> np.ndarray:
         image = dense(self.function(distances))
         if image.shape != distances.shape:
             raise ValueError(
@@ -270,7 +277,8 @@ class Radial(Kernel):
             return self._between_objects(X, Y)
         X, Y = points.pair(X, Y, "Radial")
         if self.metric == "euclidean":
-            return np.sqrt(vectors.block(Recipe("square", "identity"), X, Y))
+            squares = vectors.block(Recipe("square", "identity"), X, Y)
+            return elementwise(np.sqrt, squares)
         if self.metric == "cityblock":
             return vectors.block(Recipe("absolute", "identity"), X, Y)
         return by_tiles(self._tile, X, Y)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.interruptible import elementwise
 from mercer.kernels.base import (
     Kernel,
     Rule,
@@ -258,7 +259,8 @@ class EditSimilarity(Kernel):
 
     def __call__(self, X, Y=None):
         X, Y = encode("EditSimilarity", X, Y)
-        return np.exp(-self.gamma * edit_distances(X, Y))
+        distances = edit_distances(X, Y)
+        return elementwise(lambda distances: np.exp(-self.gamma * distances), distances)
 
     def diag(self, X):
         return np.ones(len(encode("EditSimilarity", X)[0]))

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import points, vectors
+from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import (
     BLOCK_MB,
     HIGHEST,
@@ -265,9 +266,11 @@ class Bilinear(Kernel):
 
     def __call__(self, X, Y=None):
         X, Y, A = self._operands(X, Y)
-        block = dense((X @ A) @ (X if Y is None else Y).T)
+        block = dense(multiply(multiply(X, A), (X if Y is None else Y).T))
+        if Y is not None:
+            return block
         # A product rounds (i, j) and (j, i) differently; their mean is symmetric.
-        return block if Y is not None else (block + block.T) / 2
+        return elementwise(lambda block: (block + block.T) / 2, block)
 
     def diag(self, X):
         X, _, A = self._operands(X, None)

@@ -438,7 +438,8 @@ def _orthonormal(V: np.ndarray, Q: np.ndarray | None = None) -> np.ndarray:
 
 def _eigh(A: np.ndarray):
     # Of numpy, as the products around it: going to and fro between two BLAS is slow.
-    return interruptible(np.linalg.eigh, A, work=4.0 * len(A) ** 3)
+    with blas_for(len(A)):
+        return interruptible(np.linalg.eigh, A, work=4.0 * len(A) ** 3)
 
 
 def _unit(V: np.ndarray) -> np.ndarray:
