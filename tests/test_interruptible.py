@@ -11,23 +11,32 @@ import pytest
 import scipy.linalg
 from sklearn.base import clone, is_regressor
 
+from mercer import edges, lapack
 from mercer import interruptible as module
-from mercer import lapack
+from mercer.densities import chain, normals
+from mercer.densities.chain import MarkovChain
+from mercer.densities.gaussian import Gaussian
+from mercer.graphs import Graph
 from mercer.interruptible import interruptible, multiply
-from mercer.kernels import counts, node
+from mercer.kernels import base, counts, explicit, kinds, node
+from mercer.kernels.base import Constant
 from mercer.kernels.graph import WeisfeilerLehman
 from mercer.kernels.node import Diffusion
-from mercer.kernels.radial import RBF
+from mercer.kernels.radial import RBF, Matern, Radial
+from mercer.kernels.vector import Bilinear, Polynomial
+from mercer.machines import labels
+from mercer.machines.labels import classes_of
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.regularized import KernelRidge
 from mercer.machines.rvm import RVC
 from mercer.machines.transform import KernelPCA
 from mercer.psd import check, empirical_features, repair
 from mercer.solvers import eigen, evidence, krylov, newton, posterior
-from mercer.theory import mercer_expansion
+from mercer.theory import feature_angles, mercer_expansion
 
 # The modules whose long calls go through `interruptible`.
 LEAVING = [module, lapack, counts, node, eigen, evidence, krylov, newton, posterior]
+LEAVING += [base, chain, edges, explicit, kinds, labels, normals]
 
 # Where the fits of machines come by when they have read their points.
 LAST = [(RBF, "resolve"), (RBF, "__call__"), (RBF, "matmul")]
@@ -123,6 +132,25 @@ def test_numpy_reports_what_it_was_told_to_report():
         assert np.isinf(interruptible(np.multiply, huge, huge, work=1e12)).all()
 
 
+def test_a_call_that_was_left_has_one_thread_of_blas_until_it_ends(monkeypatch):
+    entered, left = threading.Event(), threading.Event()
+
+    @contextmanager
+    def one_blas_thread():
+        entered.set()
+        yield
+        left.set()
+
+    monkeypatch.setattr(module, "one_blas_thread", one_blas_thread)
+    call = Stuck()
+    with interrupted_once_in(call):
+        try:
+            interruptible(call, work=1e12)
+        finally:
+            assert entered.wait(60) and not left.is_set()
+    assert left.wait(60)
+
+
 # LAPACK without the lock
 
 
@@ -149,6 +177,33 @@ def test_eigenpairs_are_those_of_scipy(definite, all_long, options):
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
     overlap = np.abs(np.sum(ours[1] * theirs[1], axis=0))
     np.testing.assert_allclose(overlap, 1, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 70])
+@pytest.mark.parametrize("scale", [1.0, 1e-150, 1e150, 0.0])
+def test_eigenpairs_of_any_size_and_scale(all_long, n, scale):
+    A = np.random.default_rng(n).normal(size=(n, n))
+    A = scale * (A + A.T)
+    values, V = lapack.eigh(A)
+    np.testing.assert_allclose(V.T @ V, np.eye(n), atol=1e-12)
+    np.testing.assert_allclose(A @ V, V * values, atol=1e-12 * n * scale)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_allclose(lapack.eigvalsh(A), values, atol=1e-12 * n * scale)
+
+
+def test_eigenpairs_are_found_in_pieces(definite, all_long, monkeypatch):
+    called = []
+    monkeypatch.setattr(lapack, "PANEL", 8)
+    monkeypatch.setattr(lapack, "COLUMNS", 10)
+
+    def counted(call, *args, work, **options):
+        called.append(work)
+        return call(*args, **options)
+
+    monkeypatch.setattr(lapack, "interruptible", counted)
+    values, V = lapack.eigh(definite)
+    np.testing.assert_allclose(definite @ V, V * values, atol=1e-10)
+    assert len(called) == 2 * 4 + 1 + 4  # panels with updates, T, columns of V
 
 
 def test_eigenpairs_of_what_is_not_finite_are_refused(definite, all_long):
@@ -207,6 +262,17 @@ CALLS = {
     "features": lambda: empirical_features(K),
     "expansion": lambda: mercer_expansion(RBF(1.0), -1.0, 1.0, n_nodes=60),
     "diffusion": lambda: Diffusion(RING, 0.5)(list(range(60))),
+    "edges": lambda: Graph([(i, (i + 1) % 60) for i in range(60)]),
+    "classes": lambda: classes_of(y),
+    "features of a map": lambda: Polynomial(2).features(X),
+    "a sum": lambda: (RBF(0.5) + Matern(1.5))(X),
+    "a constant": lambda: Constant(2.0)(X),
+    "angles": lambda: feature_angles(RBF(0.5), X),
+    "a bilinear form": lambda: Bilinear(np.eye(3))(X),
+    "distances": lambda: Radial(np.exp)(X),
+    "precomputed": lambda: KernelPCA(2, kernel="precomputed").fit(K),
+    "covariances": lambda: Gaussian().fit(X),
+    "moves": lambda: MarkovChain().fit([list("abab")] * 3),
     "patterns": lambda: WeisfeilerLehman(2)([RING, RING]),
 }
 
