@@ -73,6 +73,8 @@ densities = [(GaussianMixture(2), X), (Gaussian(), X), (HMM(2), [X] * 12),
              (MarkovChain(), words)]
 calls = {}
 for name, make in endless.items():
+    for m in [*machines, OneClassSVM(), KernelPCA(2)] if name != "range" else []:
+        calls[f"{m} X={name}"] = lambda m=m, make=make: m.fit(make(), y)
     for m in machines:
         calls[f"{m} y={name}"] = lambda m=m, make=make: m.fit(X, make())
     for m in weighted:

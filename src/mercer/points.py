@@ -568,7 +568,10 @@ def a_string(X) -> str | None:
         return None
     if isinstance(X, str | bytes):
         return _shown(X)
-    for i, x in enumerate(X if hasattr(X, "__iter__") else []):
+    # What only iterates may have no end.
+    for i, x in enumerate(
+        X if hasattr(X, "__iter__") and hasattr(X, "__len__") else []
+    ):
         for value in x if isinstance(x, list | tuple | np.ndarray) else [x]:
             if isinstance(value, str | bytes):
                 return f"{_shown(value)}, of point {i},"
