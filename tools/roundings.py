@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 FILES = """
     test_roundings test_vectors test_vector test_laws test_neighbors test_core
     test_algebra test_kinds test_node test_generative test_expansion test_gram
-    test_smo test_duels test_svm test_parzen test_pca test_eigen test_kmeans
+    test_smo test_class_pairs test_svm test_parzen test_pca test_eigen test_kmeans
     test_perceptron test_theory test_psd test_certificates test_truth test_precision
 """.split()
 # Of the laws of machines, on all kernels, the two that compare two computations.
