@@ -122,12 +122,10 @@ class DenseOriginals final : public Originals {
  public:
   explicit DenseOriginals(Matrix<T> X) : X_(X) {}
   Points<double> take(std::span<const Index> which) const override {
-    std::size_t d = X_.shape(1);
-    std::vector<double> rows(which.size() * d);
-    for (std::size_t r = 0; r < which.size(); ++r) {
-      std::copy_n(X_.data() + static_cast<std::size_t>(which[r]) * d, d, rows.data() + r * d);
-    }
-    return Points<double>::of_dense(rows.data(), extent(which.size()), extent(d));
+    Index d = extent(X_.shape(1));
+    return Points<double>::of_rows(extent(which.size()), d, [&](Index r, double* to) {
+      std::copy_n(X_.data() + which[r] * d, d, to);
+    });
   }
 
  private:

@@ -97,6 +97,8 @@ struct Points {
   double largest = 0;  // the largest of them, NaN ignored
 
   static Points of_dense(const T* x, Index n, Index d);
+  // The same of rows that `row(i, to)` writes, some at a time.
+  static Points of_rows(Index n, Index d, const std::function<void(Index, T*)>& row);
   // Columns need not ascend and may repeat (repeated entries are added).
   template <class I>  // std::int32_t or std::int64_t
   static Points of_csr(const I* start, const I* column, const T* value, Index n, Index d);

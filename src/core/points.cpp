@@ -123,18 +123,21 @@ void add_panels(Points<T>& points) {
 
 }  // namespace
 
-template <class T>
-Points<T> Points<T>::of_dense(const T* x, Index n, Index d) {
-  Points points;
+namespace {
+
+// rows(i, height, worker) are `height` rows from row i on, one after another.
+template <class T, class RowsOf>
+Points<T> of_panels(Index n, Index d, RowsOf&& rows) {
+  Points<T> points;
   points.n = n;
   points.d = d;
   points.dense = true;
   Index width = loops<T>().width, panels = panels_of(n, width);
   points.panels.resize(static_cast<std::size_t>(panels * width * d));
   std::vector<Index> zeros(static_cast<std::size_t>(panels));
-  auto pack = [&](Index p, int) {
-    zeros[p] = loops<T>().pack(x + p * width * d, std::min(width, n - p * width), d,
-                               points.panels.data() + p * width * d);
+  auto pack = [&](Index p, int worker) {
+    Index i = p * width, height = std::min(width, n - i);
+    zeros[p] = loops<T>().pack(rows(i, height, worker), height, d, points.panels.data() + i * d);
   };
   parallel(panels, workers_for(n, d), pack, {});
   points.finite = std::all_of(zeros.begin(), zeros.end(), [](Index count) { return count >= 0; });
@@ -149,6 +152,24 @@ Points<T> Points<T>::of_dense(const T* x, Index n, Index d) {
   }
   measure(points);
   return points;
+}
+
+}  // namespace
+
+template <class T>
+Points<T> Points<T>::of_dense(const T* x, Index n, Index d) {
+  return of_panels<T>(n, d, [&](Index i, Index, int) { return x + i * d; });
+}
+
+template <class T>
+Points<T> Points<T>::of_rows(Index n, Index d, const std::function<void(Index, T*)>& row) {
+  std::vector<std::vector<T>> some(static_cast<std::size_t>(threads()));
+  return of_panels<T>(n, d, [&](Index i, Index height, int worker) {
+    auto& own = some[static_cast<std::size_t>(worker)];
+    own.resize(static_cast<std::size_t>(height * d));
+    for (Index r = 0; r < height; ++r) row(i + r, own.data() + r * d);
+    return static_cast<const T*>(own.data());
+  });
 }
 
 template <class T>
