@@ -199,13 +199,7 @@ class DenseRows final : public Rows<T> {
   double cost() const override { return 1; }
   bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
                      std::span<const Index> others, double* sums) override {
-    if (sizeof(T) == 4) return false;
-    std::vector<T*> nowhere(which.size(), nullptr);
-    std::vector<double> all(static_cast<std::size_t>(n_), 0.0);
-    add(which, factor, nowhere, all.data());
-    for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
-    for (Index i : others) *sums++ = all[i];
-    return true;
+    return sum_by_rows(*this, which, factor, themselves, others, sums);
   }
 
  private:

@@ -211,6 +211,19 @@ struct Rows {
   virtual double typical_error() const { return 1; }
 };
 
+// `Rows::sum_in_double` by rows that are in double themselves.
+template <class T>
+bool sum_by_rows(Rows<T>& rows, std::span<const Index> which, std::span<const double> factor,
+                 bool themselves, std::span<const Index> others, double* sums) {
+  if (sizeof(T) == 4) return false;
+  std::vector<T*> nowhere(which.size(), nullptr);
+  std::vector<double> all(static_cast<std::size_t>(rows.size()), 0.0);
+  rows.add(which, factor, nowhere, all.data());
+  for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
+  for (Index i : others) *sums++ = all[i];
+  return true;
+}
+
 // sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
 // is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r] < 0.
 template <class T>

@@ -23,6 +23,7 @@ namespace mercer {
 namespace {
 
 constexpr Index first_set = 64;  // variables in the first round, doubled every other round
+constexpr Index many = 100'000;  // variables: what is done once for each takes a while
 constexpr Index patience = 20;  // rounds without progress: rounding stands in the way
 constexpr Index most_checks = 8;  // so often F is summed anew in double before that is given up
 // What the error of F at a point is taken to be at most, in units of what independent roundings give
@@ -705,8 +706,11 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     } else {
       // Small sets first: before anything is learnt most points look alike, and rows are dear.
       Index now = std::min(size, first_set << std::min<Index>(result_.rounds / 2, 20));
-      refine(choose(s, now), std::max(0.1 * result_.violation, 0.5 * o_.tol));
+      std::vector<Index> chosen = choose(s, now);
+      if (poll && m_ > many) poll();
+      refine(chosen, std::max(0.1 * result_.violation, 0.5 * o_.tol));
     }
+    if (poll && m_ > many) poll();
     s = slopes();
   }
   if (!result_.checked && result_.status != Status::optimal && result_.status != Status::imprecise) {
