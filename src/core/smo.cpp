@@ -40,9 +40,11 @@ class RowCache {
  public:
   RowCache(Rows<T>& rows, double bytes, Index least, RowBuffer<T>& storage)
       : rows_(rows), storage_(storage), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
-    double room = bytes / (static_cast<double>(n_) * sizeof(T));
+    double of_row = static_cast<double>(n_) * sizeof(T), room = bytes / of_row;
+    // Two working sets, but never much more than what was asked for: what is not kept is computed anew.
+    least = std::min<Index>(least, static_cast<Index>(most_beyond / of_row));
     capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
-    double modest = 64e6 / (static_cast<double>(n_) * sizeof(T));
+    double modest = 64e6 / of_row;
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
     // What was handed on is of use only if it is large enough, and not much too large.
     std::size_t most = static_cast<std::size_t>(capacity_ * n_);
@@ -100,6 +102,7 @@ class RowCache {
 
  private:
   static constexpr double free = 1, dear = 64;  // the cost of an entry
+  static constexpr double most_beyond = 1e9;    // bytes, however small the cache is to be
 
   // Up to `count` places for rows: new ones, or those of rows that may go.
   template <class Likely>
