@@ -205,7 +205,7 @@ class Solver {
     return m_ - zeros - (null_ >= 0 && beta_[null_] != 0);
   }
   double rounding() const;
-  std::vector<Index> decisive(const Slopes&, double largest) const;
+  bool check_few(std::span<const Index> which, std::span<const double> factor, double largest);
   bool check(const Slopes&);
 
   Rows<T>& rows_;
@@ -520,36 +520,56 @@ double Solver<T>::rounding() const {
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
-// The points that decide about the violation: those with a free variable, and those so near to the
-// extreme slopes that the error of F, which is bounded here at its worst, might hide one.
+// Sums F in double at the points that decide about the violation, if they are few: those with a free
+// variable, and those so near to the extreme slopes that the error of F, which is bounded here at its
+// worst, might hide one. What is summed moves the extremes, so more points may come near to them.
 template <class T>
-std::vector<Index> Solver<T>::decisive(const Slopes& s, double largest) const {
+bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> factor,
+                          double largest) {
   double unit = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
   auto error = [&](Index i) {
     return unit * (worst_.base * result_.moved + worst_.slope * (moved_norm_ + norm(i) * result_.moved));
   };
-  // The extreme slopes can be off, too.
-  double of_extremes = 0;
-  for (Index t = 0; t < m_; ++t) {
-    int g = group(t);
-    bool extreme = up_[t] <= s.least[g] || down_[t] >= s.most[g];
-    if (extreme && point(t) < n_) of_extremes = std::max(of_extremes, error(point(t)));
-  }
+  std::size_t most = static_cast<std::size_t>(worthwhile * static_cast<double>(which.size()));
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
-  taken[n_] = 1;
-  std::vector<Index> found;
-  for (Index t = 0; t < m_; ++t) {
-    Index i = point(t);
-    if (taken[i]) continue;
-    int g = group(t);
-    bool free = std::isfinite(up_[t]) && std::isfinite(down_[t]) && beta_[t] != 0;
-    double reach = error(i) + of_extremes + o_.tol;
-    if (free || !(up_[t] - reach >= s.most[g] && down_[t] + reach <= s.least[g])) {
-      taken[i] = 1;
-      found.push_back(i);
+  std::vector<Index> some;
+  auto find = [&](bool at_worst) {
+    Slopes s = slopes();
+    some.clear();
+    std::vector<char> seen(taken);
+    seen[n_] = 1;
+    for (Index t = 0; t < m_; ++t) {
+      Index i = point(t);
+      if (seen[i]) continue;
+      int g = group(t);
+      bool free = std::isfinite(up_[t]) && std::isfinite(down_[t]) && beta_[t] != 0;
+      double reach = (at_worst ? error(i) : 0) + o_.tol;
+      if (free || !(up_[t] - reach >= s.most[g] && down_[t] + reach <= s.least[g])) {
+        seen[i] = 1;
+        some.push_back(i);
+      }
+    }
+  };
+  find(true);
+  if (some.size() > most) return false;
+  std::vector<double> before(F_), sums;
+  std::size_t count = 0;
+  // At first the extremes alone, which are not known well yet.
+  find(false);
+  for (bool sure = false; !sure || !some.empty(); find(true), sure = true) {
+    count += some.size();
+    sums.resize(some.size());
+    if (count > most || !rows_.sum_in_double(which, factor, false, some, sums.data())) {
+      F_ = std::move(before);
+      slopes();
+      return false;
+    }
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      F_[some[k]] = sums[k];
+      taken[some[k]] = 1;
     }
   }
-  return found;
+  return true;
 }
 
 // F from β alone, in double, at the points that decide; false where the rows have no such values.
@@ -587,15 +607,9 @@ bool Solver<T>::check(const Slopes& s) {
   for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
   for (double f : factor) square += f * f;
   result_.complete = true;
-  if (sizeof(T) == 4 && !o_.objectives) {
-    std::vector<Index> few = decisive(s, largest);
-    if (static_cast<double>(few.size()) < worthwhile * static_cast<double>(at.size())) {
-      std::vector<double> sums(few.size());
-      if (!rows_.sum_in_double(at, factor, false, few, sums.data())) return false;
-      for (std::size_t k = 0; k < few.size(); ++k) F_[few[k]] = sums[k];
-      result_.complete = false;
-      return true;
-    }
+  if (sizeof(T) == 4 && !o_.objectives && check_few(at, factor, largest)) {
+    result_.complete = false;
+    return true;
   }
   double typical = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) *
                    rows_.typical_error() * std::sqrt(square * largest);
