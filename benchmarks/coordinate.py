@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from mercer import RBF, SMO, SVC, CoordinateAscent, Gram, Linear, bounds
+from mercer import RBF, SVC, Gram, Linear, bounds
+from mercer.solvers import SMO, CoordinateAscent
 from mercer.solvers.problems import svc
 
 SIZES = (500, 1000, 2000, 4000)

@@ -34,8 +34,8 @@ from mercer import (
     KernelLogisticRegression,
     KernelQuantileRegression,
     KernelRidge,
-    Quantile,
 )
+from mercer.losses import Quantile
 
 DATA = Path(
     os.environ.get("MERCER_DATA")

@@ -16,8 +16,9 @@ fixed, one variable cannot move alone, and it takes pairs (see `plot_smo_step.py
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import RBF, SMO, SVC, CoordinateAscent, Gram, quadratic
+from mercer import RBF, SVC, Gram
 from mercer.plots import plot_convergence, plot_path
+from mercer.solvers import SMO, CoordinateAscent, quadratic
 from mercer.solvers.problems import svc
 
 # %%

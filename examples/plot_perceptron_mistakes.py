@@ -27,8 +27,9 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import RBF, KernelPerceptron, Linear, Polynomial, mistake_bound
+from mercer import RBF, KernelPerceptron, Linear, Polynomial
 from mercer.plots import plot_mistakes
+from mercer.theory import mistake_bound
 
 # %%
 # Exclusive or

@@ -19,7 +19,8 @@ the weight of a feature that is always 1, so that the kernel is ⟨x, z⟩ + 1.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import KernelPerceptron, Linear, Perceptron, mistake_bound
+from mercer import KernelPerceptron, Linear, Perceptron
+from mercer.theory import mistake_bound
 
 rng = np.random.default_rng(23)
 y = np.tile([-1, 1], 13)

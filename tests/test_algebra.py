@@ -24,9 +24,9 @@ from mercer.kernels.algebra import (
     Pullback,
 )
 from mercer.kernels.base import Constant
-from mercer.kernels.kinds import BlockFunction, FeatureFunction, PairFunction
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, FeatureFunction, PairFunction
 
 
 def dot(X, Y):

@@ -11,31 +11,12 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from mercer.assessment import ROWS, bounds
-from mercer.generalisation import (
-    clipped_steepness,
-    extremes,
-    fitted_loss_bound,
-    loss_bound,
-    power_above,
-    share,
-)
-from mercer.judged import KINDS
 from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.base import Machine
-from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
-from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
-from mercer.machines.perceptron import KernelPerceptron, Perceptron
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.sgd import KernelSGDClassifier
-from mercer.machines.sparse import SparseKernelClassifier
-from mercer.machines.svm import SVC, SVR
-from mercer.solvers.losses import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -44,6 +25,25 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.machines.base import Machine
+from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
+from mercer.machines.parzen import ParzenClassifier
+from mercer.machines.penalized import RegularizedMachine
+from mercer.machines.perceptron import KernelPerceptron, Perceptron
+from mercer.machines.ridge import KernelRidge
+from mercer.machines.sgd import KernelSGDClassifier
+from mercer.machines.sparse import SparseKernelClassifier
+from mercer.machines.svm import SVC, SVR
+from mercer.theory.assumptions import KINDS
+from mercer.theory.formulas import (
+    clipped_steepness,
+    extremes,
+    fitted_loss_bound,
+    loss_bound,
+    power_above,
+    share,
+)
+from mercer.theory.table import ROWS, bounds
 
 MORE = [
     Perceptron(max_iter=20, random_state=0),

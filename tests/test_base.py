@@ -27,9 +27,9 @@ from mercer.kernels.base import (
     same_value,
 )
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, PairFunction
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, PairFunction
 
 
 def dot(X, Y):

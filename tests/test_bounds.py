@@ -14,8 +14,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer.assessment import bounds
-from mercer.generalisation import (
+from mercer.gram import Gram
+from mercer.kernels.base import Constant
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.radial import RBF
+from mercer.kernels.string import Subsequence
+from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import Precomputed
+from mercer.machines.perceptron import KernelPerceptron
+from mercer.machines.ridge import KernelRidge
+from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
+from mercer.solvers.coordinate import CoordinateAscent
+from mercer.theory import mistake_bound
+from mercer.theory.formulas import (
     fitted_margin_bound,
     margin_bound,
     rademacher,
@@ -23,18 +34,7 @@ from mercer.generalisation import (
     spread,
     xi_alpha,
 )
-from mercer.gram import Gram
-from mercer.kernels.base import Constant
-from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import Precomputed
-from mercer.kernels.radial import RBF
-from mercer.kernels.string import Subsequence
-from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.perceptron import KernelPerceptron
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
-from mercer.solvers.coordinate import CoordinateAscent
-from mercer.theory import mistake_bound
+from mercer.theory.table import bounds
 
 
 def data(n=60, d=2, seed=0, noise=0.3):
@@ -105,7 +105,7 @@ def test_the_shares_of_the_grid_sum_to_delta(monkeypatch):
         asked.append((norm, delta))
         return margin_bound(reached, norm, radius, delta)
 
-    monkeypatch.setattr("mercer.generalisation.margin_bound", spy)
+    monkeypatch.setattr("mercer.theory.formulas.margin_bound", spy)
     fitted_margin_bound([1.0, -0.5], 3.0, 1.0, 0.2)
     norms, deltas = zip(*asked, strict=True)
     assert len(set(norms)) == len(norms) and {0.5, 1, 2, 4} < set(norms)

@@ -20,8 +20,8 @@ from mercer import (
     OneClassSVM,
     Polynomial,
 )
-from mercer import vectors as native
 from mercer.gram import Gram
+from mercer.native import vectors as native
 from mercer.solvers.problems import svc
 from mercer.solvers.smo import SMO
 

@@ -12,10 +12,10 @@ from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.svm import SVC, NuSVC
-from mercer.solvers.pairs import nu_svc_pairs, svc_pairs
+from mercer.native.threads import set_threads, threads
+from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
 from mercer.solvers.problems import certificate, certified, nu_svc, svc
 from mercer.solvers.smo import SMO
-from mercer.vectors import set_threads, threads
 
 TOL = 1e-3
 

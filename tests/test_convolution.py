@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mercer.data.trees import Tree
 from mercer.kernels import convolution
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.convolution import Convolution
-from mercer.kernels.kinds import PairFunction
 from mercer.kernels.radial import RBF
 from mercer.kernels.tree import SubsetTree, Subtree
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.trees import Tree
+from mercer.kernels.ways import PairFunction
 
 few = settings(max_examples=25, deadline=None)
 WORDS = ["statistics", "computation", "", "a", "ab"]

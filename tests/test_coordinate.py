@@ -15,10 +15,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.svm import SVC, SVR
 from mercer.solvers import coordinate
 from mercer.solvers.coordinate import CoordinateAscent

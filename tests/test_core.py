@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from mercer import vectors
-from mercer.vectors import Recipe, block, exp, set_threads, threads
+from mercer.native import vectors
+from mercer.native.threads import set_threads, threads
+from mercer.native.vectors import Recipe, block, exp
 
 GAUSSIAN = Recipe("square", "exp", scale=-0.5)
 
@@ -84,7 +85,7 @@ def test_exp_keeps_shape_and_takes_any_layout():
 
 INSTRUCTION_SETS = """
 import numpy as np
-from mercer.vectors import *
+from mercer.native.vectors import *
 rng = np.random.default_rng(0)
 total = 0
 for dtype in (np.float32, np.float64):
@@ -129,7 +130,7 @@ def test_every_instruction_set_and_product_agrees(name, multiplier):
 
 def test_exp_of_the_baseline_is_within_two_ulp():
     code = (
-        "import numpy as np; from mercer.vectors import exp\n"
+        "import numpy as np; from mercer.native.vectors import exp\n"
         "x = np.linspace(-86, 87, 200_001, dtype=np.float32)\n"
         "truth = np.exp(x.astype(float))\n"
         "print((abs(exp(x) - truth) / np.spacing(truth.astype('f'))).max())"
@@ -139,13 +140,13 @@ def test_exp_of_the_baseline_is_within_two_ulp():
 
 def test_unknown_words_in_the_environment_are_refused():
     with pytest.raises(RuntimeError, match="MERCER_ISA=mmx cannot run here"):
-        run("import mercer.vectors", MERCER_ISA="mmx")
+        run("import mercer.native.vectors", MERCER_ISA="mmx")
     with pytest.raises(RuntimeError, match="MERCER_PRODUCT is own, blas or auto"):
-        run("import mercer.vectors", MERCER_PRODUCT="mine")
+        run("import mercer.native.vectors", MERCER_PRODUCT="mine")
 
 
 def test_environment_limits_the_threads():
-    code = "import mercer.vectors as v; print(v.threads())"
+    code = "import mercer.native.vectors as v; print(v.threads())"
     assert run(code, MERCER_NUM_THREADS="1").strip() == "1"
     assert run(code, MERCER_NUM_THREADS="", OMP_NUM_THREADS="1").strip() == "1"
     assert int(run(code, MERCER_NUM_THREADS="1000000")) <= os.cpu_count()
@@ -176,7 +177,7 @@ def test_threadpoolctl_limits_the_threads():
 
 def test_importing_scipy_linalg_is_left_to_the_blas():
     code = (
-        "import sys, numpy as np; from mercer.vectors import *\n"
+        "import sys, numpy as np; from mercer.native.vectors import *\n"
         "block(Recipe('product', 'identity'), np.ones((50, 40)))\n"
         "print('scipy.linalg.cython_blas' in sys.modules)"
     )
@@ -187,7 +188,7 @@ def test_importing_scipy_linalg_is_left_to_the_blas():
 FORK = """
 import os, threading
 import numpy as np
-from mercer.vectors import *
+from mercer.native.vectors import *
 set_threads(2)
 X = np.random.default_rng(0).random((1500, 20))
 recipe = Recipe("square", "exp", scale=-1.0)
@@ -285,7 +286,7 @@ def test_memory_that_is_not_there_is_a_memory_error():
     if sys.platform != "linux":
         pytest.skip("limits of memory are Linux's")
     code = (
-        "import resource, numpy as np; from mercer.vectors import *\n"
+        "import resource, numpy as np; from mercer.native.vectors import *\n"
         "X = np.zeros((40_000_000, 1), np.float32)\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 10**8, used + 10**8))\n"

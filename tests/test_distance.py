@@ -28,11 +28,11 @@ from mercer import (
     On,
     WeisfeilerLehman,
     check,
-    edit_distance,
-    feature_distances,
     parse,
 )
 from mercer.kernels import distance as module
+from mercer.kernels import edit_distance
+from mercer.theory import feature_distances
 
 few = settings(max_examples=25, deadline=None)
 TWINS = {

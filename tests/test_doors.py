@@ -23,7 +23,6 @@ import mercer
 from mercer import (
     RBF,
     RVR,
-    SMO,
     SVC,
     SVR,
     Anova,
@@ -46,9 +45,10 @@ from mercer import (
     Subsequence,
     SubsetTree,
 )
-from mercer.copies import is_mapped
+from mercer.data.copies import is_mapped
 from mercer.kernels import base
 from mercer.machines.parzen import Parzen
+from mercer.solvers import SMO
 
 MACHINES = catalog.machines + catalog.window_machines
 STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]

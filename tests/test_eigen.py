@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer import gram as gram_module
 from mercer.gram import Gram
 from mercer.kernels.base import Constant
-from mercer.kernels.kinds import FeatureFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Matern
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import FeatureFunction, PairFunction, Precomputed
 from mercer.solvers import eigen, products
 from mercer.solvers.components import Components
 from mercer.solvers.eigen import Arpack, BlockKrylov, Covariance, Lapack
@@ -222,17 +222,17 @@ def test_filled_tiles_compute_no_more(small_tiles):
 
 
 def test_a_kernel_with_a_product_of_its_own_uses_it_where_tiles_do_not_fit():
-    class Counted(PairFunction):
+    class WeightedGram(PairFunction):
         calls = 0
 
         def matmul(self, X, Y, V, *, block_mb=0):
             type(self).calls += 1
             return super().matmul(X, Y, V, block_mb=1.0)
 
-    kernel = Counted(lambda x, y: float(min(x, y)), psd=True)
+    kernel = WeightedGram(lambda x, y: float(min(x, y)), psd=True)
     gram = Gram(kernel, list(range(1, 41)))
     found = BlockKrylov(cache_mb=1e-6).solve(Components(gram, 3))
-    assert Counted.calls == found.n_iter
+    assert WeightedGram.calls == found.n_iter
     expected = np.linalg.eigvalsh(centered(gram.dense()))[::-1][:3]
     assert_allclose(found.values, expected, rtol=1e-10)
 

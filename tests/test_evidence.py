@@ -11,12 +11,12 @@ from sklearn.linear_model import BayesianRidge
 from mercer.gram import Gram
 from mercer.kernels.coordinate import Spline
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import Precomputed
 from mercer.solvers import bayes, evidence
 from mercer.solvers.bayes import Basis, SparseBayes
-from mercer.solvers.evidence import TippingFaul, gains
+from mercer.solvers.evidence import EvidenceAscent, gains
 from mercer.solvers.posterior import Logistic, Normal
 
 rng = np.random.default_rng(5)
@@ -97,7 +97,7 @@ def test_laplace_at_given_precisions_is_that_of_a_general_optimiser():
 
 
 def test_variance_of_f_is_that_of_its_columns():
-    found = TippingFaul().solve(normal())
+    found = EvidenceAscent().solve(normal())
     Phi, _ = used(found, K)
     expected = np.diag(Phi @ found.covariance @ Phi.T)
     assert_allclose(found.variance(K[:, found.index]), expected, rtol=1e-9)
@@ -174,7 +174,7 @@ def test_best_noise_is_that_of_a_grid():
 @pytest.mark.parametrize("kernel", [KERNEL, Spline(), Sigmoid(0.5), Linear()], ids=repr)
 def test_at_the_end_no_single_step_adds_more_than_tol(kernel):
     problem = normal(kernel)
-    found = TippingFaul(tol=1e-6).solve(problem)
+    found = EvidenceAscent(tol=1e-6).solve(problem)
     assert found.status == "optimal"
     Phi = naive.columns(kernel(X))
     alpha = everything(40, found)
@@ -195,7 +195,7 @@ def test_a_general_optimiser_finds_nothing_higher_nearby(seed):
     random = np.random.default_rng(seed)
     points = np.sort(random.uniform(-3, 3, 10))[:, None]
     t = np.sin(points[:, 0]) + 0.2 * random.normal(size=10)
-    found = TippingFaul(tol=1e-8).solve(normal(RBF(0.5), points, t))
+    found = EvidenceAscent(tol=1e-8).solve(normal(RBF(0.5), points, t))
     Phi = naive.columns(RBF(0.5)(points))
     start = np.append(np.log(everything(10, found)), np.log(found.beta))
     starts = [start, *random.normal(size=(3, 12))]
@@ -215,7 +215,7 @@ def test_evidence_never_falls(seed, n, classes, bias):
     kernel = [RBF(0.5), Linear(), Sigmoid(1.0)][seed % 3]
     likelihood = "logistic" if classes else "normal"
     problem = SparseBayes(Gram(kernel, points), t, likelihood, bias)
-    found = TippingFaul().solve(problem)
+    found = EvidenceAscent().solve(problem)
     assert found.status == "optimal"
     assert (np.diff(found.curve) >= 0).all()
     assert_allclose(found.curve[-1], found.evidence, rtol=1e-5, atol=1e-5)
@@ -226,7 +226,7 @@ def test_evidence_never_falls(seed, n, classes, bias):
 
 
 def test_laplace_evidence_is_that_of_the_definition():
-    found = TippingFaul().solve(logistic())
+    found = EvidenceAscent().solve(logistic())
     Phi, there = used(found, K)
     mode, covariance, value = naive.laplace(Phi[:, there], SIGN, found.alpha[there])
     assert_allclose(np.append(found.mean, found.bias)[there], mode, atol=1e-4)
@@ -240,7 +240,9 @@ def test_laplace_evidence_is_that_of_the_definition():
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_units_of_the_target_do_not_matter(factor):
-    one, other = (TippingFaul().solve(normal(target=c * TARGET)) for c in (1, factor))
+    one, other = (
+        EvidenceAscent().solve(normal(target=c * TARGET)) for c in (1, factor)
+    )
     assert (one.index == other.index).all()
     assert_allclose(other.mean, factor * one.mean, rtol=1e-4)
     assert_allclose(other.beta, one.beta / factor**2, rtol=1e-4)
@@ -249,7 +251,7 @@ def test_units_of_the_target_do_not_matter(factor):
 
 @pytest.mark.parametrize("problem", [normal, logistic])
 def test_units_of_the_kernel_do_not_matter(problem):
-    one, other = (TippingFaul().solve(problem(c * KERNEL)) for c in (1.0, 1e5))
+    one, other = (EvidenceAscent().solve(problem(c * KERNEL)) for c in (1.0, 1e5))
     assert (one.index == other.index).all()
     assert_allclose(other.mean, one.mean / 1e5, rtol=1e-4)
     assert_allclose(other.evidence, one.evidence, rtol=1e-7)
@@ -259,8 +261,8 @@ def test_units_of_the_kernel_do_not_matter(problem):
 def test_weight_2_is_the_row_twice(problem, target):
     weight = np.where(np.arange(40) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(40), weight.astype(int))
-    weighted = TippingFaul(tol=1e-8).solve(problem(weight=weight))
-    repeated = TippingFaul(tol=1e-8).solve(problem(KERNEL, X[twice], target[twice]))
+    weighted = EvidenceAscent(tol=1e-8).solve(problem(weight=weight))
+    repeated = EvidenceAscent(tol=1e-8).solve(problem(KERNEL, X[twice], target[twice]))
     # Laplace's evidence is approached from below, step by step: not to the last digit.
     assert_allclose(weighted.evidence, repeated.evidence, rtol=1e-5)
     f = K[:, weighted.index] @ weighted.mean + weighted.bias
@@ -270,18 +272,18 @@ def test_weight_2_is_the_row_twice(problem, target):
 
 @pytest.mark.parametrize("problem", [normal, logistic])
 def test_a_matrix_that_is_not_held_gives_the_same(problem, monkeypatch):
-    held = TippingFaul().solve(problem())
+    held = EvidenceAscent().solve(problem())
     monkeypatch.setattr(bayes, "available_memory", lambda: 0)
-    again = TippingFaul().solve(problem())
+    again = EvidenceAscent().solve(problem())
     assert (held.index == again.index).all()
     assert_allclose(again.mean, held.mean, rtol=1e-5)
 
 
 @pytest.mark.parametrize("problem", [normal, logistic])
 def test_a_small_pool_ends_in_a_maximum_too(problem, monkeypatch):
-    held = TippingFaul().solve(problem())
+    held = EvidenceAscent().solve(problem())
     monkeypatch.setattr(evidence, "POOL", 2)
-    again = TippingFaul().solve(problem())
+    again = EvidenceAscent().solve(problem())
     assert again.status == "optimal"
     assert_allclose(again.evidence, held.evidence, atol=1.0)
 
@@ -290,19 +292,19 @@ def test_a_small_pool_ends_in_a_maximum_too(problem, monkeypatch):
 
 
 def test_known_noise_stays():
-    found = TippingFaul().solve(normal(noise=0.5))
+    found = EvidenceAscent().solve(normal(noise=0.5))
     assert_allclose(found.beta, 4.0, rtol=1e-12)
 
 
 def test_a_constant_target_is_the_bias_alone():
-    found = TippingFaul().solve(normal(target=np.full(40, 3.0)))
+    found = EvidenceAscent().solve(normal(target=np.full(40, 3.0)))
     assert_allclose(K[:, found.index] @ found.mean + found.bias, 3.0, rtol=1e-6)
     assert len(found.index) == 0 and found.status == "optimal"
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_target_of_zeros_leaves_one_column_with_weight_0(bias):
-    found = TippingFaul().solve(normal(target=np.zeros(40), bias=bias))
+    found = EvidenceAscent().solve(normal(target=np.zeros(40), bias=bias))
     assert np.isfinite(found.alpha).sum() == 1
     assert_allclose(found.mean, 0) and found.bias == 0
 
@@ -310,11 +312,11 @@ def test_a_target_of_zeros_leaves_one_column_with_weight_0(bias):
 def test_columns_of_zeros_are_never_used():
     matrix = np.diag([1.0, 0.0, 2.0, 0.0])
     problem = SparseBayes(Gram(Precomputed(matrix), np.arange(4)), [1.0, 2.0, 3.0, 4.0])
-    assert not set(TippingFaul().solve(problem).index) & {1, 3}
+    assert not set(EvidenceAscent().solve(problem).index) & {1, 3}
 
 
 def test_noise_free_targets_end_in_little_noise():
-    found = TippingFaul().solve(normal(target=np.sin(X[:, 0])))
+    found = EvidenceAscent().solve(normal(target=np.sin(X[:, 0])))
     assert found.status == "optimal" and found.beta > 1e3
     f = K[:, found.index] @ found.mean + found.bias
     assert_allclose(f, np.sin(X[:, 0]), atol=5e-2)
@@ -322,24 +324,24 @@ def test_noise_free_targets_end_in_little_noise():
 
 def test_separable_classes_end_in_finite_weights():
     sign = np.where(X[:, 0] > 0, 1.0, -1.0)
-    found = TippingFaul().solve(logistic(Linear(), sign=sign))
+    found = EvidenceAscent().solve(logistic(Linear(), sign=sign))
     assert found.status == "optimal" and np.isfinite(found.mean).all()
     assert (sign * (X @ X[found.index].T @ found.mean + found.bias) > 0).all()
 
 
 def test_max_iter_ends_the_search():
-    found = TippingFaul(max_iter=3).solve(normal())
+    found = EvidenceAscent(max_iter=3).solve(normal())
     assert found.status == "max_iter" and found.n_iter <= 4
     assert found.violation > 1e-5
 
 
 def test_watch_sees_the_evidence_rise_and_can_stop():
     seen = []
-    TippingFaul().solve(normal(), watch=seen.append)
+    EvidenceAscent().solve(normal(), watch=seen.append)
     assert [p.round for p in seen] == list(range(len(seen)))
     assert (np.diff([p.evidence for p in seen]) > 0).all()
     assert seen[-1].gain < 1e-5 and "log evidence" in seen[-1].line()
-    found = TippingFaul().solve(normal(), watch=lambda progress: progress.round == 0)
+    found = EvidenceAscent().solve(normal(), watch=lambda progress: progress.round == 0)
     assert found.status == "stopped" and found.n_iter == 1
 
 
@@ -352,8 +354,8 @@ def test_watch_sees_the_evidence_rise_and_can_stop():
         (lambda: normal(noise=-1.0), "noise > 0"),
         (lambda: logistic(sign=TARGET), "targets \\+1 and -1"),
         (lambda: normal(likelihood="poisson"), "got 'poisson'"),
-        (lambda: TippingFaul(tol=0), "tol > 0"),
-        (lambda: TippingFaul(alpha_max=0), "alpha_max > 1e-12"),
+        (lambda: EvidenceAscent(tol=0), "tol > 0"),
+        (lambda: EvidenceAscent(alpha_max=0), "alpha_max > 1e-12"),
     ],
 )
 def test_what_cannot_be_solved_is_refused(make, message):
@@ -365,4 +367,4 @@ def test_what_cannot_be_solved_is_refused(make, message):
 def test_kernel_values_whose_squares_overflow_are_refused():
     problem = normal(Linear(), 1e200 * X)
     with pytest.raises(ValueError, match="not finite numbers on these points"):
-        TippingFaul().solve(problem)
+        EvidenceAscent().solve(problem)

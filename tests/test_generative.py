@@ -20,7 +20,7 @@ from mercer.densities.normals import FORMS
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.generative import Fisher, Natural, drawn_information, score
 from mercer.kernels.radial import RBF
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC
 
 STANDARD = Gaussian([0.0], [[1.0]])

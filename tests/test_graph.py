@@ -29,7 +29,7 @@ from mercer import (
 )
 from mercer.kernels import graph as paths
 from mercer.kernels.counts import label_ids
-from mercer.vectors import set_threads, threads
+from mercer.native.threads import set_threads, threads
 
 few = settings(max_examples=25, deadline=None)
 TRIANGLE = Graph([(0, 1), (1, 2), (2, 0)])
@@ -419,7 +419,7 @@ def test_counts_are_multiplied_in_pieces_alike(monkeypatch):
     graphs = [(rng.integers(9, size=(14, 2)).tolist(), "CCCNNOOOO") for _ in range(9)]
     kernels = (WeisfeilerLehman(2), ShortestPath())
     whole = [kernel(graphs) for kernel in kernels]
-    monkeypatch.setattr("mercer.kernels.kinds.PIECE_MB", 1e-5)
+    monkeypatch.setattr("mercer.kernels.ways.PIECE_MB", 1e-5)
     for kernel, expected in zip(kernels, whole, strict=True):
         assert_array_equal(kernel(graphs), expected)
 

@@ -11,13 +11,11 @@ import pytest
 import scipy.linalg
 from sklearn.base import clone, is_regressor
 
-from mercer import edges, lapack
-from mercer import interruptible as module
+from mercer.data import edges
+from mercer.data.graphs import Graph
 from mercer.densities import chain, normals
 from mercer.densities.chain import MarkovChain
 from mercer.densities.gaussian import Gaussian
-from mercer.graphs import Graph
-from mercer.interruptible import interruptible, multiply
 from mercer.kernels import base, counts, explicit, kinds, node
 from mercer.kernels.base import Constant
 from mercer.kernels.graph import WeisfeilerLehman
@@ -27,12 +25,15 @@ from mercer.kernels.vector import Bilinear, Polynomial
 from mercer.machines import labels
 from mercer.machines.labels import classes_of
 from mercer.machines.logistic import KernelLogisticRegression
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.pca import KernelPCA
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC
-from mercer.machines.transform import KernelPCA
-from mercer.psd import check, empirical_features, repair
+from mercer.native import interruptible as module
+from mercer.native import lapack
+from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers import eigen, evidence, krylov, newton, posterior
 from mercer.theory import feature_angles, mercer_expansion
+from mercer.theory.condition import check, empirical_features, repair
 
 # The modules whose long calls go through `interruptible`.
 LEAVING = [module, lapack, counts, node, eigen, evidence, krylov, newton, posterior]

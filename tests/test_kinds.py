@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.kernels.algebra import On
-from mercer.kernels.kinds import (
+from mercer.kernels.radial import RBF
+from mercer.kernels.vector import Linear
+from mercer.kernels.ways import (
     BlockFunction,
     FeatureFunction,
     PairFunction,
     Precomputed,
     RankOne,
 )
-from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear
 
 WORDS = ["apple", "pear", "", "plum", "peach"]
 

@@ -26,13 +26,13 @@ from sklearn.utils.estimator_checks import (
 
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.kmeans import KernelKMeans
-from mercer.solvers.lloyd import Lloyd, Partition, Round, drawn_start
+from mercer.solvers.clusters import KernelLloyd, Partition, Round, drawn_start
 
 folder = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("MERCER_DATA", folder))
@@ -684,7 +684,7 @@ def test_a_function_of_two_points_is_a_kernel_here():
 
 def test_solver_starts_from_any_labels():
     problem = Partition(Gram(RBF(0.05), X).held(), 4, WEIGHT)
-    found = Lloyd().solve(problem, start=np.zeros(len(X), dtype=int))
+    found = KernelLloyd().solve(problem, start=np.zeros(len(X), dtype=int))
     assert len(found.volume) == 4
     assert_allclose(found.volume.sum(), WEIGHT.sum())
     assert_allclose(

@@ -15,13 +15,13 @@ from mercer import _core
 from mercer.gram import Gram
 from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import Precomputed
+from mercer.losses import Hinge, Logistic, Squared
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.losses import Hinge, Logistic, Squared
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(90, 3))

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer.kernels.radial import RBF
+from mercer.losses import Logistic
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
@@ -18,7 +19,6 @@ from mercer.machines.penalized import RegularizedMachine
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR
-from mercer.solvers.losses import Logistic
 from mercer.solvers.smo import SMO
 
 RNG = np.random.default_rng(0)

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import mercer.kernels
+from mercer.data.points import count, same_value, take
 from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.parse import parse
-from mercer.points import count, same_value, take
 
 on_all = pytest.mark.parametrize("kernel, points", catalog.all_kernels)
 on_psd = pytest.mark.parametrize("kernel, points", catalog.psd_kernels)

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mercer.graphs import Graph
+from mercer.data.graphs import Graph
+from mercer.data.points import describe
+from mercer.data.trees import MANY_NODES, Tree, tag
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import Anova
@@ -15,10 +17,8 @@ from mercer.kernels.string import Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum
 from mercer.kernels.tree import PartialTree, SubsetTree, Subtree, TaggedTree
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC
-from mercer.points import describe
-from mercer.trees import MANY_NODES, Tree, tag
 
 WORDS = ["abcabc", "acbabc", "", "abab"]
 HUGE = [10**9, 2**31, 2**63, 2**64, 10**30]
@@ -105,7 +105,7 @@ class Growing:
 
 
 def test_a_foreign_tree_that_grows_for_ever_is_refused(monkeypatch):
-    monkeypatch.setattr("mercer.trees.MOST_NODES", 20_000)
+    monkeypatch.setattr("mercer.data.trees.MOST_NODES", 20_000)
     with pytest.raises(ValueError, match="nodes; this one has more"):
         Tree(Growing())
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mercer.gram import Gram
-from mercer.kernels.kinds import BlockFunction, Precomputed
+from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.solvers import linear
 from mercer.solvers.linear import Cholesky, inverse_diagonal
 from mercer.solvers.problems import LinearSystem, Solution

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.solvers.losses import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,

@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning, PositiveSpectrumWarning
 from sklearn.model_selection import cross_val_predict
 
 import mercer
-from mercer.kernels.kinds import Precomputed
+from mercer.data.points import take
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
-from mercer.points import take
 
 on_machines = pytest.mark.parametrize("machine", catalog.machines)
 on_valid = pytest.mark.parametrize("kernel, points", catalog.psd_kernels)

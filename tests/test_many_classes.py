@@ -16,12 +16,12 @@ from sklearn.model_selection import GridSearchCV
 
 from mercer import calibration, multiclass
 from mercer.kernels.radial import RBF
+from mercer.losses import Logistic
 from mercer.machines import labels, svm
 from mercer.machines.neighbors import KernelKNNClassifier
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.penalized import RegularizedMachine
 from mercer.machines.svm import SVC, NuSVC
-from mercer.solvers.losses import Logistic
 from mercer.solvers.problems import Certificate, together
 
 K = multiclass.MANY + 1

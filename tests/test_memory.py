@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from mercer import memory
+from mercer.native import memory
 
 NEW, OLD = ("memory.max", "memory.current"), (
     "memory.limit_in_bytes",
@@ -104,7 +104,7 @@ def test_a_limit_on_the_address_space_counts_and_is_named():
         import resource
         import numpy as np
         from mercer import RBF, Gram
-        from mercer.memory import available_memory
+        from mercer.native.memory import available_memory
         X = np.zeros((9000, 1))
         pages = int(open("/proc/self/statm").read().split()[0])
         most = pages * resource.getpagesize() + 300 * 2**20

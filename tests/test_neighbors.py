@@ -16,19 +16,19 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import nearest as search
-from mercer import vectors
-from mercer.graphs import Graph
+from mercer.data.graphs import Graph
+from mercer.data.points import take
 from mercer.kernels.graph import WeisfeilerLehman
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.tree import SubsetTree
 from mercer.kernels.vector import Exponential, Linear, Polynomial
+from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
-from mercer.nearest import nearest
-from mercer.points import take
-from mercer.vectors import Recipe
+from mercer.native import threads, vectors
+from mercer.native.vectors import Recipe
+from mercer.solvers import nearest as search
+from mercer.solvers.nearest import nearest
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 4))
@@ -331,13 +331,13 @@ def test_sums_of_pairs_agree_with_loops(part, d, dtype):
 
 def test_the_number_of_threads_does_not_change_the_neighbours():
     A, B = rng.normal(size=(700, 20)), rng.normal(size=(900, 20))
-    before, found = vectors.threads(), []
+    before, found = threads.threads(), []
     try:
-        for threads in (1, 2, 3):
-            vectors.set_threads(threads)
+        for number in (1, 2, 3):
+            threads.set_threads(number)
             found.append(nearest(RBF(0.01), A, B, 4))
     finally:
-        vectors.set_threads(before)
+        threads.set_threads(before)
     for squares, index in found[1:]:
         assert_array_equal(squares, found[0][0])
         assert_array_equal(index, found[0][1])

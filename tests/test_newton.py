@@ -9,13 +9,10 @@ from scipy.optimize import minimize
 
 from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
-from mercer.solvers.ball import within_ball
-from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient
-from mercer.solvers.losses import (
+from mercer.kernels.ways import Precomputed
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -25,6 +22,9 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.solvers.ball import within_ball
+from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient
 from mercer.solvers.newton import Newton, Softmax
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
 from mercer.solvers.problems import LinearSystem

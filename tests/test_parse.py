@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
 from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.coordinate import Anova
-from mercer.kernels.kinds import PairKernel, Precomputed
 from mercer.kernels.parse import known_kernels, parse
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import PairKernel, Precomputed
 
 
 @pytest.mark.parametrize(

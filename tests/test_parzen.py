@@ -18,12 +18,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity, NearestCentroid
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import Precomputed
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
-from mercer.windows import distinct, window
+from mercer.solvers.windows import distinct, window
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 2))

@@ -26,12 +26,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
 from mercer.kernels.algebra import Centered
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.transform import KernelPCA
+from mercer.kernels.ways import Precomputed
+from mercer.machines.pca import KernelPCA
+from mercer.machines.ridge import KernelRidge
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import BlockKrylov, Covariance, Lapack
 

@@ -24,15 +24,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.solvers.perceptron as solvers
-from mercer import SVC, KernelPerceptron, Perceptron, mistake_bound, vectors
+from mercer import SVC, KernelPerceptron, Perceptron
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.algebra import On
-from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.solvers.perceptron import Rosenblatt, Sides
+from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.native import threads
+from mercer.solvers.perceptron import PerceptronProblem, PerceptronRule
+from mercer.theory import mistake_bound
 
 XOR = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 XOR_SIDES = np.array([-1, 1, 1, -1])
@@ -93,7 +95,7 @@ def test_scikit_learn_checks_pass(estimator, check):
 
 def routes(gram, sign, passes, monkeypatch, **options):
     """The mistakes by the matrix, by the compiled blocks, and by blocks in Python."""
-    solver, problem = Rosenblatt(passes, **options), Sides(gram, sign)
+    solver, problem = PerceptronRule(passes, **options), PerceptronProblem(gram, sign)
     with monkeypatch.context() as patch:
         patch.setattr(solvers, "SMALL_MATRIX", 1e12)
         yield solver.solve(problem)
@@ -124,7 +126,9 @@ def test_every_route_makes_the_mistakes_of_the_loop(
 @pytest.mark.parametrize("d, zeros", [(40, 0.9), (3000, 0.995)])
 def test_sparse_points_make_the_mistakes_of_dense_ones(d, zeros, dtype, monkeypatch):
     X, sign = whole_numbers(2, 700, d, zeros, dtype), sides(3, 700)
-    expected = listed(Rosenblatt(2).solve(Sides(Gram(SQUARED, X), sign)))
+    expected = listed(
+        PerceptronRule(2).solve(PerceptronProblem(Gram(SQUARED, X), sign))
+    )
     for found in routes(Gram(SQUARED, sp.csr_array(X)), sign, 2, monkeypatch):
         assert listed(found) == expected
 
@@ -132,15 +136,15 @@ def test_sparse_points_make_the_mistakes_of_dense_ones(d, zeros, dtype, monkeypa
 def test_the_number_of_threads_changes_no_mistake(monkeypatch):
     random = np.random.default_rng(1)
     X = random.normal(size=(3000, 80)).astype(np.float32)
-    problem = Sides(Gram(RBF(0.005), X), sides(2, 3000, 2))
+    problem = PerceptronProblem(Gram(RBF(0.005), X), sides(2, 3000, 2))
     monkeypatch.setattr(solvers, "SMALL_MATRIX", 0)
-    before, found = vectors.threads(), []
+    before, found = threads.threads(), []
     try:
-        for threads in (1, 2, 3):
-            vectors.set_threads(threads)
-            found.append(listed(Rosenblatt(2).solve(problem)))
+        for number in (1, 2, 3):
+            threads.set_threads(number)
+            found.append(listed(PerceptronRule(2).solve(problem)))
     finally:
-        vectors.set_threads(before)
+        threads.set_threads(before)
     assert found[0] == found[1] == found[2]
 
 
@@ -177,7 +181,7 @@ def test_a_start_is_where_the_scores_begin(monkeypatch):
     X, sign = whole_numbers(6, 300), sides(7, 300)
     gram, start = Gram(SQUARED, X), np.arange(300.0)[:, None] - 150
     expected = naive.kernel_mistakes(gram.dense(), sign, [np.arange(300)], start)
-    found = Rosenblatt(1).solve(Sides(gram, sign), start=start)
+    found = PerceptronRule(1).solve(PerceptronProblem(gram, sign), start=start)
     assert listed(found) == expected
 
 
@@ -193,7 +197,7 @@ def test_the_primal_on_the_explicit_map_is_the_kernel_machine(seed, n, passes):
     ):
         orders = [np.arange(n)] * passes
         path, expected = naive.primal(features, sign[:, 0], orders)
-        found = Rosenblatt(passes).solve(Sides(Gram(kernel, X), sign))
+        found = PerceptronRule(passes).solve(PerceptronProblem(Gram(kernel, X), sign))
         assert found.point.tolist() == expected
         assert found.rounds == len(path) - 1
         support = np.unique(found.point)
@@ -202,14 +206,16 @@ def test_the_primal_on_the_explicit_map_is_the_kernel_machine(seed, n, passes):
 
 
 def test_one_point_is_missed_once():
-    found = Rosenblatt(5).solve(Sides(Gram(RBF(1.0), np.zeros((1, 2))), np.ones(1)))
+    found = PerceptronRule(5).solve(
+        PerceptronProblem(Gram(RBF(1.0), np.zeros((1, 2))), np.ones(1))
+    )
     assert listed(found) == [(0, 0, 0)]
     assert found.status == "optimal" and found.n_iter == 2
 
 
 def test_a_solver_without_a_pass_is_refused():
     with pytest.raises(ValueError, match="max_iter ≥ 1"):
-        Rosenblatt(0)
+        PerceptronRule(0)
 
 
 def test_a_kernel_that_is_not_finite_is_refused(monkeypatch):
@@ -218,7 +224,9 @@ def test_a_kernel_that_is_not_finite_is_refused(monkeypatch):
     with np.errstate(invalid="ignore"):
         for passes in (1, 2):
             with pytest.raises(ValueError, match="not finite"):
-                Rosenblatt(passes).solve(Sides(gram, np.array([1, -1, 1, -1])))
+                PerceptronRule(passes).solve(
+                    PerceptronProblem(gram, np.array([1, -1, 1, -1]))
+                )
 
 
 # The exact values of XOR

@@ -19,20 +19,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer import KernelPerceptron, mistake_bound, plots
+from mercer import KernelPerceptron, plots
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
-from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.neighbors import KernelKNNClassifier
-from mercer.machines.parzen import ParzenClassifier, ParzenDensity
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.rvm import RVC, RVR
-from mercer.machines.sgd import KernelSGDClassifier
-from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.machines.transform import KernelPCA
-from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.losses import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -43,8 +34,18 @@ from mercer.solvers.losses import (
     SquaredHinge,
     ZeroOne,
 )
+from mercer.machines.kmeans import KernelKMeans
+from mercer.machines.neighbors import KernelKNNClassifier
+from mercer.machines.parzen import ParzenClassifier, ParzenDensity
+from mercer.machines.pca import KernelPCA
+from mercer.machines.ridge import KernelRidge
+from mercer.machines.rvm import RVC, RVR
+from mercer.machines.sgd import KernelSGDClassifier
+from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.problems import Progress, quadratic, svc
 from mercer.solvers.smo import SMO
+from mercer.theory import mistake_bound
 
 X = np.random.default_rng(0).normal(size=(9, 2))
 LABELS = np.array(["b", "a", "c"] * 3)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from mercer.points import (
+from mercer.data.points import (
     as_points,
     column_names,
     concatenate,

@@ -7,8 +7,8 @@ import scipy.linalg  # noqa: F401  (its BLAS is one of those that are looked for
 threadpoolctl = pytest.importorskip("threadpoolctl")
 
 from mercer.kernels.radial import RBF  # noqa: E402
-from mercer.machines.regularized import KernelRidge  # noqa: E402
-from mercer.pools import one_blas_thread  # noqa: E402
+from mercer.machines.ridge import KernelRidge  # noqa: E402
+from mercer.native.threads import one_blas_thread  # noqa: E402
 from mercer.solvers.linear import ConjugateGradient  # noqa: E402
 
 

@@ -13,8 +13,8 @@ from mercer.kernels.base import Constant
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.generative import Fisher
-from mercer.kernels.kinds import BlockFunction
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.slopes import is_analytic, slopes, slopes_of_square
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import (
     Bilinear,
@@ -23,8 +23,8 @@ from mercer.kernels.vector import (
     Polynomial,
     PowerSeries,
 )
-from mercer.machines.transform import KernelPCA
-from mercer.slopes import is_analytic, slopes, slopes_of_square
+from mercer.kernels.ways import BlockFunction
+from mercer.machines.pca import KernelPCA
 from mercer.solvers.preimage import descents, distances
 
 rng = np.random.default_rng(0)

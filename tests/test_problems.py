@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from mercer.gram import Gram
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import Precomputed
 from mercer.solvers.hull import HullDistance, squared_width
 from mercer.solvers.problems import (
     BoxQP,

@@ -16,9 +16,9 @@ from mercer import (
     Polynomial,
     Precomputed,
     check,
-    empirical_features,
     repair,
 )
+from mercer.theory import empirical_features
 
 EPS = np.finfo(float).eps
 ONE_AND_MINUS_ONE = np.array([[1.0], [-1.0]])

@@ -17,20 +17,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer.kernels.kinds import FeatureFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.logistic import KernelLogisticRegression
-from mercer.machines.penalized import (
-    KernelHuberRegression,
-    KernelQuantileRegression,
-    RegularizedMachine,
-)
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.representer import regularization_path
-from mercer.machines.svm import SVC, SVR
-from mercer.solvers.linear import ConjugateGradient
-from mercer.solvers.losses import (
+from mercer.kernels.ways import FeatureFunction, PairFunction, Precomputed
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -40,6 +30,16 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.machines.logistic import KernelLogisticRegression
+from mercer.machines.penalized import (
+    KernelHuberRegression,
+    KernelQuantileRegression,
+    RegularizedMachine,
+)
+from mercer.machines.representer import regularization_path
+from mercer.machines.ridge import KernelRidge
+from mercer.machines.svm import SVC, SVR
+from mercer.solvers.linear import ConjugateGradient
 from mercer.solvers.newton import Newton
 
 SIDED = [Hinge(), SquaredHinge(), Logistic(), PerceptronLoss()]

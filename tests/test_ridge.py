@@ -19,9 +19,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.algebra import On
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
-from mercer.machines.regularized import KernelRidge
+from mercer.kernels.ways import PairFunction, Precomputed
+from mercer.machines.ridge import KernelRidge
 from mercer.solvers.linear import Cholesky, ConjugateGradient
 from mercer.solvers.problems import Solution
 

@@ -18,12 +18,12 @@ from sklearn.utils.estimator_checks import (
 )
 
 from mercer.kernels.coordinate import Spline
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.rvm import RVC, RVR
-from mercer.solvers.evidence import TippingFaul
+from mercer.solvers.evidence import EvidenceAscent
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -335,7 +335,7 @@ def test_a_search_cut_short_warns_with_a_way_out():
 
 def test_a_solver_of_ones_own_is_used():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        RVC(solver=TippingFaul(max_iter=1)).fit(X, TWO)
+        RVC(solver=EvidenceAscent(max_iter=1)).fit(X, TWO)
 
 
 def test_a_callback_sees_each_problem_and_can_stop():

@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from mercer import Spectrum, Subsequence, WeightedDegree, WeightedSubstrings, _core
+from mercer.data.sequences import encode
 from mercer.kernels.string import EditSimilarity
-from mercer.sequences import encode
-from mercer.vectors import set_threads, threads
+from mercer.native.threads import set_threads, threads
 
 WORDS = ["statistics", "computation", "", "ab𝔸b"]
 

@@ -17,15 +17,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.base import Constant
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines import progress, stochastic
-from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
-from mercer.machines.svm import SVC
-from mercer.solvers import sgd
-from mercer.solvers.losses import (
+from mercer.kernels.ways import PairFunction, Precomputed
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -35,6 +31,10 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.machines import progress, stochastic
+from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
+from mercer.machines.svm import SVC
+from mercer.solvers import sgd
 from mercer.solvers.sgd import SGD
 
 rng = np.random.default_rng(0)

@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.native.threads import set_threads, threads
 from mercer.solvers.problems import (
     BoxQP,
     nu_svc,
@@ -27,7 +28,6 @@ from mercer.solvers.problems import (
     svr,
 )
 from mercer.solvers.smo import SMO
-from mercer.vectors import set_threads, threads
 
 
 def data(n=150, d=3, seed=0):

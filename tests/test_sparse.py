@@ -19,10 +19,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
-from mercer.kernels.kinds import PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC
 from mercer.solvers.l1 import CoordinateDescent

@@ -20,11 +20,11 @@ from mercer.kernels.string import Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
 from mercer.kernels.tree import SubsetTree, TaggedTree
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.losses import Logistic, Squared
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.maps import explicit
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso_features import Design, FeatureProblem
-from mercer.solvers.losses import Logistic, Squared
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 6))

@@ -22,8 +22,8 @@ from mercer import (
     Spline,
     check,
 )
-from mercer.sparsity import as_csr, canonical
-from mercer.vectors import Packed
+from mercer.native.sparsity import as_csr, canonical
+from mercer.native.vectors import Packed
 
 DAMAGED = [pytest.param(X, id=name) for name, X in bad_inputs.damaged()]
 D = bad_inputs.D

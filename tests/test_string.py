@@ -35,8 +35,8 @@ from mercer import (
     WeightedDegree,
     WeightedSubstrings,
     check,
-    edit_distance,
 )
+from mercer.kernels import edit_distance
 
 tight = dict(rtol=1e-13, atol=0)
 few = settings(max_examples=25, deadline=None)

@@ -24,12 +24,12 @@ from mercer.expansion import Expansion
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.native.threads import set_threads, threads
 from mercer.solvers.smo import SMO
-from mercer.vectors import set_threads, threads
 
 rng = np.random.default_rng(7)
 X = rng.normal(size=(60, 3))

@@ -13,6 +13,8 @@ from mercer import (
     Linear,
     PairFunction,
     Polynomial,
+)
+from mercer.theory import (
     feature_angles,
     feature_cosines,
     feature_distances,

@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from strategies import nested_trees
 
-from mercer import vectors
+from mercer.data.trees import Tree, tag
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.kinds import PairFunction
 from mercer.kernels.substring import WeightedSubstrings
 from mercer.kernels.tree import PartialTree, SubsetTree, Subtree, TaggedTree
+from mercer.kernels.ways import PairFunction
 from mercer.machines.svm import SVC
-from mercer.trees import Tree, tag
+from mercer.native import threads
 
 few = settings(max_examples=25, deadline=None)
 shares = st.sampled_from([1.0, 0.5, 0.3, 1e-3, 1e-200])
@@ -337,16 +337,16 @@ def test_cosines_are_those_of_the_values(kernel, features):
 
 def test_the_matrix_does_not_depend_on_the_number_of_threads():
     many = [tree for i in range(12) for tree in (*TREES, f"(S (A {i}) (B c))")]
-    before = vectors.threads()
+    before = threads.threads()
     try:
         results = []
         for count in (1, 3):
-            vectors.set_threads(count)
+            threads.set_threads(count)
             results.append([kernel(many) for kernel, _ in KERNELS])
             with pytest.raises(ValueError, match="tree 1 and tree 1, which have 2,095"):
                 SubsetTree(1.0)([APPLE, full(11), full(11), APPLE])
     finally:
-        vectors.set_threads(before)
+        threads.set_threads(before)
     for one, other in zip(*results, strict=True):
         assert_array_equal(one, other)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import nested_trees
 
-from mercer.trees import Tree, tag, tag_tokens
+from mercer.data.trees import Tree, tag, tag_tokens
 
 few = settings(max_examples=25, deadline=None)
 N = 100_000

@@ -9,11 +9,14 @@ import warnings
 import numpy as np
 import pytest
 
+from mercer.data.points import double
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.losses import Hinge, Squared, SquaredHinge
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
+from mercer.machines.pca import KernelPCA
 from mercer.machines.penalized import (
     KernelHuberRegression,
     KernelQuantileRegression,
@@ -21,11 +24,8 @@ from mercer.machines.penalized import (
 )
 from mercer.machines.rvm import RVR
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
-from mercer.machines.transform import KernelPCA
-from mercer.points import double
 from mercer.solvers.eigen import BlockKrylov
 from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient
-from mercer.solvers.losses import Hinge, Squared, SquaredHinge
 from mercer.solvers.newton import Newton
 from mercer.solvers.problems import LinearSystem
 from mercer.solvers.rounding import SumRounding

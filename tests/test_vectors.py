@@ -8,16 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.vectors import (
-    Packed,
-    Recipe,
-    add_both_ways,
-    block,
-    diag,
-    product,
-    set_threads,
-    threads,
-)
+from mercer.native.threads import set_threads, threads
+from mercer.native.vectors import Packed, Recipe, add_both_ways, block, diag, product
 
 PARTS = ["product", "square", "absolute", "chi2", "minimum"]
 RECIPES = [

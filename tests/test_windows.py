@@ -14,11 +14,11 @@ from scipy.stats import kstest
 from sklearn.base import clone
 from sklearn.neighbors import KernelDensity
 
-from mercer.kernels.kinds import PairFunction
 from mercer.kernels.radial import Radial
+from mercer.kernels.ways import PairFunction
 from mercer.kernels.window import SHAPES, ProductWindow, RadialWindow
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
-from mercer.windows import window
+from mercer.solvers.windows import window
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(50, 2))

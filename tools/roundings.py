@@ -43,11 +43,11 @@ ALIASES = {"Prescott": {"Prescott", "Katmai"}, "Zen": {"Zen", "Haswell"}}
 
 CHECK = """
 import numpy, scipy.linalg
-from mercer import vectors
+from mercer.native import threads, vectors
 from threadpoolctl import threadpool_info
 from numpy._core import _multiarray_umath as core
 blas = [pool for pool in threadpool_info() if pool["internal_api"] == "openblas"]
-print(vectors.instruction_set())
+print(threads.instruction_set())
 print(" ".join(sorted({pool["architecture"] for pool in blas})))
 print(" ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]))
 """

@@ -1,5 +1,5 @@
 """
-The native core: blocks of Gram matrices. Called by mercer.vectors only.
+The native core: blocks of Gram matrices. Called by mercer.native.vectors only.
 """
 
 from collections.abc import Callable

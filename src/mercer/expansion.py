@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import (
+    Points,
+    as_points,
+    concatenate,
+    count,
+    describe,
+    double,
+    take,
+)
 from mercer.kernels.base import Kernel, finite
-from mercer.points import Points, as_points, concatenate, count, describe, double, take
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
 CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it

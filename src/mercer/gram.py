@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.interruptible import multiply
+from mercer.data.points import Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel, finite
-from mercer.memory import available_memory
-from mercer.points import Points, as_points, count, describe, double, take
+from mercer.native.interruptible import multiply
+from mercer.native.memory import available_memory
 
 
 class Gram(LinearOperator):

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import beside, rows_multiplied
-from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear, Polynomial, is_vectors
-from mercer.points import as_points, column_names, count, field
+from mercer.kernels.ways import FeatureKernel
 
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import available_memory
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.points import Points, count, take
 
 MANY = 32  # classes; of more, coefficients are kept by rival and not by pair
 BLOCK_MB = 64.0  # of kernel values, or values of pairs, at a time

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.interruptible import elementwise
-from mercer.points import as_points, check_ending, count, same_value
+from mercer.data.points import as_points, check_ending, count, same_value
+from mercer.native.interruptible import elementwise
 
 FEW = 10  # components or states that may be more than there are observations
 

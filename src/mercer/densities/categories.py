@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import check_label, describe
 from mercer.densities.base import (
     Value,
     check_distributions,
@@ -23,7 +24,6 @@ from mercer.densities.base import (
     logarithms,
     shares,
 )
-from mercer.points import check_label, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import as_points, objects
 from mercer.densities.base import (
     Density,
     check_coordinates,
@@ -38,8 +39,7 @@ from mercer.densities.passes import (
     length_shares,
     walk,
 )
-from mercer.interruptible import elementwise, interruptible
-from mercer.points import as_points, objects
+from mercer.native.interruptible import elementwise, interruptible
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import as_points, check_nesting, describe, each
 from mercer.densities.base import (
     Density,
     Fit,
@@ -44,8 +45,7 @@ from mercer.densities.passes import (
     padded_blocks,
     walk,
 )
-from mercer.interruptible import interruptible
-from mercer.points import as_points, check_nesting, describe, each
+from mercer.native.interruptible import interruptible
 
 
 @dataclass(frozen=True, eq=False, repr=False)

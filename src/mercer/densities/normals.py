@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
+from mercer.data.points import vectors
 from mercer.densities.base import Value
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.points import vectors
+from mercer.native.interruptible import elementwise, interruptible, multiply
 
 FORMS = ("full", "tied", "diag", "spherical")
 _LOG_2PI = float(np.log(2 * np.pi))

@@ -18,8 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.copies import owned
-from mercer.interruptible import elementwise
+from mercer.data.copies import owned
+from mercer.data.points import (
+    as_points,
+    check_finite,
+    count,
+    field,
+    same_value,
+    take,
+)
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -28,15 +35,8 @@ from mercer.kernels.base import (
     closed,
     polynomial,
 )
-from mercer.kernels.kinds import check_callable, numbers_at
-from mercer.points import (
-    as_points,
-    check_finite,
-    count,
-    field,
-    same_value,
-    take,
-)
+from mercer.kernels.ways import check_callable, numbers_at
+from mercer.native.interruptible import elementwise
 
 
 @dataclass

@@ -21,9 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.memory import available_memory
-from mercer.points import (
+from mercer.data.points import (
     Points,
     as_points,
     count,
@@ -32,6 +30,8 @@ from mercer.points import (
     same_value,
     take,
 )
+from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.memory import available_memory
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away

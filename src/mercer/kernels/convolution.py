@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import Points, as_points, describe, each, field, take
 from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, row_blocks
-from mercer.kernels.kinds import check_callable
-from mercer.points import Points, as_points, describe, each, field, take
+from mercer.kernels.ways import check_callable
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import points, vectors
+from mercer.data import points
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -25,7 +25,8 @@ from mercer.kernels.base import (
     closed,
 )
 from mercer.kernels.vector import Linear, VectorKernel, by_tiles, is_vectors
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
 
 
 @dataclass

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import SORTING, interruptible
+from mercer.data.points import as_points, count, objects
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, objects
+from mercer.kernels.ways import FeatureKernel
+from mercer.native.interruptible import SORTING, interruptible
 
 
 class Columns(NamedTuple):

@@ -17,13 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise
+from mercer.data import points
+from mercer.data.points import as_points, count, describe, each, one, take
+from mercer.data.sequences import edit_distances, encode
 from mercer.kernels.base import Kernel, Rule, is_finite, row_blocks
 from mercer.kernels.vector import by_tiles
-from mercer.points import as_points, count, describe, each, one, take
-from mercer.sequences import edit_distances, encode
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise
+from mercer.native.vectors import Recipe
 
 WORDS = ("euclidean", "manhattan", "chebyshev", "edit")
 AGREE = 1e-9  # of d(x, y) and d(y, x), and of d(x, x) beside the largest distance

@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
-from mercer.interruptible import elementwise, interruptible
+from mercer.data.points import column_names, pair, vectors
 from mercer.kernels.base import Rule, check_positive, check_whole, row_blocks
-from mercer.kernels.kinds import PIECE_MB, FeatureKernel
-from mercer.points import column_names, pair, vectors
+from mercer.kernels.ways import PIECE_MB, FeatureKernel
+from mercer.native.interruptible import elementwise, interruptible
 
 MOST_COLUMNS = 10_000_000
 MOST_FACTORS = 10_000

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.trees import Tree, escaped
+from mercer.data.trees import Tree, escaped
 
 MOST_FRAGMENTS = 1_000_000  # that are written out
 MOST_CHARACTERS = 100_000_000  # of all their names

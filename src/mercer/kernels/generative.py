@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.data.points import as_points, count, describe, take
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule, check_whole, is_finite, is_number
-from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, describe, take
+from mercer.kernels.ways import FeatureKernel
 
 _ROWS = 256  # points whose features are computed together, near the processor
 _BLOCK = 1000  # points drawn from a model, scored at a time

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from mercer.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.graphs import Graph, GraphUnion, graphs_of
 from mercer.kernels.base import check_whole
 from mercer.kernels.counts import (
     CountKernel,

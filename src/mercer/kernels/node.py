@@ -24,17 +24,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
-from mercer import sparsity
-from mercer.graphs import Graph
-from mercer.interruptible import interruptible
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Kernel,
-    Rule,
-    check_positive,
-    row_blocks,
-)
-from mercer.points import (
+from mercer.data.graphs import Graph
+from mercer.data.points import (
     as_points,
     check_label,
     check_nesting,
@@ -42,6 +33,15 @@ from mercer.points import (
     objects,
     vectors,
 )
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    check_positive,
+    row_blocks,
+)
+from mercer.native import sparsity
+from mercer.native.interruptible import interruptible
 
 DECOMPOSED = 400  # rows of a matrix whose eigenvectors are computed
 ROUNDING = 1e-17  # of the Chebyshev series, beside its sum 1

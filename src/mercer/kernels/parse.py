@@ -21,8 +21,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 from mercer import kernels
+from mercer.data.points import describe
 from mercer.kernels.base import Kernel, is_finite, is_number
-from mercer.points import describe
 
 MOST_CHARACTERS = 100_000
 MOST_LEVELS = 100  # of calls, operators and lists inside each other

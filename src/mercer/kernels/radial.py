@@ -16,11 +16,9 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import gammaln, kve
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise
+from mercer.data import points
 from mercer.kernels.base import Kernel, Rule, check_positive, row_blocks
 from mercer.kernels.explicit import GaussianSeries
-from mercer.kernels.kinds import PIECE_MB, check_callable, dense
 from mercer.kernels.vector import (
     TransformedKernel,
     VectorKernel,
@@ -29,7 +27,10 @@ from mercer.kernels.vector import (
     inverse_variance,
     is_vectors,
 )
-from mercer.vectors import Recipe
+from mercer.kernels.ways import PIECE_MB, check_callable, dense
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise
+from mercer.native.vectors import Recipe
 
 METRICS = (
     "braycurtis",

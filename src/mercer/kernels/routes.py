@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from mercer.graphs import Graph, GraphUnion
+from mercer.data.graphs import Graph, GraphUnion
 from mercer.kernels.counts import label_ids, mixed
 
 CHUNK = 2**18  # distances that are held at a time

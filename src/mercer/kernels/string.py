@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise
+from mercer.data.sequences import (
+    count_substrings,
+    edit_distances,
+    encode,
+    matching_runs,
+    subsequences,
+)
 from mercer.kernels.base import (
     Kernel,
     Rule,
@@ -25,13 +31,7 @@ from mercer.kernels.base import (
     check_weights,
     check_whole,
 )
-from mercer.sequences import (
-    count_substrings,
-    edit_distances,
-    encode,
-    matching_runs,
-    subsequences,
-)
+from mercer.native.interruptible import elementwise
 
 MOST_SUBSEQUENCES = 10_000_000
 

@@ -15,6 +15,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.sequences import (
+    Sequences,
+    count_substrings,
+    encode,
+    encode_pair,
+    substrings,
+)
 from mercer.kernels.base import (
     Kernel,
     Rule,
@@ -23,13 +30,6 @@ from mercer.kernels.base import (
     check_whole,
 )
 from mercer.kernels.counts import Columns, VocabularyKernel
-from mercer.sequences import (
-    Sequences,
-    count_substrings,
-    encode,
-    encode_pair,
-    substrings,
-)
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
 MOST_NEAR = 2**25  # words that are near others

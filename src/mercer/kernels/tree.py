@@ -22,12 +22,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.points import as_points, describe, objects
+from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed, is_finite
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
-from mercer.kernels.kinds import dense
-from mercer.points import as_points, describe, objects
-from mercer.trees import Tree, ordered, tag_tokens
+from mercer.kernels.ways import dense
 
 MOST_PAIRS = 10_000_000  # of matching nodes in two trees
 

@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise, multiply
+from mercer.data import points
 from mercer.kernels.base import (
     BLOCK_MB,
     HIGHEST,
@@ -31,8 +30,10 @@ from mercer.kernels.base import (
     row_blocks,
 )
 from mercer.kernels.explicit import PolynomialMap
-from mercer.kernels.kinds import dense
-from mercer.vectors import Recipe
+from mercer.kernels.ways import dense
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.vectors import Recipe
 
 DIFFERENCES = ("square", "absolute", "chi2")  # parts that are 0 where x = y
 TILE_MB = 8.0  # the arrays of a tile stay near the processor

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from mercer import _core
-from mercer.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.graphs import Graph, GraphUnion, graphs_of
 from mercer.kernels.base import Kernel, Rule, check_positive
 from mercer.kernels.counts import check_attributes
 

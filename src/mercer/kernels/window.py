@@ -18,10 +18,10 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, gammaln
 
-from mercer import points
+from mercer.data import points
 from mercer.kernels.base import Kernel, Rule, check_positive, is_finite
-from mercer.kernels.kinds import dense
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
+from mercer.kernels.ways import dense
 
 # |ln r| up to which a window is looked at; larger r only while there is something left,
 # since a function may overflow there.

@@ -36,23 +36,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.copies import is_foreign, owned, shares
-from mercer.expansion import Expansion
-from mercer.gram import Gram
-from mercer.kernels.algebra import Conformal, On
-from mercer.kernels.base import (
-    Constant,
-    Kernel,
-    is_number,
-    version,
-    warn_of_version,
-)
-from mercer.kernels.coordinate import ChiSquared
-from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
-from mercer.kernels.radial import RBF, Laplacian
-from mercer.kernels.vector import Linear, Polynomial
-from mercer.points import (
+from mercer.data.copies import is_foreign, owned, shares
+from mercer.data.points import (
     FOR_STRINGS,
     Points,
     a_string,
@@ -68,9 +53,24 @@ from mercer.points import (
     take,
     vectors,
 )
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.algebra import Conformal, On
+from mercer.kernels.base import (
+    Constant,
+    Kernel,
+    is_number,
+    version,
+    warn_of_version,
+)
+from mercer.kernels.coordinate import ChiSquared
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.radial import RBF, Laplacian
+from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
 from mercer.solvers.bayes import Posterior
 from mercer.solvers.components import Eigenpairs
-from mercer.solvers.perceptron import Mistakes
+from mercer.solvers.perceptron import PerceptronSolution
 from mercer.solvers.problems import Certificate, Solution
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
@@ -105,7 +105,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class WeightedGram:
     """The points that count: their Gram, their places in X, and how often each does."""
 
     gram: Gram
@@ -371,7 +371,7 @@ class Machine(BaseEstimator, ABC):
 
     # From data to a Gram
 
-    def _counted(self, X, sample_weight) -> Counted:
+    def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points of weight > 0, with a kernel that has learnt from them."""
         n = count(X)
         self._check_square(X)
@@ -381,10 +381,10 @@ class Machine(BaseEstimator, ABC):
             index = np.flatnonzero(weight > 0)
             weight = weight[index]
         if self._precomputed:
-            return Counted(Gram(Precomputed(X), index), index, weight)
+            return WeightedGram(Gram(Precomputed(X), index), index, weight)
         points = X if len(index) == n else take(X, index)
         share = None if sample_weight is None else weight
-        return Counted(Gram(self._resolved(points, share), points), index, weight)
+        return WeightedGram(Gram(self._resolved(points, share), points), index, weight)
 
     def _check_square(self, X) -> None:
         """Refuse kernel values that are not those of the points with each other."""
@@ -404,7 +404,8 @@ class Machine(BaseEstimator, ABC):
         return as_kernel(self.kernel, points).resolve(points, weight)
 
     def _warn_unless_optimal(
-        self, solution: Solution | Certificate | Mistakes | Eigenpairs | Posterior
+        self,
+        solution: Solution | Certificate | PerceptronSolution | Eigenpairs | Posterior,
     ) -> None:
         advice = self._advice.get(solution.status, _ADVICE)
         if advice and solution.status != "optimal":

@@ -25,10 +25,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
-from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import Counted
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import WeightedGram
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -44,8 +45,7 @@ from mercer.machines.support import (
     SupportVectorMachine,
 )
 from mercer.multiclass import PairExpansion, Pairs
-from mercer.points import Points, count, take
-from mercer.solvers.pairs import PairProblems
+from mercer.solvers.class_pairs import PairProblems
 from mercer.solvers.problems import (
     BoxQP,
     Certificate,
@@ -106,7 +106,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         self._check_number(len(classes), len(label))
         sides = multiclass.parts(label, len(classes), self.multiclass)
@@ -142,7 +142,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         folds = FOLDS if self._calibrates else 0
         return _Names(classes, self.multiclass, n_problems, folds)
 
-    def _labels(self, y, counted: Counted):
+    def _labels(self, y, counted: WeightedGram):
         """The classes, the class of each point by its number, and what each counts."""
         named, _ = classes_of(y)
         if len(named) < 2:
@@ -189,7 +189,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """Whether `_pair_problems` has the problems at these parameters."""
         return True
 
-    def _solved_parts(self, counted: Counted, sides, weight):
+    def _solved_parts(self, counted: WeightedGram, sides, weight):
         """A column of coef, a bias and a certificate for each two-class problem."""
         if self._in_one_call(counted.gram, sides):
             every = np.arange(len(sides))
@@ -385,7 +385,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """B of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
         return self._sigmoid[1]
 
-    def _sigmoids(self, counted: Counted, label, sides, factors, names) -> np.ndarray:
+    def _sigmoids(
+        self, counted: WeightedGram, label, sides, factors, names
+    ) -> np.ndarray:
         """A and B of every two-class problem, as rows, from values out of fold."""
         values = np.zeros((len(label), multiclass.width(sides)))
         fold = _folds(label, check_random_state(self.random_state))
@@ -416,7 +418,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             ]
         )
 
-    def _values_outside(self, counted: Counted, label, factors, inside, outside, name):
+    def _values_outside(
+        self, counted: WeightedGram, label, factors, inside, outside, name
+    ):
         """What machines fitted on the points inside say of those outside."""
         known, own = label[inside], label[outside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
@@ -486,7 +490,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         _, label, factors = self._labels(y, counted)
         sides = multiclass.parts(label, len(factors), self.multiclass)
         problems = self._problems(counted.gram, sides, counted.weight * factors[label])
@@ -547,7 +551,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         y = _targets(y)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
-        counted = self._shared(self._counted(X, sample_weight), n_targets)
+        counted = self._shared(self._weighted_gram(X, sample_weight), n_targets)
         problems = self._problems(y, counted)
         names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
         with self._watched(names, X, y, sample_weight):
@@ -561,7 +565,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _problems(self, y, counted: Counted) -> Iterator[tuple[BoxQP, slice]]:
+    def _problems(self, y, counted: WeightedGram) -> Iterator[tuple[BoxQP, slice]]:
         targets = y[counted.index].reshape(len(counted.index), -1)
         for target in targets.T:
             yield self._problem(counted.gram, target, counted.weight), slice(None)
@@ -588,7 +592,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         return self._recomputed(X, counted, self._problems(_targets(y), counted))
 
 
@@ -612,7 +616,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         """The problem; each point counts weight times."""
 
     @abstractmethod
-    def _learn(self, X, counted: Counted, coef, bias, found) -> None:
+    def _learn(self, X, counted: WeightedGram, coef, bias, found) -> None:
         """Set what was learnt."""
 
     @abstractmethod
@@ -630,7 +634,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X = self._validated_points(X)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         with self._watched([""], X, None, sample_weight):
             coef, bias, found = self._columns(

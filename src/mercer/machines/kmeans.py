@@ -18,15 +18,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import finite
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
-from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
+from mercer.solvers.clusters import (
+    Clustering,
+    KernelLloyd,
+    Partition,
+    drawn_start,
+    product,
+)
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
 LARGEST = 1e30  # k(x, x) that is left to single precision
@@ -268,7 +274,7 @@ class KernelKMeans(
     ) -> Clustering:
         """The best end of all starts, or of the one that is given."""
         random = check_random_state(self.random_state)
-        solver = Lloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
+        solver = KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
         plain = problem.unscaled() if self.normalized_cut else problem
         best: Clustering | None = None
         for _ in range(self._starts):

@@ -15,14 +15,14 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
-from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import WORDS, Counted
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import WORDS, WeightedGram
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
-from mercer.points import Points, count, take
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
@@ -138,9 +138,9 @@ class SparseMachine(SupportVectorMachine):
 
     # From data to problems
 
-    def _counted(self, X, sample_weight) -> Counted:
+    def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points that count, by their Gram or by their explicit features."""
-        counted = super()._counted(X, sample_weight)
+        counted = super()._weighted_gram(X, sample_weight)
         if self.on == "points":
             return counted
         if self._precomputed:
@@ -154,7 +154,7 @@ class SparseMachine(SupportVectorMachine):
         design: Any = Design(kernel, explicit(kernel, points, names))
         return replace(counted, gram=design)
 
-    def _problem(self, counted: Counted, *parts) -> L1Problem:
+    def _problem(self, counted: WeightedGram, *parts) -> L1Problem:
         """The problem on the points that count, or on their features."""
         kind: Any = FeatureProblem if self.on == "features" else L1Problem
         return kind(counted.gram, *parts, self.fit_intercept)
@@ -171,7 +171,9 @@ class SparseMachine(SupportVectorMachine):
 
     # From problems to solutions
 
-    def _learnt(self, X, counted: Counted, problems: Sequence[L1Problem], single: bool):
+    def _learnt(
+        self, X, counted: WeightedGram, problems: Sequence[L1Problem], single: bool
+    ):
         """Solve the problems and keep f, a column for each."""
         if self.on == "features":
             return self._learnt_weights(X, counted, problems, single)
@@ -196,7 +198,7 @@ class SparseMachine(SupportVectorMachine):
         self.__dict__.pop("feature_names_", None)
         return found
 
-    def _learnt_weights(self, X, counted: Counted, problems, single: bool):
+    def _learnt_weights(self, X, counted: WeightedGram, problems, single: bool):
         """Solve the problems on features and keep f, a column for each."""
         design: Any = counted.gram
         coef, bias, found = np.zeros((design.width, len(problems))), [], []
@@ -259,7 +261,7 @@ class SparseMachine(SupportVectorMachine):
         rows[:, self._selected] = f.coef.reshape(-1, f.n_outputs).T
         return rows
 
-    def _solving(self, counted: Counted) -> Callable[..., Solution]:
+    def _solving(self, counted: WeightedGram) -> Callable[..., Solution]:
         """What solves the problems on these points, which share what is read of K."""
         if self.solver is not None:
             return self.solver.solve
@@ -283,7 +285,7 @@ class SparseMachine(SupportVectorMachine):
 
     def _traced(
         self,
-        counted: Counted,
+        counted: WeightedGram,
         problems: Sequence[L1Problem],
         regs: np.ndarray,
         names: Sequence[str],
@@ -316,7 +318,7 @@ class SparseMachine(SupportVectorMachine):
         flat = coef[used].reshape(len(used), -1)
         return regs, Expansion(kernel, points, flat, bias.ravel()), tuple(found)
 
-    def _traced_weights(self, counted: Counted, problems, regs, names):
+    def _traced_weights(self, counted: WeightedGram, problems, regs, names):
         """The same on features."""
         design: Any = counted.gram
         solve, found = self._solving(counted), []
@@ -363,7 +365,9 @@ class SparseMachine(SupportVectorMachine):
 
     # The certificate, again
 
-    def _again(self, X, counted: Counted, problems: Sequence[L1Problem]) -> Certificate:
+    def _again(
+        self, X, counted: WeightedGram, problems: Sequence[L1Problem]
+    ) -> Certificate:
         """The certificate from the points and f alone."""
         f = self.expansion_
         if isinstance(f, FeatureExpansion):

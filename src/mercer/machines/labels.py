@@ -17,7 +17,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gram import available_memory
-from mercer.interruptible import SORTING, interruptible
+from mercer.native.interruptible import SORTING, interruptible
 
 # More than this are never found within hours, however much memory there is.
 MOST_NUMBERS = 2.0**31

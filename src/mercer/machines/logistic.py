@@ -10,14 +10,14 @@ from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from mercer.data.points import Points
+from mercer.losses import Logistic
 from mercer.machines.representer import (
     REPRESENTER_CONSTRAINTS,
+    FitData,
     RepresenterMachine,
-    Task,
     classes_and_sides,
 )
-from mercer.points import Points
-from mercer.solvers.losses import Logistic
 from mercer.solvers.newton import Softmax
 from mercer.solvers.penalized import Penalized
 
@@ -101,7 +101,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         y : n classes, numbers or strings
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        self._learn(self._task(X, y, sample_weight))
+        self._learn(self._fit_data(X, y, sample_weight))
         return self
 
     def _targets(self, y, index, weight):
@@ -110,18 +110,18 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         )
         return label, factors
 
-    def _problems(self, task: Task) -> list[Penalized]:
-        target, loss = task.target, Softmax(len(self.classes_))  # type: Any, Any
+    def _problems(self, data: FitData) -> list[Penalized]:
+        target, loss = data.target, Softmax(len(self.classes_))  # type: Any, Any
         if len(self.classes_) == 2:
-            target, loss = np.where(task.target == 1, 1.0, -1.0), Logistic()
-        reg = 1 / (2 * float(self.C) * task.weight.sum())
+            target, loss = np.where(data.target == 1, 1.0, -1.0), Logistic()
+        reg = 1 / (2 * float(self.C) * data.weight.sum())
         return [
             Penalized(
-                task.gram,
+                data.gram,
                 target,
                 loss,
                 reg,
-                weight=task.weight,
+                weight=data.weight,
                 bias=self.fit_intercept,
             )
         ]

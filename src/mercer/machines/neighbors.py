@@ -21,16 +21,16 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
     check_classes,
     check_table,
     classes_of,
 )
-from mercer.nearest import nearest
-from mercer.points import Points, count, double
+from mercer.solvers.nearest import nearest
 
 SINGLE = 1e30  # k(x, x) that is left to single precision
 

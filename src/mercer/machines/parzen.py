@@ -24,10 +24,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel, finite
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
+from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
@@ -36,8 +37,7 @@ from mercer.machines.labels import (
     check_columns,
     classes_of,
 )
-from mercer.points import Points, double, take, vectors
-from mercer.windows import Window, distinct, window
+from mercer.solvers.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
 GRID = (-3, -2, -1, 0, 1)  # powers of 2 times the first guess

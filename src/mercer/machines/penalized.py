@@ -13,15 +13,15 @@ from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
 from sklearn.utils._param_validation import Interval
 
 from mercer import multiclass
+from mercer.data.points import Points
+from mercer.losses import Huber, Loss, Quantile, Squared
 from mercer.machines.labels import available_if
 from mercer.machines.representer import (
     REPRESENTER_CONSTRAINTS,
+    FitData,
     RepresenterMachine,
-    Task,
     classes_and_sides,
 )
-from mercer.points import Points
-from mercer.solvers.losses import Huber, Loss, Quantile, Squared
 from mercer.solvers.penalized import Penalized
 
 REG = 1e-3
@@ -138,7 +138,7 @@ class RegularizedMachine(RepresenterMachine):
                 f"RegularizedMachine needs reg or norm, one of them; got "
                 f"reg={self.reg!r} and norm={self.norm!r}."
             )
-        self._learn(self._task(X, y, sample_weight))
+        self._learn(self._fit_data(X, y, sample_weight))
         return self
 
     def _targets(self, y, index, weight):
@@ -147,20 +147,20 @@ class RegularizedMachine(RepresenterMachine):
         self.classes_, label, _ = classes_and_sides(self, y, index, weight)
         return label, 1.0
 
-    def _problems(self, task: Task) -> list[Penalized]:
+    def _problems(self, data: FitData) -> list[Penalized]:
         reg = REG if self.reg is None and self.norm is None else self.reg
-        targets = [task.target]
+        targets = [data.target]
         if self._loss().of_sides:
-            parts = multiclass.parts(task.target, len(self.classes_), "ovr")
+            parts = multiclass.parts(data.target, len(self.classes_), "ovr")
             targets = [part.sign for part in parts]
         return [
             Penalized(
-                task.gram,
+                data.gram,
                 target,
                 self._loss(),
                 reg,
                 self.norm,
-                task.weight,
+                data.weight,
                 self.fit_intercept,
             )
             for target in targets
@@ -202,15 +202,15 @@ class _Regression(RegressorMixin, RepresenterMachine):
     def _targets(self, y, index, weight):
         return column_or_1d(y, warn=True)[index].astype(float), 1.0
 
-    def _problems(self, task: Task) -> list[Penalized]:
+    def _problems(self, data: FitData) -> list[Penalized]:
         return [
             Penalized(
-                task.gram,
-                task.target,
+                data.gram,
+                data.target,
                 self._loss(),
                 self.reg,
                 None,
-                task.weight,
+                data.weight,
                 self.fit_intercept,
             )
         ]
@@ -225,7 +225,7 @@ class _Regression(RegressorMixin, RepresenterMachine):
         y : n numbers
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        self._learn(self._task(X, y, sample_weight))
+        self._learn(self._fit_data(X, y, sample_weight))
         return self
 
     def predict(self, X: Points) -> np.ndarray:

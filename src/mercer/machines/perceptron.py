@@ -1,7 +1,7 @@
 """Perceptrons: Perceptron in the primal, KernelPerceptron on points of any kind.
 
 The rule, its passes and its papers are in `mercer.solvers.perceptron`; the bound on the
-mistakes is `mercer.mistake_bound`.
+mistakes is `mercer.theory.mistake_bound`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
+from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
     available_if,
@@ -33,8 +34,12 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, concatenate, count, double, take
-from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
+from mercer.solvers.perceptron import (
+    PerceptronProblem,
+    PerceptronRule,
+    PerceptronSolution,
+    Weights,
+)
 
 VARIANTS = {"plain", "averaged", "voted"}
 
@@ -76,7 +81,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
     classes_: np.ndarray
     n_iter_: int
     converged_: bool
-    _mistakes: Mistakes
+    _mistakes: PerceptronSolution
     _handed: int  # points given to it so far
 
     _advice: ClassVar[dict[str, str]] = {
@@ -93,7 +98,9 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
     }
 
     @abstractmethod
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         """Solve, and set what was learnt; from the last f if it goes on."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -113,7 +120,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         classes = self.classes_ if goes_on else _at_least_two(classes_of(y)[0])
         check_columns(self, len(classes), len(y))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        solver = Rosenblatt(self.max_iter, shuffle=self.shuffle, seed=seed)
+        solver = PerceptronRule(self.max_iter, shuffle=self.shuffle, seed=seed)
         found = self._learn(X, _among(y, classes), classes, solver, goes_on)
         self._warn_unless_optimal(found)
         return self
@@ -136,7 +143,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         check_classes(self, y)
         classes = self._classes_given(classes)
         check_columns(self, len(classes), len(y))
-        solver = Rosenblatt(max_iter=1)
+        solver = PerceptronRule(max_iter=1)
         self._learn(X, _among(y, classes), classes, solver, goes_on)
         return self
 
@@ -162,13 +169,17 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     # What was missed
 
-    def _joined(self, found: Mistakes, goes_on: bool) -> tuple[Mistakes, int]:
+    def _joined(
+        self, found: PerceptronSolution, goes_on: bool
+    ) -> tuple[PerceptronSolution, int]:
         """All mistakes so far, and the number of the first point of this call."""
         if not goes_on:
             return found, 0
         return self._mistakes.then(found, self._handed), self._handed
 
-    def _remember(self, found: Mistakes, joined: Mistakes, handed, classes) -> None:
+    def _remember(
+        self, found: PerceptronSolution, joined: PerceptronSolution, handed, classes
+    ) -> None:
         self._mistakes, self._handed, self.classes_ = joined, handed, classes
         self.n_iter_ = found.n_iter
         self.converged_ = found.status == "optimal"
@@ -306,10 +317,12 @@ class KernelPerceptron(MistakeDriven):
 
     support_: np.ndarray
 
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         gram, kernel = self._gram(X, goes_on)
         start = self._last(gram.X) if goes_on else None
-        problem = Sides(gram, _sides(y, classes))
+        problem = PerceptronProblem(gram, _sides(y, classes))
         with self._watched(X, y) as watcher:
             looking = nullcontext() if watcher is None else watcher.problem()
             with looking as watch:
@@ -453,7 +466,9 @@ class Perceptron(MistakeDriven):
 
     _weights: Weights
 
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         sign = _sides(y, classes)
         if goes_on:
             weights = replace(self._weights, eta=float(self.eta0))

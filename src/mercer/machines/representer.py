@@ -21,10 +21,11 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from mercer.data.points import Points, count, same_value
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, check_squares
 from mercer.machines.labels import (
     check_classes,
@@ -33,7 +34,6 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, same_value
 from mercer.solvers.ball import within_ball
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
@@ -71,7 +71,7 @@ _ROUNDED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitData:
     """A fit that is ready: points that count, how often, and their targets."""
 
     gram: Gram
@@ -113,7 +113,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """The targets of the points that count, and by what their weights grow."""
 
     @abstractmethod
-    def _problems(self, task: Task) -> list[Penalized]:
+    def _problems(self, data: FitData) -> list[Penalized]:
         """What is to be solved."""
 
     def _names(self, n_problems: int) -> list[str]:
@@ -122,37 +122,37 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
 
     # From data to problems
 
-    def _task(self, X, y, sample_weight) -> Task:
+    def _fit_data(self, X, y, sample_weight) -> FitData:
         """X, y and the weights, checked once, with a kernel that learnt from them."""
         X, y = self._validated(X, y, y_numeric=is_regressor(self))
         if is_regressor(self):
             check_squares(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         target, factors = self._targets(y, counted.index, counted.weight)
         given = (X, y, sample_weight)
         weight = counted.weight * factors
-        return Task(counted.gram, counted.index, weight, target, given)
+        return FitData(counted.gram, counted.index, weight, target, given)
 
-    def _learn(self, task: Task, start: np.ndarray | None = None) -> None:
+    def _learn(self, data: FitData, start: np.ndarray | None = None) -> None:
         """Solve the problems and keep what was found."""
-        problems = self._problems(task)
+        problems = self._problems(data)
         if len(problems) > 1:
-            task = shared(task)
-            problems = [replace(problem, gram=task.gram) for problem in problems]
+            data = shared(data)
+            problems = [replace(problem, gram=data.gram) for problem in problems]
         if start is None and self.warm_start:
-            start = self._before(task)
+            start = self._before(data)
         columns: Sequence[np.ndarray | None] = [None] * len(problems)
         if start is not None:
             start = start.reshape(len(start), -1)
             columns = np.array_split(start, len(problems), axis=1)
         names = self._names(len(problems))
         found, regs = [], []
-        with watching(self, names, *task.given) as watcher:
+        with watching(self, names, *data.given) as watcher:
             for problem, name, column in zip(problems, names, columns, strict=True):
                 solution, reg = self._solve(problem, column, watcher, name)
                 found.append(solution)
                 regs.append(reg)
-            self._keep(task, problems, found, regs)
+            self._keep(data, problems, found, regs)
         self._warn_unless_optimal(self.certificate_)
 
     # From problems to solutions
@@ -222,24 +222,24 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
 
     # From solutions to f
 
-    def _keep(self, task: Task, problems, found: Sequence[Solution], regs) -> None:
+    def _keep(self, data: FitData, problems, found: Sequence[Solution], regs) -> None:
         """Set what was learnt."""
         coef = np.column_stack([solution.value for solution in found])
         bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
         if coef.shape[1] == 1:
             coef, bias = coef[:, 0], bias[0]
         # Kernel values of new points come with them: no need for the old ones.
-        kernel = Precomputed() if self._precomputed else task.gram.kernel
-        whole = Expansion(kernel, task.gram.X, coef, bias)
+        kernel = Precomputed() if self._precomputed else data.gram.kernel
+        whole = Expansion(kernel, data.gram.X, coef, bias)
         if self.warm_start:  # all points are kept
-            whole = replace(whole, points=self._own(whole.points, task.given[0]))
+            whole = replace(whole, points=self._own(whole.points, data.given[0]))
         pruned = whole.pruned()
         if not self.warm_start:
-            points = self._own(pruned.points, task.given[0])
+            points = self._own(pruned.points, data.given[0])
             pruned = replace(pruned, points=points)
         self.expansion_ = pruned
         used = np.flatnonzero(coef.reshape(len(coef), -1).any(axis=1))
-        self.support_ = task.index[used]
+        self.support_ = data.index[used]
         self.certificate_ = together(
             [certificate(*pair) for pair in zip(problems, found, strict=True)]
         )
@@ -249,12 +249,12 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         if self.warm_start:
             self._last = whole
 
-    def _before(self, task: Task) -> np.ndarray | None:
+    def _before(self, data: FitData) -> np.ndarray | None:
         """coef of the last fit, if it was of these points."""
         last = getattr(self, "_last", None)
-        if last is None or not _same(last.points, task.gram.X):
+        if last is None or not _same(last.points, data.gram.X):
             return None
-        columns = sum(getattr(p.loss, "k", 1) for p in self._problems(task))
+        columns = sum(getattr(p.loss, "k", 1) for p in self._problems(data))
         return last.coef if last.n_outputs == columns else None
 
     @property
@@ -276,11 +276,11 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """
         check_is_fitted(self)
         # On a copy: checking data sets attributes.
-        task = copy.copy(self)._task(X, y, sample_weight)
-        f, problems = self.expansion_, self._problems(task)
+        data = copy.copy(self)._fit_data(X, y, sample_weight)
+        f, problems = self.expansion_, self._problems(data)
         coef = np.zeros((count(X), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
-        columns = np.array_split(coef[task.index], len(problems), axis=1)
+        columns = np.array_split(coef[data.index], len(problems), axis=1)
         biases = np.array_split(np.atleast_1d(f.bias), len(problems))
         regs = np.broadcast_to(self.reg_, len(problems))
         return together(
@@ -293,16 +293,16 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         )
 
 
-def shared(task: Task) -> Task:
+def shared(data: FitData) -> FitData:
     """The same with K in memory, where several problems would each compute it anew."""
-    gram = task.gram
+    gram = data.gram
     if isinstance(gram.kernel, Precomputed) or gram._matrix is not None:
-        return task
+        return data
     if 8.0 * gram.shape[0] ** 2 > SHARE * available_memory():
-        return task
+        return data
     held = Gram(gram.kernel, gram.X, block_mb=gram.block_mb)
     held._matrix = gram.double().dense()
-    return replace(task, gram=held)
+    return replace(data, gram=held)
 
 
 def classes_and_sides(machine, y, index, weight, weighted: bool = False):
@@ -343,14 +343,14 @@ def regularization_path(
         )
     first = clone(machine)
     first._validate_params()
-    task = shared(first._task(X, y, sample_weight))
+    data = shared(first._fit_data(X, y, sample_weight))
     fitted: list[Any] = [None] * len(values)
     start = None
     for i in np.argsort(-values if more else values, kind="stable"):
         fitted[i] = copy.copy(first).set_params(**{name: float(values[i])})
-        fitted[i]._learn(task, start)
-        start = np.zeros((len(task.index), fitted[i].expansion_.n_outputs))
-        places = np.searchsorted(task.index, fitted[i].support_)
+        fitted[i]._learn(data, start)
+        start = np.zeros((len(data.index), fitted[i].expansion_.n_outputs))
+        places = np.searchsorted(data.index, fitted[i].support_)
         start[places] = fitted[i].expansion_.coef.reshape(len(places), -1)
     return fitted
 

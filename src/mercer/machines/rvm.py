@@ -19,14 +19,15 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import BlockFunction, Precomputed
+from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.base import (
     WORDS,
-    Counted,
     Machine,
+    WeightedGram,
     as_kernel,
     check_squares,
 )
@@ -36,9 +37,8 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
-from mercer.solvers.evidence import TippingFaul
+from mercer.solvers.evidence import EvidenceAscent
 
 _ENDED = (
     "{name} ended with status {solution.status!r} after {solution.n_iter} steps; one "
@@ -81,11 +81,11 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
         solver = self.solver
         if solver is None:
-            solver = TippingFaul(self.tol, self.max_iter, self.alpha_max)
+            solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
         with nullcontext() if watcher is None else watcher.problem() as watch:
             return solver.solve(problem, watch=watch)
 
-    def _keep(self, counted: Counted, found: Sequence[Posterior]) -> None:
+    def _keep(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
         chosen = np.unique(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
@@ -198,7 +198,8 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     verbose : whether to print how far the search is
     callback : a function of a `Progress` (of `mercer.solvers.evidence`), called at
         every scan of all points; the search stops where it returns True
-    solver : what maximises the evidence; None for TippingFaul(tol, max_iter, alpha_max)
+    solver : what maximises the evidence; None for EvidenceAscent(tol, max_iter,
+        alpha_max)
 
     Attributes
     ----------
@@ -252,7 +253,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         """
         X, y = self._validated(X, y, y_numeric=True)
         check_squares(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = SparseBayes(
             counted.gram,
             y[counted.index],
@@ -344,7 +345,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         classes, label = classes_of(y[counted.index])
         if len(classes) < 2:
             raise ValueError(

@@ -18,16 +18,8 @@ from sklearn.utils.multiclass import (
     _check_partial_fit_first_call,
 )
 
-from mercer.machines.labels import (
-    available_if,
-    check_classes,
-    check_columns,
-    classes_of,
-)
-from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
-from mercer.multiclass import parts
-from mercer.points import Points
-from mercer.solvers.losses import (
+from mercer.data.points import Points
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -38,6 +30,14 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    classes_of,
+)
+from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
+from mercer.multiclass import parts
 
 SIDES: dict[str, type[Loss]] = {
     "hinge": Hinge,

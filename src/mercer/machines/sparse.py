@@ -24,7 +24,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
-from mercer.machines.base import Counted, check_squares
+from mercer.data.points import Points
+from mercer.losses import Logistic, Squared
+from mercer.machines.base import WeightedGram, check_squares
 from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
 from mercer.machines.labels import (
     check_classes,
@@ -32,9 +34,7 @@ from mercer.machines.labels import (
     class_factors,
     classes_of,
 )
-from mercer.points import Points
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.losses import Logistic, Squared
 from mercer.solvers.problems import Certificate
 
 
@@ -150,7 +150,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         """Points, those that count, the classes, those of the points, and factors."""
         X, y = self._validated(X, y, **({} if reset else {"reset": False}))
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         present = y[counted.index]
         classes, label = classes_of(present)
         if len(classes) < 2:
@@ -163,7 +163,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         factors = class_factors(self, classes, present, counted.weight)
         return X, counted, classes, label.ravel(), factors
 
-    def _problems(self, counted: Counted, label, factors, reg: float):
+    def _problems(self, counted: WeightedGram, label, factors, reg: float):
         """The two-class problems, each class against the rest."""
         weight = counted.weight * factors[label]
         return [
@@ -350,11 +350,11 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         if y.ndim == 1 or y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         check_squares(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         self._check_symmetric(X)
         return X, y.astype(np.float64, copy=False), counted
 
-    def _problems(self, y, counted: Counted, reg: float) -> list[L1Problem]:
+    def _problems(self, y, counted: WeightedGram, reg: float) -> list[L1Problem]:
         weight = counted.weight / (2 * counted.weight.sum())
         columns = y[counted.index].reshape(len(counted.index), -1).T
         return [

@@ -19,16 +19,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel, Sum
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
+from mercer.losses import Loss
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
-from mercer.solvers.budget import Bounded
-from mercer.solvers.losses import Loss
-from mercer.solvers.sgd import RATES, REMOVALS, SGD, Open, State, Walk, mean_loss
+from mercer.solvers.budget import BudgetSGD
+from mercer.solvers.sgd import (
+    RATES,
+    REMOVALS,
+    SGD,
+    SGDSnapshot,
+    SGDState,
+    UnlimitedSGD,
+    mean_loss,
+)
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -101,7 +109,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     n_iter_: int
     loss_curve_: list[float]
     status_: str
-    _state: State
+    _state: SGDSnapshot
     _last: Expansion
 
     @abstractmethod
@@ -190,7 +198,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
                 order = np.argsort(_mixed(keys, salt), kind="stable")
             yield place[order], each[order]
 
-    def _passes(self, walk: Walk, orders, watcher: Watcher | None):
+    def _passes(self, walk: SGDState, orders, watcher: Watcher | None):
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
         best, idle, gain = np.inf, 0, np.inf
@@ -235,14 +243,16 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _keep(self, state: State, curve: list[float], status: str, learnt) -> None:
+    def _keep(
+        self, state: SGDSnapshot, curve: list[float], status: str, learnt
+    ) -> None:
         last = self._expansion(state, state.coef)
         f = self._expansion(state, state.mean) if self._averages else last
         self.__dict__.update(learnt)
         self._state, self._last, self.expansion_ = state, last, f
         self.loss_curve_, self.n_iter_, self.status_ = curve, len(curve), status
 
-    def _expansion(self, state: State, coef: np.ndarray) -> Expansion:
+    def _expansion(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
         kernel = state.kernel
         if self._precomputed:
             # Kernel values of new points come with them: no need for the old ones.
@@ -338,8 +348,8 @@ class _Known(NamedTuple):
     points: Points
 
 
-def _walk(solver: SGD, state: State, points, target) -> Walk:
-    kind = Open if solver.budget is None else Bounded
+def _walk(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
+    kind = UnlimitedSGD if solver.budget is None else BudgetSGD
     return kind(solver, state, points, target)
 
 

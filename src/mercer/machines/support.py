@@ -24,22 +24,24 @@ from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
+from mercer.data.points import Points, count, double, each, is_frame, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
+from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.base import (
     WORDS,
-    Counted,
     Machine,
+    WeightedGram,
     as_kernel,
     check_numbers,
     checked_weight,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, each, is_frame, take
+from mercer.native.threads import threads
+from mercer.native.vectors import symmetric_product
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.problems import (
@@ -52,7 +54,6 @@ from mercer.solvers.problems import (
     together,
 )
 from mercer.solvers.smo import SMO, matrix_bytes
-from mercer.vectors import symmetric_product, threads
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
 # in what order the points came, or whether one counted twice or came twice.
@@ -226,7 +227,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 raise
             raise ValueError(f"{_NOT_FINITE}. {error}") from error
 
-    def _shared(self, counted: Counted, n_problems: int) -> Counted:
+    def _shared(self, counted: WeightedGram, n_problems: int) -> WeightedGram:
         """The same, K in memory where several problems would each compute it anew."""
         gram = counted.gram
         if n_problems == 1 or gram.kernel.native(gram.X) is not None:
@@ -393,7 +394,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _columns(
         self,
-        counted: Counted,
+        counted: WeightedGram,
         problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
         sides: Sequence,
     ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
@@ -463,7 +464,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     def _keep(
         self,
         X,
-        counted: Counted,
+        counted: WeightedGram,
         order: np.ndarray,
         coef: np.ndarray,
         bias,
@@ -541,7 +542,10 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return found
 
     def _recomputed(
-        self, X, counted: Counted, problems: Iterable[tuple[BoxQP, np.ndarray | slice]]
+        self,
+        X,
+        counted: WeightedGram,
+        problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
         f = self.expansion_

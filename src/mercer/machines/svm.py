@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, double
 from mercer.kernels.base import finite
 from mercer.machines.kinds import Classifier, OneClass, Regressor
 from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
-from mercer.points import Points, double
-from mercer.solvers.pairs import nu_svc_pairs, svc_pairs
+from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
 from mercer.solvers.problems import (
     Certificate,
     certified,
@@ -31,7 +31,7 @@ from mercer.solvers.problems import (
     svr,
 )
 
-HAIR = 1e-10  # relative; what the boundary of one class is moved outwards
+RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outwards
 _BOX = [Interval(Real, 0, None, closed="right")]
 
 
@@ -445,7 +445,7 @@ class OneClassSVM(OneClass):
     def _learn(self, X, counted, coef, bias, found):
         # A hair more than the level of the free points: they are on the boundary, and
         # rounding is not to decide on which side of it.
-        bias += HAIR * abs(bias)
+        bias += RELATIVE_SLACK * abs(bias)
         self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
         self.offset_ = -self.intercept_
 
@@ -461,7 +461,7 @@ class OneClassSVM(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         return self._recomputed(X, counted, [(problem, slice(None))])
 
@@ -537,7 +537,7 @@ class SVDD(OneClass):
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.
         self._square = self.expansion_.inner(self.expansion_)
-        square = self._square + 2 * bias / total + HAIR * abs(self._square)
+        square = self._square + 2 * bias / total + RELATIVE_SLACK * abs(self._square)
         # Below 0 by rounding, or where the kernel is indefinite.
         self.radius_, self.offset_ = float(np.sqrt(max(0.0, square))), -float(square)
 
@@ -555,7 +555,7 @@ class SVDD(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)

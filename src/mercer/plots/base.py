@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 
-from mercer.points import Points, is_frame
+from mercer.data.points import Points, is_frame
 
 try:
     from matplotlib.axes import Axes

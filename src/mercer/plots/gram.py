@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from mercer.data.points import Points, as_points
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.points import Points, as_points
 
 
 def plot_gram(

@@ -15,6 +15,7 @@ from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, is_frame
 from mercer.multiclass import scores
 from mercer.plots.base import (
     COLOURS,
@@ -29,7 +30,6 @@ from mercer.plots.base import (
     one_each,
     support_of,
 )
-from mercer.points import Points, is_frame
 
 
 def plot_regions(

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points
 from mercer.plots.base import COLOURS, GRID
-from mercer.points import Points
 from mercer.solvers.problems import BoxQP, Progress
 from mercer.theory import MistakeBound
 

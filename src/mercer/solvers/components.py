@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.interruptible import elementwise
-from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import FeatureKernel
+from mercer.native.interruptible import elementwise
 from mercer.solvers.rounding import UNIT, SumRounding
 
 

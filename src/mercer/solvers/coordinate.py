@@ -14,8 +14,8 @@ from math import copysign, inf, isinf
 
 import numpy as np
 
+from mercer.data.points import take
 from mercer.gram import available_memory
-from mercer.points import take
 from mercer.solvers.problems import BoxQP, Progress, Solution
 
 BLOCK = 128  # variables visited between two products with all points

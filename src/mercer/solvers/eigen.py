@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer.data.points import double, take
 from mercer.gram import Gram
-from mercer.interruptible import interruptible, multiply
 from mercer.kernels.base import finite
-from mercer.lapack import eigh
-from mercer.points import double, take
-from mercer.pools import blas_for, one_blas_thread
+from mercer.native.interruptible import interruptible, multiply
+from mercer.native.lapack import eigh
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
 from mercer.solvers.products import (
     NARROW,

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.interruptible import interruptible
-from mercer.pools import one_blas_thread
+from mercer.native.interruptible import interruptible
+from mercer.native.threads import one_blas_thread
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
@@ -56,7 +56,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TippingFaul:
+class EvidenceAscent:
     """Maximise the evidence of a `SparseBayes`, until no step adds more than tol.
 
     The status is "optimal" when every single α (and β) is where the evidence, as the
@@ -76,10 +76,10 @@ class TippingFaul:
 
     def __post_init__(self):
         if not self.tol > 0:
-            raise ValueError(f"TippingFaul needs tol > 0; got tol={self.tol!r}.")
+            raise ValueError(f"EvidenceAscent needs tol > 0; got tol={self.tol!r}.")
         if not self.alpha_max > LEAST:
             raise ValueError(
-                f"TippingFaul needs alpha_max > {LEAST:g}; got {self.alpha_max!r}."
+                f"EvidenceAscent needs alpha_max > {LEAST:g}; got {self.alpha_max!r}."
             )
 
     def solve(
@@ -124,7 +124,7 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
 class _Search:
     """One search: scans of all columns, and the steps between them."""
 
-    def __init__(self, options: TippingFaul, problem: SparseBayes, watch):
+    def __init__(self, options: EvidenceAscent, problem: SparseBayes, watch):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()
         self.basis = Basis(problem)

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from mercer.gram import Gram, available_memory
-from mercer.interruptible import interruptible, multiply
+from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time

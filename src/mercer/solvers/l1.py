@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer import _core
+from mercer.data.points import take
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import row_blocks
-from mercer.points import take
-from mercer.pools import blas_for
+from mercer.losses import Squared
+from mercer.native.threads import blas_for
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
-from mercer.solvers.losses import Squared
 from mercer.solvers.problems import Progress, Solution
 
 FIRST = 32  # points that may join a working set, at least

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.losses import Logistic, Loss, Squared
+from mercer.losses import Logistic, Loss, Squared
 from mercer.solvers.problems import Certificate, Solution
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 

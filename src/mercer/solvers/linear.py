@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer import lapack
+from mercer.data.points import precision, take
 from mercer.gram import Gram, available_memory
-from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
-from mercer.points import precision, take
-from mercer.pools import blas_for, one_blas_thread
+from mercer.native import lapack
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.problems import LinearSystem, Progress, Solution
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum

@@ -24,9 +24,9 @@ from scipy.linalg import LinAlgError, lstsq
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax, xlogy
 
-from mercer import lapack
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.pools import blas_for, one_blas_thread
+from mercer.native import lapack
+from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Doubt, Penalized, Reading, doubt
 from mercer.solvers.problems import Progress, Solution

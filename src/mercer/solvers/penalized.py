@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.kernels.base import finite
-from mercer.points import take
 from mercer.solvers.problems import BoxQP, Certificate, Solution
 from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
 

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.points import count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel, Sum
-from mercer.points import count, take, vectors
-from mercer.vectors import Packed, native_recipe
+from mercer.native.vectors import Packed, native_recipe
 
 SMALL_MATRIX = 64e6  # bytes; one up to this size is kept for several passes
 LEAF = 64  # points whose kernel values among themselves are computed at once
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class PerceptronProblem:
     """Find f with sign · f(x) > 0 at every point: the problem of q perceptrons.
 
     Parameters
@@ -60,7 +60,7 @@ class Sides:
 
 
 @dataclass(frozen=True, eq=False)
-class Mistakes:
+class PerceptronSolution:
     """What was missed, in order; f = Σ side · k(x_point, ·) over the mistakes.
 
     Attributes
@@ -88,12 +88,12 @@ class Mistakes:
         return len(self.point)
 
     @classmethod
-    def none(cls, n_outputs: int) -> Mistakes:
+    def none(cls, n_outputs: int) -> PerceptronSolution:
         """Those of functions that have not seen a point."""
         empty = np.empty(0, dtype=np.int64)
         return cls(empty, empty, np.empty(0, dtype=np.int8), empty, 0, n_outputs)
 
-    def then(self, later: Mistakes, offset: int) -> Mistakes:
+    def then(self, later: PerceptronSolution, offset: int) -> PerceptronSolution:
         """These, and after them those on points numbered from `offset`."""
         return replace(
             later,
@@ -131,9 +131,10 @@ class Mistakes:
 
 
 @dataclass(frozen=True)
-class Rosenblatt:
-    """Solve `Sides`: f += sign · k(x, ·) where sign · f(x) ≤ 0, pass after pass.
+class PerceptronRule:
+    """f += sign · k(x, ·) where sign · f(x) ≤ 0, pass after pass: every mistake counts.
 
+    Solves a `PerceptronProblem`.
     It ends after a pass without a mistake, or after max_iter passes.
 
     Parameters
@@ -149,16 +150,16 @@ class Rosenblatt:
     def __post_init__(self):
         if not self.max_iter >= 1:
             raise ValueError(
-                f"Rosenblatt needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
+                f"PerceptronRule needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
             )
 
     def solve(
         self,
-        problem: Sides,
+        problem: PerceptronProblem,
         *,
         start: np.ndarray | None = None,
         watch: Callable[[Seen], bool] | None = None,
-    ) -> Mistakes:
+    ) -> PerceptronSolution:
         """The mistakes on the way; f begins with the values `start` at the points."""
         sign = _columns(problem.sign)
         n, q = sign.shape
@@ -179,7 +180,7 @@ class Rosenblatt:
         weights: Weights,
         *,
         watch: Callable[[Seen], bool] | None = None,
-    ) -> tuple[Weights, Mistakes]:
+    ) -> tuple[Weights, PerceptronSolution]:
         """The same for f(x) = ⟨w, x⟩ on vectors, w += eta · sign · x; from `weights`.
 
         Parameters
@@ -192,11 +193,13 @@ class Rosenblatt:
         found = self._passes(one_pass, sign, watch)
         return replace(weights, rounds=weights.rounds + found.rounds), found
 
-    def _passes(self, one_pass: Callable, sign: np.ndarray, watch) -> Mistakes:
+    def _passes(
+        self, one_pass: Callable, sign: np.ndarray, watch
+    ) -> PerceptronSolution:
         n, q = sign.shape
         sign = np.require(sign, np.int8, ["C"])
         random = np.random.default_rng(self.seed)
-        onlooker = _Onlooker(watch)
+        onlooker = _Reporter(watch)
         status, parts = "max_iter", []
         for k in range(self.max_iter):
             order = random.permutation(n) if self.shuffle else np.arange(n)
@@ -214,7 +217,7 @@ class Rosenblatt:
                 status = "stopped"
                 break
         point, column, near, when = map(np.concatenate, zip(*parts, strict=True))
-        return Mistakes(
+        return PerceptronSolution(
             point=point,
             column=column,
             side=near,
@@ -227,7 +230,7 @@ class Rosenblatt:
         )
 
 
-class _Onlooker:
+class _Reporter:
     """Tells `watch` how far the passes are, and whether it wants them to end."""
 
     def __init__(self, watch: Callable[[Seen], bool] | None):

@@ -18,8 +18,8 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from mercer.interruptible import interruptible, multiply
-from mercer.lapack import half
+from mercer.native.interruptible import interruptible, multiply
+from mercer.native.lapack import half
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 
 LEAST = 1e-12  # the smallest α, where columns and target have mean square 1

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 
 UNIT = 2.0**-53  # the relative error of one rounding in double
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
@@ -771,7 +771,7 @@ class Certificate:
     which the problem is not convex, βᵀKβ < 0) none is claimed: primal and gap are NaN,
     and the status is "indefinite" at a stationary point. Where `psd` is None and none
     of this was met, they hold if the matrix is semidefinite, which nobody has checked;
-    `mercer.psd.check` does.
+    `mercer.theory.condition.check` does.
 
     For machines made of several problems the objectives, counts and seconds are sums,
     the violation is the largest and the margin the smallest; `parts` has one each.

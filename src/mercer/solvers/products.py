@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import take, vectors
 from mercer.gram import Gram, available_memory
-from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.points import take, vectors
-from mercer.vectors import Packed, add_both_ways, block, centered
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.vectors import Packed, add_both_ways, block, centered
 
 SIDE = 2048  # points along the side of a tile, at most
 NARROW = 64  # vectors up to which a tile is read once for both halves; more suit a BLAS

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer.data.points import Points, concatenate, count, take
 from mercer.kernels.base import Kernel, finite
-from mercer.points import Points, concatenate, count, take
-from mercer.solvers.losses import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -78,7 +78,7 @@ Watch = Callable[[Progress], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SGDSnapshot:
     """w = Σᵢ coefᵢ φ(xᵢ) after so many steps, and what the next step needs to know.
 
     Columns are outputs, each with a w of its own.
@@ -172,12 +172,14 @@ class SGD:
                 'choose the rate "root".'
             )
 
-    def start(self, kernel: Kernel, points: Points, n_outputs: int) -> State:
+    def start(self, kernel: Kernel, points: Points, n_outputs: int) -> SGDSnapshot:
         """w = 0, on none of these points."""
         none = np.zeros((0, n_outputs))
-        return State(kernel, take(points, slice(0, 0)), none, none, np.zeros(n_outputs))
+        return SGDSnapshot(
+            kernel, take(points, slice(0, 0)), none, none, np.zeros(n_outputs)
+        )
 
-    def informed(self, state: State, X, target) -> State:
+    def informed(self, state: SGDSnapshot, X, target) -> SGDSnapshot:
         """The state with R and L of these points too; a new rate is taken note of."""
         diagonal = np.asarray(state.kernel.diag(X), dtype=float)
         finite(diagonal, state.kernel)
@@ -189,7 +191,7 @@ class SGD:
         even = even and state.even and state.rate in (None, rate)
         return replace(state, rate=rate, even=even)
 
-    def rates(self, state: State, steps: int, n: int) -> np.ndarray:
+    def rates(self, state: SGDSnapshot, steps: int, n: int) -> np.ndarray:
         """η of the n steps after so many."""
         t = np.arange(steps + 1, steps + n + 1, dtype=float)
         R, L = state.radius or 1.0, state.steepest or 1.0
@@ -239,7 +241,7 @@ class Visits(NamedTuple):
     rate: np.ndarray
 
 
-class Walk(ABC):
+class SGDState(ABC):
     """w = Σᵢ coefᵢ φ(xᵢ) on its way over the points of X, as often as they are visited.
 
     A point that is visited again adds to the term it has.
@@ -247,7 +249,7 @@ class Walk(ABC):
 
     coef: np.ndarray
 
-    def __init__(self, options: SGD, state: State, X: Points, target: np.ndarray):
+    def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         state = options.informed(state, X, target)
         self.options, self.begin = options, state
         self.kernel, self.loss = state.kernel, options.loss
@@ -271,7 +273,7 @@ class Walk(ABC):
         """How many points have a coefficient that is not 0."""
 
     @abstractmethod
-    def state(self) -> State:
+    def state(self) -> SGDSnapshot:
         """Where w is now."""
 
     def run(
@@ -409,10 +411,10 @@ def projection(options: SGD, square: np.ndarray) -> np.ndarray:
     return factor
 
 
-class Open(Walk):
+class UnlimitedSGD(SGDState):
     """A walk without a budget: a coefficient for each of the points."""
 
-    def __init__(self, options: SGD, state: State, X: Points, target: np.ndarray):
+    def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         super().__init__(options, state, X, target)
         empty = np.zeros((count(X), len(self.square)))
         self.coef = np.concatenate([state.coef, empty])
@@ -447,7 +449,7 @@ class Open(Walk):
             return np.zeros((count(P), self.coef.shape[1]))
         return self.kernel.matmul(P, take(self.points, used), self.coef[used])
 
-    def state(self) -> State:
+    def state(self) -> SGDSnapshot:
         kept = np.flatnonzero(self.coef.any(axis=1) | self.total.any(axis=1))
         return replace(
             self.begin,

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer.data.points import vectors
 from mercer.gram import Gram, available_memory
-from mercer.points import vectors
-from mercer.solvers.pairs import (
+from mercer.native.vectors import Packed, centered, native_recipe, originals
+from mercer.solvers.class_pairs import (
     PairProblems,
     Precision,
     SolvedPairs,
@@ -25,7 +26,6 @@ from mercer.solvers.pairs import (
     concluded,
 )
 from mercer.solvers.problems import ENTRY_ERROR, BoxQP, Progress, Solution
-from mercer.vectors import Packed, centered, native_recipe, originals
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
 TINY = 64  # points of a pair of classes, of which so many may be there

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.edges import (
+from mercer.data.edges import (
     edges_of,
     is_matrix,
     labels_of_edges,
@@ -25,7 +25,7 @@ from mercer.edges import (
     shape_of,
     square_side,
 )
-from mercer.points import as_points, describe, objects
+from mercer.data.points import as_points, describe, objects
 
 _NO_ENDS = np.empty((0, 2), dtype=np.intp)  # of no graphs at all
 FORMS = (

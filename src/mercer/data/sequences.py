@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.points import as_points, check_label, describe, objects
+from mercer.data.points import as_points, check_label, describe, objects
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.judged import Absent, Judged, first_sentence
+from mercer.data.points import take
 from mercer.kernels.base import row_blocks
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.kinds import Classifier, Regressor
 from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.perceptron import MistakeDriven, Perceptron
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.stochastic import KernelSGD
 from mercer.machines.svm import SVC, SVR
-from mercer.points import take
+from mercer.theory.assumptions import Absent, Judged, first_sentence
 
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
 BALANCED = 'class_weight="balanced" gives every point another C when one of them leaves'

@@ -13,9 +13,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import sparsity
-from mercer.interruptible import SORTING, interruptible
-from mercer.points import check_label, describe
+from mercer.data.points import check_label, describe
+from mercer.native import sparsity
+from mercer.native.interruptible import SORTING, interruptible
 
 AGREE = 1e-9  # of two entries that are one distance, rounded twice
 

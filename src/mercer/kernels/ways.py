@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import sparsity
-from mercer.interruptible import elementwise, interruptible, multiply
+from mercer.data.points import as_points, check_nesting, count, describe, each, vectors
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
-from mercer.points import as_points, check_nesting, count, describe, each, vectors
+from mercer.native import sparsity
+from mercer.native.interruptible import elementwise, interruptible, multiply
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise
-from mercer.points import Points, cloned_frame, is_frame
+from mercer.data.points import Points, cloned_frame, is_frame
+from mercer.native.interruptible import elementwise
 
 DEEPEST = 100  # levels of lists in lists that are copied
 _FIXED = (str, bytes, int, float, type(None), np.generic)

@@ -23,16 +23,16 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double, precision, vectors
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
-from mercer.interruptible import multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
+from mercer.kernels.ways import FeatureFunction, Precomputed, dense
 from mercer.machines.base import WORDS, Machine, as_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, count, double, precision, vectors
+from mercer.native.interruptible import multiply
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,
@@ -133,7 +133,7 @@ class KernelPCA(
     remove_zero_eig : whether to leave out components of eigenvalue 0
     random_state : of what is random in "krylov", "randomized" and "arpack"
     copy_X : False to keep X itself, which must then stay as it is, and not a copy
-    n_jobs : without effect; `mercer.vectors` has the number of threads
+    n_jobs : without effect; `mercer.native.vectors` has the number of threads
     cache_size : MB for kernel values of "krylov" and "randomized", which compute anew
         what does not fit; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mercer.pools import one_blas_thread
+from mercer.native.threads import one_blas_thread
 
 Result = TypeVar("Result")
 

@@ -15,10 +15,20 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from mercer.data.points import Points, count
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
+from mercer.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    Loss,
+    PerceptronLoss,
+    Squared,
+    ZeroOne,
+)
 from mercer.machines.base import Machine
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
@@ -28,28 +38,18 @@ from mercer.machines.neighbors import (
     NearestNeighbors,
 )
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
+from mercer.machines.pca import KernelPCA
 from mercer.machines.penalized import (
     KernelHuberRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
 from mercer.machines.perceptron import KernelPerceptron, MistakeDriven, Perceptron
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.machines.transform import KernelPCA
-from mercer.points import Points, count
-from mercer.solvers.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Logistic,
-    Loss,
-    PerceptronLoss,
-    Squared,
-    ZeroOne,
-)
 
 
 class Absent(Exception):

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import Points, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import finite
-from mercer.points import Points, double, take
 from mercer.solvers.rounding import SumRounding, of_sum
 
 TERMS = 512
@@ -203,7 +203,7 @@ class Clustering:
 
 
 @dataclass(frozen=True)
-class Lloyd:
+class KernelLloyd:
     """Lower a `Partition` by turns, points to centroids and centroids to their points.
 
     Ends at a partition where no point is nearer to another centroid ("optimal"), which

@@ -5,7 +5,7 @@ every processor, for any number of threads and any size of tiles; only equal key
 and ties go by the order of the points:
 
     kernels of ⟨x, y⟩, ‖x - y‖, Σ|xᵢ - yᵢ|   the core's sum over coordinates, in a fixed
-                                             order (`mercer.vectors.nearest`)
+                                             order (`mercer.native.vectors.nearest`)
     explicit features                        that sum of (φ(x) - φ(y))² over features
     all other kernels                        the kernel value of the two points alone
 
@@ -20,12 +20,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import vectors
-from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
-from mercer.kernels.kinds import FeatureKernel, PairKernel, Precomputed, dense
-from mercer.kernels.vector import TransformedKernel, is_vectors
-from mercer.points import (
+from mercer.data.points import (
     Points,
     as_points,
     concatenate,
@@ -34,8 +29,13 @@ from mercer.points import (
     same_value,
     take,
 )
-from mercer.points import vectors as as_vectors
-from mercer.vectors import Recipe
+from mercer.data.points import vectors as as_vectors
+from mercer.kernels.algebra import Normalized
+from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
+from mercer.kernels.vector import TransformedKernel, is_vectors
+from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
 
 ROUNDING = 1e-11  # of a kernel value in a tile, relative to k(x, x) + k(y, y)
 MOST_FEATURES = 2.0**26  # numbers; a map of more is not held for all points at once

@@ -18,12 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, kve
 
-from mercer import vectors
+from mercer.data.points import take
 from mercer.kernels.base import BLOCK_MB, Kernel, Scaled, row_blocks
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.window import ProductWindow, RadialWindow, WindowIntegral, radii
-from mercer.points import take
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
 
 # Below this a sum of exponentials may have lost terms that count.
 UNDERFLOW = 1e-280

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaln, kve
 
-from mercer import vectors
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
 from mercer.kernels.base import (
     Constant,
@@ -34,7 +33,8 @@ from mercer.kernels.vector import (
     Polynomial,
     PowerSeries,
 )
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
 
 SIDE = 32  # points whose own squares are taken together, in a square of which few count
 STEP = 6e-6  # of central differences, relative to the largest coordinate: ∛ε

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from mercer.interruptible import LONG, elementwise, interruptible
+from mercer.native.interruptible import LONG, elementwise, interruptible
 
 # The arguments of each routine: c a letter, i an int, d a double, all by pointers.
 _ARGUMENTS = {

@@ -1,4 +1,4 @@
-"""How many threads BLAS uses while our own threads work, by threadpoolctl.
+"""How many threads work: our own, and those of BLAS beside them, by threadpoolctl.
 
 numpy and scipy each bring a BLAS with a pool of threads of its own. A thread of such a
 pool keeps its core busy for some milliseconds after it has worked, waiting for more: a
@@ -14,6 +14,8 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any
+
+from mercer import _core
 
 SMALL = 600  # the side of a matrix that one thread factors in milliseconds
 
@@ -90,3 +92,20 @@ def blas_for(n: int):
 def _pools():
     """The pools there are; looking for them takes some milliseconds."""
     return threadpoolctl.ThreadpoolController()
+
+
+def threads() -> int:
+    """How many threads a computation may use."""
+    return _core.threads()
+
+
+def set_threads(n: int) -> None:
+    """Let computations use n threads."""
+    if n < 1:
+        raise ValueError(f"set_threads needs n >= 1; got n={n!r}.")
+    _core.set_threads(n)
+
+
+def instruction_set() -> str:
+    """The instruction set in use: "baseline", "avx2" or "avx512"."""
+    return _core.instruction_set()

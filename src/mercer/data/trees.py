@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any, NoReturn
 
-from mercer.points import check_label, describe
+from mercer.data.points import check_label, describe
 
 MOST_NODES = 10_000_000  # of a tree that is read from nested tuples, lists or objects
 MANY_NODES = 10_000  # after so many it is looked at whether there is an end

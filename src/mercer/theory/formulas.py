@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.data.points import take
 from mercer.gram import Gram
-from mercer.interruptible import interruptible, multiply
 from mercer.kernels.base import row_blocks
-from mercer.points import take
+from mercer.native.interruptible import interruptible, multiply
 
 RIDGE = 1e-10  # relative; keeps the matrix of dependent support vectors invertible
 STEPS = 64  # the grid of norms goes from 2⁻⁶⁴ to 2⁶⁴
@@ -174,7 +174,7 @@ def loss_bound(
 
     Parameters
     ----------
-    loss : a convex loss of `mercer.solvers.losses`
+    loss : a convex loss of `mercer.losses`
     target, values : (m,) arrays yᵢ and f(xᵢ)
     norm, radius : B and R
     largest : what |y| is at most, for a loss of numbers and clip=inf

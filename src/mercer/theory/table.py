@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.generalisation import (
+from mercer.data.points import Points
+from mercer.losses import Loss
+from mercer.machines.base import Machine
+from mercer.machines.perceptron import MistakeDriven
+from mercer.machines.svm import SVC
+from mercer.theory import mistake_bound
+from mercer.theory.assumptions import Absent, Judged
+from mercer.theory.formulas import (
     Bound,
     Bounds,
     fitted_loss_bound,
@@ -22,14 +29,7 @@ from mercer.generalisation import (
     spread,
     xi_alpha,
 )
-from mercer.judged import Absent, Judged
-from mercer.leaving import alone, check_support, left_out
-from mercer.machines.base import Machine
-from mercer.machines.perceptron import MistakeDriven
-from mercer.machines.svm import SVC
-from mercer.points import Points
-from mercer.solvers.losses import Loss
-from mercer.theory import mistake_bound
+from mercer.theory.leave_one_out import alone, check_support, left_out
 
 RAMP = "(1/m) Σ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ)/2m)"
 CLIPPED = "(1/m) Σ min(c, ℓᵢ) + 2LBR/√m + 3c √(ln(2/δ)/2m)"

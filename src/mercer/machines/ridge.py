@@ -11,11 +11,11 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.points import Points
 from mercer.solvers.linear import BySize, inverse_diagonal
 from mercer.solvers.problems import LinearSystem, Solution
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import sparsity
+from mercer.data.points import Points, describe
 from mercer.gram import Gram
-from mercer.interruptible import elementwise, multiply
 from mercer.kernels.base import Kernel
-from mercer.lapack import eigh, eigvalsh
-from mercer.points import Points, describe
+from mercer.native import sparsity
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.lapack import eigh, eigvalsh
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import sparsity
+from mercer.native import sparsity
 
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
 

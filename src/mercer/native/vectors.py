@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-import mercer.pools  # noqa: F401  (threadpoolctl gets to know our threads)
-from mercer import _core, sparsity
-from mercer.interruptible import elementwise, multiply
+import mercer.native.threads  # noqa: F401  (threadpoolctl gets to know our threads)
+from mercer import _core
+from mercer.native import sparsity
+from mercer.native.interruptible import elementwise, multiply
 
 SHORT = 64  # coordinates up to which differences are summed as they are
 
@@ -456,23 +457,6 @@ def exp(x) -> np.ndarray:
     out = np.empty(x.shape, x.dtype)
     _core.exp(x.reshape(-1), out.reshape(-1))
     return out
-
-
-def threads() -> int:
-    """How many threads a computation may use."""
-    return _core.threads()
-
-
-def set_threads(n: int) -> None:
-    """Let computations use n threads."""
-    if n < 1:
-        raise ValueError(f"set_threads needs n >= 1; got n={n!r}.")
-    _core.set_threads(n)
-
-
-def instruction_set() -> str:
-    """The instruction set in use: "baseline", "avx2" or "avx512"."""
-    return _core.instruction_set()
 
 
 def _precision(dtype: np.dtype) -> np.dtype:
