@@ -117,7 +117,7 @@ def large(n):
     rand = adjusted_rand_score(digits, machine.labels_)
     print(
         f"{n:>7} k-means++  {spent:9.1f} s, {machine.n_iter_} steps "
-        f"({machine.status_}), peak {peak:.2f} GB ({before:.2f} GB with the images "
+        f"({machine.run_.status}), peak {peak:.2f} GB ({before:.2f} GB with the images "
         f"alone), Rand {rand:.3f}"
     )
 

@@ -23,7 +23,7 @@ from mercer import (
 from mercer.gram import Gram
 from mercer.native import threads
 from mercer.native import vectors as native
-from mercer.solvers.problems import svc
+from mercer.solvers.boxqp import svc
 from mercer.solvers.smo import SMO
 
 
@@ -235,7 +235,7 @@ def test_single_precision_that_would_overflow_is_not_used(machine):
     machine.set_params(kernel=Polynomial(30))
     machine.fit(100 * X, y)
     assert np.isfinite(machine.certificate_.dual)
-    assert machine.certificate_.precision == "double"
+    assert machine.certificate_.run.precision == "double"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

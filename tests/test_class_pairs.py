@@ -13,8 +13,8 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.svm import SVC, NuSVC
 from mercer.native.threads import set_threads, threads
+from mercer.solvers.boxqp import certificate, certified, nu_svc, svc
 from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
-from mercer.solvers.problems import certificate, certified, nu_svc, svc
 from mercer.solvers.smo import SMO
 
 TOL = 1e-3
@@ -202,7 +202,7 @@ def test_pairs_that_single_precision_cannot_tell_are_solved_in_double():
     X, y = blobs(2500, 3)
     machine = SVC(C=20.0, tol=1e-6).fit(X, y)
     assert machine.certify(X, y).violation <= 1.5e-6
-    assert {part.precision for part in machine.certificate_.parts} == {"double"}
+    assert {part.run.precision for part in machine.certificate_.parts} == {"double"}
 
 
 def test_a_kernel_that_gives_nan_in_a_pair_is_named():

@@ -21,8 +21,8 @@ from mercer.kernels.vector import Linear
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.svm import SVC, SVR
 from mercer.solvers import coordinate
+from mercer.solvers.boxqp import BoxQP, quadratic, svc, svr
 from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.problems import BoxQP, quadratic, svc, svr
 from mercer.solvers.smo import SMO
 
 ORDERS = coordinate.ORDERS
@@ -100,7 +100,7 @@ def test_no_step_raises_the_objective_and_each_moves_one_variable(name, order):
     X, y = data(16)
     problem = family(Gram(RBF(0.5), X).held(), X, y)[name]
     found = CoordinateAscent(tol=1e-4, order=order, record=True).solve(problem)
-    assert found.path.shape == (found.n_iter + 1, len(problem))
+    assert found.path.shape == (found.run.iterations + 1, len(problem))
     assert (np.count_nonzero(np.diff(found.path, axis=0), axis=1) == 1).all()
     assert_array_equal(found.path[-1], found.value)
     way = np.array([objective(problem, value) for value in found.path])
@@ -146,9 +146,9 @@ def test_without_the_matrix_in_memory_the_steps_are_the_same(name, order, monkey
     monkeypatch.setattr(coordinate, "available_memory", lambda: 4 * 8 * 150**2 - 1)
     monkeypatch.setattr(Gram, "held", None)
     free = solver.solve(problem)
-    assert free.n_iter == held.n_iter
+    assert free.run.iterations == held.run.iterations
     assert_allclose(free.value, held.value, atol=1e-9)
-    assert 0 < free.rows_computed <= free.n_iter
+    assert 0 < free.run.rows <= free.run.iterations
 
 
 def test_a_path_beyond_the_memory_is_refused(monkeypatch):
@@ -252,12 +252,14 @@ def test_it_goes_on_from_where_it_was_stopped():
     X, y = data(100)
     problem = svc(Gram(RBF(0.5), X), y, 10.0, bias=False)
     part = CoordinateAscent(max_iter=37).solve(problem)
-    assert part.status == "max_iter" and part.n_iter == 37
+    assert part.status == "max_iter" and part.run.iterations == 37
     rest = CoordinateAscent(tol=1e-6).solve(problem, start=part.value)
     whole = CoordinateAscent(tol=1e-6).solve(problem)
     assert_allclose(rest.dual, whole.dual, rtol=1e-7)
-    assert CoordinateAscent(tol=1e-3).solve(problem, start=whole.value).n_iter == 0
-    assert CoordinateAscent(max_iter=0).solve(problem).n_iter == 0
+    assert (
+        CoordinateAscent(tol=1e-3).solve(problem, start=whole.value).run.iterations == 0
+    )
+    assert CoordinateAscent(max_iter=0).solve(problem).run.iterations == 0
 
 
 def test_watching_sees_the_objective_fall_and_can_stop():
@@ -269,7 +271,7 @@ def test_watching_sees_the_objective_fall_and_can_stop():
     assert (np.diff([progress.objective for progress in seen]) <= 1e-10).all()
     assert seen[0].violation > 1e-3 > seen[-1].violation
     assert_allclose(seen[-1].objective, -found.dual, rtol=1e-12)
-    assert seen[-1].iterations == found.n_iter
+    assert seen[-1].iterations == found.run.iterations
     stopped = CoordinateAscent().solve(problem, watch=lambda told: told.round > 1)
     assert stopped.status == "stopped" and stopped.violation > 1e-3
 

@@ -81,7 +81,7 @@ def test_single_precision_ends_below_its_tol(small_tiles):
     )
     K = centered(RBF(0.3)(X))
     residual = np.linalg.norm(K @ found.vectors - found.vectors * found.values, axis=0)
-    assert found.precision == "single"
+    assert found.run.precision == "single"
     assert residual.max() <= 1.2e-5 * found.values[0]
 
 
@@ -97,7 +97,7 @@ def test_single_precision_is_given_up_where_it_misleads(monkeypatch, small_tiles
     assert_allclose(found.values, expected, rtol=1e-4)
     rough = Gram(Polynomial(2, offset=0.0), 1e3 + X)
     found = BlockKrylov(tol=1e-6).solve(Components(rough, 3))
-    assert found.precision == "double"
+    assert found.run.precision == "double"
     expected = np.linalg.eigvalsh(centered(rough.dense()))[::-1][:3]
     assert_allclose(found.values, expected, rtol=1e-6)
 
@@ -113,7 +113,7 @@ def test_krylov_goes_on_after_leaving_all_but_the_best_vectors(monkeypatch):
     gram = Gram(RBF(2.0), X)
     found = BlockKrylov(extra=4).solve(Components(gram, 6))
     expected = np.linalg.eigvalsh(centered(gram.dense()))[::-1][:6]
-    assert found.status == "optimal" and found.n_iter > 6
+    assert found.status == "optimal" and found.run.iterations > 6
     assert_allclose(found.values, expected, rtol=1e-10)
 
 
@@ -232,7 +232,7 @@ def test_a_kernel_with_a_product_of_its_own_uses_it_where_tiles_do_not_fit():
     kernel = WeightedGram(lambda x, y: float(min(x, y)), psd=True)
     gram = Gram(kernel, list(range(1, 41)))
     found = BlockKrylov(cache_mb=1e-6).solve(Components(gram, 3))
-    assert WeightedGram.calls == found.n_iter
+    assert WeightedGram.calls == found.run.iterations
     expected = np.linalg.eigvalsh(centered(gram.dense()))[::-1][:3]
     assert_allclose(found.values, expected, rtol=1e-10)
 
@@ -252,7 +252,7 @@ def test_a_smooth_kernel_takes_few_products(monkeypatch):
     problem = Components(Gram(RBF(0.05), X), 10)
     found = BlockKrylov(tol=1e-5).solve(problem)
     wide = BlockKrylov(tol=1e-5, cache_mb=1e-3).solve(problem)
-    assert wide.n_iter <= found.n_iter <= 4
+    assert wide.run.iterations <= found.run.iterations <= 4
 
 
 # Explicit features
@@ -302,11 +302,11 @@ def test_watch_sees_every_product_and_may_stop():
     seen = []
     problem = Components(Gram(RBF(2.0), X), 6)
     found = BlockKrylov().solve(problem, watch=seen.append)
-    assert [p.iterations for p in seen] == list(range(1, found.n_iter + 1))
-    assert seen[-1].converged == 6 and seen[-1].violation <= 1e-10
-    assert "6 of 6 components" in seen[-1].line()
+    assert [p.iterations for p in seen] == list(range(1, found.run.iterations + 1))
+    assert seen[-1].support == 6 and seen[-1].violation <= 1e-10
+    assert "6 components" in seen[-1].line()
     stopped = BlockKrylov().solve(problem, watch=lambda p: p.iterations == 2)
-    assert stopped.status == "stopped" and stopped.n_iter == 2
+    assert stopped.status == "stopped" and stopped.run.iterations == 2
     goes_on = BlockKrylov().solve(problem, start=stopped.vectors)
     assert goes_on.status == "optimal"
     assert_allclose(goes_on.values, found.values, rtol=1e-10)
@@ -314,7 +314,7 @@ def test_watch_sees_every_product_and_may_stop():
 
 def test_max_iter_ends_with_the_residual_reached():
     found = BlockKrylov(max_iter=2).solve(Components(Gram(RBF(2.0), X), 6))
-    assert (found.status, found.n_iter) == ("max_iter", 2)
+    assert (found.status, found.run.iterations) == ("max_iter", 2)
     assert found.violation > 1e-10
 
 

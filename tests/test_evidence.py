@@ -331,7 +331,7 @@ def test_separable_classes_end_in_finite_weights():
 
 def test_max_iter_ends_the_search():
     found = EvidenceAscent(max_iter=3).solve(normal())
-    assert found.status == "max_iter" and found.n_iter <= 4
+    assert found.status == "max_iter" and found.run.iterations <= 4
     assert found.violation > 1e-5
 
 
@@ -339,10 +339,10 @@ def test_watch_sees_the_evidence_rise_and_can_stop():
     seen = []
     EvidenceAscent().solve(normal(), watch=seen.append)
     assert [p.round for p in seen] == list(range(len(seen)))
-    assert (np.diff([p.evidence for p in seen]) > 0).all()
-    assert seen[-1].gain < 1e-5 and "log evidence" in seen[-1].line()
+    assert (np.diff([p.objective for p in seen]) > 0).all()
+    assert seen[-1].violation < 1e-5 and "log evidence" in seen[-1].line()
     found = EvidenceAscent().solve(normal(), watch=lambda progress: progress.round == 0)
-    assert found.status == "stopped" and found.n_iter == 1
+    assert found.status == "stopped" and found.run.iterations == 1
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.kmeans import KernelKMeans
-from mercer.solvers.clusters import KernelLloyd, Partition, Round, drawn_start
+from mercer.outcomes import Progress
+from mercer.solvers.clusters import KernelLloyd, Partition, drawn_start
 
 folder = Path(__file__).resolve().parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("MERCER_DATA", folder))
@@ -215,7 +216,7 @@ def test_objective_never_rises_and_ends_where_no_point_would_move(data, cutting,
     assert (np.diff(history) <= 1e-12 * history[0]).all()
     if not cutting:  # a cut begins with steps of another objective
         assert_allclose([s.objective for s in steps[: len(history)]], history)
-    assert machine.status_ in ("optimal", "few")
+    assert machine.run_.status in ("optimal", "few")
     assert machine.inertia_ == history[-1]
     if shift == 0:
         distances = machine.transform(points)
@@ -229,12 +230,12 @@ def test_objective_never_rises_and_ends_where_no_point_would_move(data, cutting,
 
 @pytest.mark.parametrize("cache_size", [None, 0])
 def test_steps_multiply_only_the_rows_of_points_that_moved(cache_size):
-    steps: list[Round] = []
+    steps: list[Progress] = []
     KernelKMeans(
         4, kernel=RBF(0.05), init=X[:4], cache_size=cache_size, callback=steps.append
     ).fit(X)
     assert len(steps) > 4
-    moved = [step.moved for step in steps]
+    moved = [step.violation for step in steps]
     assert moved[0] == len(X) and moved[-1] == 0
     assert max(moved[2:]) < len(X) / 3
     assert steps[-1].rows == sum(moved)
@@ -411,7 +412,7 @@ def test_hartigan_lowers_the_objective_of_an_indefinite_matrix_too():
         K = indefinite(seed)
         machine = KernelKMeans(3, kernel="precomputed", init=np.arange(20) % 3)
         machine.set_params(algorithm="hartigan").fit(K)
-        assert machine.status_ == "optimal"
+        assert machine.run_.status == "optimal"
         assert (np.diff(machine.inertia_history_) <= 1e-9).all()
         assert_allclose(machine.inertia_, inertia(K, machine.labels_))
 
@@ -443,7 +444,7 @@ def test_fewer_points_than_clusters_that_differ_are_told():
     machine = KernelKMeans(5, kernel=RBF(0.5), random_state=0)
     with pytest.warns(ConvergenceWarning, match="found 3 clusters instead of n_clust"):
         machine.fit(points)
-    assert machine.status_ == "few"
+    assert machine.run_.status == "few"
     assert_array_equal(np.unique(machine.labels_), [0, 1, 2])
     assert machine.transform(points).shape == (12, 3)
     assert len(machine.get_feature_names_out()) == 3
@@ -527,8 +528,10 @@ def test_steps_that_raise_the_objective_are_taken_back_and_told():
         history = machine.inertia_history_
         assert (np.diff(history) <= 1e-9).all()
         told = [str(w.message) for w in said]
-        assert any("indefinite" in t for t in told) == (machine.status_ == "indefinite")
-        ends.add(machine.status_)
+        assert any("indefinite" in t for t in told) == (
+            machine.run_.status == "indefinite"
+        )
+        ends.add(machine.run_.status)
     assert "indefinite" in ends
 
 
@@ -539,7 +542,7 @@ def test_a_shift_by_the_smallest_eigenvalue_makes_every_step_go_down():
         start = np.arange(20) % 3
         machine = KernelKMeans(3, kernel="precomputed", init=start, shift=shift)
         machine.fit(K)
-        assert machine.status_ == "optimal"
+        assert machine.run_.status == "optimal"
         shifted = KernelKMeans(3, kernel="precomputed", init=start)
         shifted.fit(K + shift * np.eye(20))
         assert_array_equal(shifted.labels_, machine.labels_)
@@ -553,10 +556,10 @@ def test_a_shift_by_the_smallest_eigenvalue_makes_every_step_go_down():
 def test_lines_name_the_starts_and_say_how_they_ended(capsys):
     machine = KernelKMeans(3, n_init=2, random_state=0, verbose=True).fit(X)
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("[KernelKMeans start 1] iteration     1   inertia ")
+    assert out[0].startswith("[KernelKMeans start 1] iteration        1   inertia ")
     assert out[-1].startswith("[KernelKMeans start 2] iteration ")
     assert all("points moved" in line for line in out)
-    assert machine.status_ == "optimal"
+    assert machine.run_.status == "optimal"
 
 
 def test_a_function_can_stop_the_fit_at_the_best_so_far():
@@ -565,7 +568,7 @@ def test_a_function_can_stop_the_fit_at_the_best_so_far():
     with pytest.warns(ConvergenceWarning, match="was stopped after 3 steps") as said:
         machine.fit(X)
     assert said[0].filename == __file__
-    assert machine.status_ == "stopped" and machine.n_iter_ == 3
+    assert machine.run_.status == "stopped" and machine.n_iter_ == 3
     assert len(machine.inertia_history_) == 3
     assert_allclose(machine.inertia_, inertia(RBF(0.05)(X), machine.labels_))
 
@@ -574,13 +577,13 @@ def test_too_few_steps_are_told():
     machine = KernelKMeans(4, kernel=RBF(0.05), random_state=1, max_iter=2)
     with pytest.warns(ConvergenceWarning, match="2 steps.*Raise max_iter"):
         machine.fit(X)
-    assert machine.status_ == "max_iter"
+    assert machine.run_.status == "max_iter"
 
 
 def test_tol_ends_a_start_when_a_step_gains_little():
     full = KernelKMeans(4, kernel=RBF(0.05), random_state=1).fit(X)
     early = clone(full).set_params(tol=0.01).fit(X)
-    assert early.status_ == "optimal" and early.n_iter_ < full.n_iter_
+    assert early.run_.status == "optimal" and early.n_iter_ < full.n_iter_
     history = early.inertia_history_
     assert (history[:-2] - history[1:-1] > 0.01 * history[:-2]).all()
     assert history[-2] - history[-1] <= 0.01 * history[-2]

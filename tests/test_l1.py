@@ -269,8 +269,8 @@ def test_columns_on_demand_give_what_the_matrix_gives(loss, monkeypatch):
     monkeypatch.setattr(Gram, "dense", None)
     lazy = replace(EXACT, cache_mb=1e-6).solve(made)
     assert_allclose(lazy.value, whole.value, atol=1e-8 * np.abs(whole.value).max())
-    assert 0 < lazy.rows_computed < 90
-    assert lazy.cache_hits > 0
+    assert 0 < lazy.run.rows < 90
+    assert lazy.run.reused > 0
 
 
 @both_losses
@@ -311,7 +311,7 @@ def test_a_solution_is_a_good_start():
     made = problem(Logistic(), 0.01)
     first = CoordinateDescent().solve(made)
     again = CoordinateDescent().solve(made, start=first.value)
-    assert again.n_iter <= 1 < first.n_iter
+    assert again.run.iterations <= 1 < first.run.iterations
 
 
 def test_two_solves_are_equal_bit_for_bit():
@@ -334,7 +334,7 @@ def test_solver_stops_when_it_is_told_and_goes_on_from_there():
 def test_limit_on_steps_is_kept():
     made = problem(Logistic(), 0.01)
     found = CoordinateDescent(1e-12, max_iter=3).solve(made)
-    assert found.status == "max_iter" and found.n_iter == 3
+    assert found.status == "max_iter" and found.run.iterations == 3
     assert found.primal - EXACT.solve(made).primal <= found.gap
 
 

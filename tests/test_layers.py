@@ -17,7 +17,7 @@ LAYERS = [
     ["machines/"],
     ["multiclass", "calibration", "distributed"],
     ["solvers/", "expansion"],
-    ["losses"],
+    ["losses", "outcomes"],
     ["gram", "maps"],
     ["kernels/"],
     ["densities/"],
@@ -33,7 +33,7 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "base ways counts explicit vector fragments routes radial dotproduct "
     "algebra window".split(),
-    "solvers": "rounding problems class_pairs penalized lasso lasso_features products "
+    "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
     "krylov sgd components bayes posterior".split(),
     "machines": "base labels progress support kinds stochastic representer l1".split(),
     "theory": "formulas mistakes assumptions leave_one_out".split(),
@@ -47,14 +47,14 @@ ROOFS = {"parse", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "_names multiclass calibration distributed expansion gram losses maps",
+    "": "_names multiclass calibration distributed expansion gram losses maps outcomes",
     "native": "vectors memory threads lapack interruptible sparsity",
     "data": "points copies sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "base ways counts explicit vector algebra parse radial dotproduct "
     "coordinate window string substring fragments tree convolution routes graph walk "
     "node distance generative slopes approximate",
-    "solvers": "problems penalized krylov smo hull coordinate linear newton "
+    "solvers": "boxqp penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen clusters lasso lasso_features components "
     "products preimage bayes posterior evidence rounding class_pairs nearest windows",
     "machines": "base labels progress support kinds representer svm ridge "
@@ -264,7 +264,7 @@ def test_an_offence_is_found(module, source, target):
         ("kernels/radial", "from mercer.kernels.vector import VectorKernel"),
         ("kernels/radial", "from mercer.data import points"),
         ("kernels/parse", "from mercer.kernels import algebra"),
-        ("solvers/linear", "from .problems import LinearSystem"),
+        ("solvers/hull", "from .boxqp import BoxQP"),
         ("native/vectors", "from mercer import _core"),
     ],
 )

@@ -22,7 +22,7 @@ from mercer.machines.neighbors import KernelKNNClassifier
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.penalized import RegularizedMachine
 from mercer.machines.svm import SVC, NuSVC
-from mercer.solvers.problems import Certificate, together
+from mercer.outcomes import Certificate, together
 
 K = multiclass.MANY + 1
 
@@ -128,9 +128,10 @@ def test_certificate_of_many_pairs_is_the_sum_of_its_parts():
     assert len(parts) == K * (K - 1) // 2
     assert isinstance(parts[0], Certificate) and parts[-1].status == "optimal"
     again = together(tuple(parts))
-    for name in ("primal", "dual", "violation", "margin", "seconds"):
+    for name in ("primal", "dual", "violation", "margin"):
         assert_allclose(getattr(whole, name), getattr(again, name), rtol=1e-12)
-    assert (whole.n_free, whole.n_iter) == (again.n_free, again.n_iter)
+    assert_allclose(whole.run.seconds, again.run.seconds, rtol=1e-12)
+    assert (whole.n_free, whole.run.iterations) == (again.n_free, again.run.iterations)
     assert_allclose(machine.certify(X, Y).dual, whole.dual, rtol=1e-9)
     with pytest.raises(IndexError):
         parts[len(parts)]

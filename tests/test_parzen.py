@@ -253,7 +253,7 @@ def test_the_bandwidth_has_the_greatest_leave_one_out_likelihood(kernel):
     told = {trial.bandwidth: trial.score for trial in machine.trials_}
     assert_allclose(told[best], score(best), rtol=1e-9)
     assert score(best) >= max(score(best * f) for f in (0.5, 0.9, 0.99, 1.01, 1.1, 2))
-    assert machine.status_ == "optimal"
+    assert machine.run_.status == "optimal"
 
 
 def test_an_isolated_point_is_left_out_without_cancellation():
@@ -284,7 +284,7 @@ def test_a_search_is_watched_and_stopped(capsys):
     assert seen == machine.trials_
     assert capsys.readouterr().out.count("[ParzenDensity] trial") == len(seen)
     stopped = ParzenDensity(callback=lambda trial: trial.trial == 3).fit(X)
-    assert len(stopped.trials_) == 3 and stopped.status_ == "stopped"
+    assert len(stopped.trials_) == 3 and stopped.run_.status == "stopped"
     best = max(stopped.trials_, key=lambda trial: trial.score)
     assert stopped.bandwidth_ == best.bandwidth
 

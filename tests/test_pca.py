@@ -441,11 +441,11 @@ def test_fits_are_watched_and_stopped():
     points = rng.random((300, 4))
     params = {"n_components": 4, "kernel": RBF(9.0), "eigen_solver": "krylov"}
     KernelPCA(**params, callback=seen.append).fit(points)
-    assert seen[-1].converged == 4
+    assert seen[-1].support == 4
     machine = KernelPCA(**params, callback=lambda progress: True)
     with pytest.warns(ConvergenceWarning, match="status 'stopped'"):
         machine.fit(points)
-    assert machine.solution_.n_iter == 1
+    assert machine.run_.iterations == 1
     with pytest.warns(ConvergenceWarning, match="Raise max_iter or tol"):
         KernelPCA(**params, max_iter=2).fit(points)
 
@@ -475,7 +475,7 @@ def test_callbacks_see_the_fit_and_its_products():
     machine.set_callbacks(Recorder()).fit(X)
     assert Recorder.names[:2] == ["fit", "solve"]
     assert set(Recorder.names[2:]) == {"round"}
-    assert len(Recorder.names) == 2 + machine.solution_.n_iter
+    assert len(Recorder.names) == 2 + machine.run_.iterations
 
 
 def test_an_interrupted_fit_leaves_what_was_learnt_before():
@@ -511,7 +511,7 @@ def test_a_solver_of_ones_own_is_used():
             return found
 
     machine = KernelPCA(2, kernel=RBF(0.5), eigen_solver=Mine(tol=1e-6)).fit(X)
-    assert not machine.solution_.means.flags.writeable
+    assert not machine._found.means.flags.writeable
     linear = KernelPCA(2, eigen_solver=Covariance()).fit(X)
     assert_allclose(linear.transform(NEW), KernelPCA(2).fit(X).transform(NEW))
 

@@ -119,7 +119,7 @@ def test_every_route_makes_the_mistakes_of_the_loop(
     )
     for found in routes(gram, sign, passes, monkeypatch):
         assert listed(found) == expected
-        assert found.n_iter == passes and found.status == "max_iter"
+        assert found.run.iterations == passes and found.status == "max_iter"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -210,7 +210,7 @@ def test_one_point_is_missed_once():
         PerceptronProblem(Gram(RBF(1.0), np.zeros((1, 2))), np.ones(1))
     )
     assert listed(found) == [(0, 0, 0)]
-    assert found.status == "optimal" and found.n_iter == 2
+    assert found.status == "optimal" and found.run.iterations == 2
 
 
 def test_a_solver_without_a_pass_is_refused():
@@ -236,7 +236,7 @@ def test_a_kernel_that_is_not_finite_is_refused(monkeypatch):
 def test_xor_takes_exactly_four_mistakes_in_any_order(seed):
     order = np.random.default_rng(seed).permutation(4)
     machine = KernelPerceptron(SQUARED, shuffle=False).fit(XOR[order], XOR_SIDES[order])
-    assert machine.n_mistakes_ == 4 and machine.converged_
+    assert machine.n_mistakes_ == 4 and machine.run_.status == "optimal"
     assert_array_equal(machine.counts_, [1, 1, 1, 1])
     assert_array_equal(machine.expansion_(XOR), 8 * XOR_SIDES)
 
@@ -291,14 +291,14 @@ def test_inseparable_points_never_count_as_converged():
     for machine in (KernelPerceptron(max_iter=7), Perceptron(max_iter=7)):
         with pytest.warns(ConvergenceWarning, match="every one of its 7 passes"):
             machine.fit(X, y)
-        assert not machine.converged_ and machine.n_iter_ == 7
+        assert not machine.run_.status == "optimal" and machine.n_iter_ == 7
 
 
 def test_separable_points_end_with_a_pass_without_a_mistake():
     X, y = blobs(1, gap=4)
     for machine in (KernelPerceptron(Linear()), Perceptron()):
         machine.fit(X, y)
-        assert machine.converged_ and machine.n_iter_ < 10
+        assert machine.run_.status == "optimal" and machine.n_iter_ < 10
         assert machine.score(X, y) == 1
         assert np.diff(machine.mistake_curve_)[-len(X) + 1 :].sum() == 0
 
@@ -379,7 +379,7 @@ def test_strings_and_records_are_points():
         (On("word", Spectrum(2)) * On("length", RBF(1.0)), records),
     ):
         machine = KernelPerceptron(kernel, random_state=0).fit(X, y)
-        assert machine.converged_ and machine.score(X, y) == 1
+        assert machine.run_.status == "optimal" and machine.score(X, y) == 1
 
 
 def test_a_search_reaches_into_the_kernel():
@@ -601,7 +601,7 @@ def test_scikit_learns_perceptron_ends_with_the_same_w():
     theirs = ReferencePerceptron(
         fit_intercept=False, shuffle=False, tol=None, max_iter=ours.n_iter_
     ).fit(X, sign)
-    assert ours.converged_
+    assert ours.run_.status == "optimal"
     assert_array_equal(ours.coef_, theirs.coef_)
 
 
@@ -691,9 +691,9 @@ def test_a_callback_sees_the_passes_and_can_stop_them():
     machine = KernelPerceptron(RBF(0.01), random_state=0, callback=callback)
     with pytest.warns(ConvergenceWarning, match="stopped in pass 2"):
         machine.fit(X, y)
-    assert machine.n_iter_ == 2 and not machine.converged_
+    assert machine.n_iter_ == 2 and not machine.run_.status == "optimal"
     assert [p.round for p in seen] == sorted(p.round for p in seen)
-    assert seen[-1].mistakes == machine.n_mistakes_
+    assert seen[-1].objective == machine.n_mistakes_
     assert seen[-1].iterations == len(machine.mistake_curve_)
     machine.predict(X[:2])
 
@@ -702,8 +702,8 @@ def test_verbose_says_how_far_it_is(capsys):
     X, y = blobs(13, gap=4)
     KernelPerceptron(verbose=True, random_state=0).fit(X, y)
     line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith("[KernelPerceptron] pass")
-    assert "points seen" in line and "mistakes" in line
+    assert line.startswith("[KernelPerceptron] point ")
+    assert "passes" in line and "mistakes" in line
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -304,4 +304,4 @@ def test_conjugate_gradients_go_on_in_double_where_single_misleads():
     for kind in (np.float32, np.float64):
         machine = KernelRidge(1.0, kernel=Polynomial(3), solver=ConjugateGradient(1e-3))
         machine.fit(X.astype(kind), y)
-        assert machine.solution_.status == "optimal"
+        assert machine.certificate_.status == "optimal"

@@ -12,8 +12,8 @@ from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed
-from mercer.solvers.hull import HullDistance, squared_width
-from mercer.solvers.problems import (
+from mercer.outcomes import Run, together
+from mercer.solvers.boxqp import (
     BoxQP,
     certificate,
     certified,
@@ -25,8 +25,8 @@ from mercer.solvers.problems import (
     svc,
     svdd,
     svr,
-    together,
 )
+from mercer.solvers.hull import HullDistance, squared_width
 from mercer.solvers.smo import SMO
 
 SOLVERS = [
@@ -457,7 +457,7 @@ def test_status_of_several_problems_is_the_gravest():
     assert part.status == "optimal"
 
     def of(*statuses):
-        return together([replace(part, status=status) for status in statuses]).status
+        return together([replace(part, run=Run(status)) for status in statuses]).status
 
     assert of("optimal", "indefinite") == "indefinite"
     assert of("indefinite", "optimal", "max_iter") == "max_iter"

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.machines import progress
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.solvers.problems import Progress
+from mercer.outcomes import Progress
 from mercer.solvers.smo import SMO
 
 rng = np.random.default_rng(3)
@@ -166,7 +166,7 @@ def test_problems_after_a_stop_are_not_begun():
     first, *others = machine.certificate_.parts
     assert first.status == "optimal"
     assert [part.status for part in others] == ["stopped", "stopped"]
-    assert [part.n_iter for part in others] == [0, 0]
+    assert [part.run.iterations for part in others] == [0, 0]
 
 
 def test_counts_go_on_where_a_problem_takes_several_calls_of_the_solver():

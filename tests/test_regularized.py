@@ -454,7 +454,7 @@ def test_solver_can_be_chosen():
         ridge.predict(NEW), KernelRidge(0.5, kernel="rbf").fit(X, y).predict(NEW),
         rtol=1e-7,
     )  # fmt: skip
-    assert ridge.solution_.violation <= 1e-10
+    assert ridge.certificate_.violation <= 1e-10
 
 
 # Many points
@@ -480,7 +480,7 @@ def test_ridge_of_many_points_states_its_residual():
     for dtype, most in ((np.float64, 1e-8), (np.float32, 1e-6)):
         points, target = many(3200, dtype)
         machine = KernelRidge(0.1, kernel=RBF(0.5)).fit(points, target)
-        assert machine.solution_.violation <= most
+        assert machine.certificate_.violation <= most
         wide = points.astype(float)
         coef = machine.dual_coef_
         residual = target - RBF(0.5)(wide) @ coef - 0.1 * coef

@@ -22,8 +22,8 @@ from mercer.kernels.algebra import On
 from mercer.kernels.radial import RBF
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.ridge import KernelRidge
+from mercer.outcomes import Run, Solution
 from mercer.solvers.linear import Cholesky, ConjugateGradient
-from mercer.solvers.problems import Solution
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 4))
@@ -254,7 +254,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row():
 
 def test_certificate_holds():
     machine = KernelRidge(0.5, kernel=RBF(1.0)).fit(X, y)
-    solution, f = machine.solution_, machine.expansion_
+    solution, f = machine.certificate_, machine.expansion_
     primal = (0.5 * f.norm() ** 2 + np.sum((y - f(X)) ** 2)) / 2
     assert_allclose(solution.primal, primal, rtol=1e-10)
     assert_allclose(solution.dual, primal, rtol=1e-10)
@@ -270,7 +270,8 @@ class Impatient:
     """A solver that gives up."""
 
     def solve(self, problem):
-        return Solution(np.zeros(len(problem.target)), 0.0, 1.0, 0.0, 0.5, 7, "stopped")
+        zero = np.zeros(len(problem.target))
+        return Solution(zero, 0.0, 1.0, 0.0, 0.5, Run("stopped", 7))
 
 
 def test_solver_that_gives_up_is_said():
@@ -316,7 +317,7 @@ def test_leave_one_out_predictions_of_an_indefinite_kernel_are_those_of_the_refi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         predictions = machine.fit(X, y).loo_predictions_
-        assert machine.solution_.status == "indefinite"
+        assert machine.certificate_.status == "indefinite"
         kept = np.arange(60) != 11
         refit = clone(machine).fit(X[kept], y[kept]).predict(X[11:12])
     assert_allclose(predictions[11], refit[0], rtol=1e-7)

@@ -625,7 +625,7 @@ def test_budget_beyond_the_memory_is_refused():
 def test_fit_ends_when_passes_no_longer_help():
     machine = KernelSGDRegressor(kernel=KERNEL, tol=1e-3, max_iter=200, random_state=0)
     machine.fit(X, TARGET)
-    assert machine.status_ == "converged" and machine.n_iter_ < 200
+    assert machine.run_.status == "converged" and machine.n_iter_ < 200
     best = np.minimum.accumulate(machine.loss_curve_)
     assert (best[-3] - machine.loss_curve_[-2]) <= 1e-3
     assert len(machine.loss_curve_) == machine.n_iter_
@@ -635,7 +635,7 @@ def test_fit_that_would_have_gone_on_says_so():
     machine = KernelSGDRegressor(kernel=KERNEL, tol=1e-9, max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"2 passes, .* > tol=1e-09\. Raise"):
         machine.fit(X, TARGET)
-    assert machine.status_ == "max_iter"
+    assert machine.run_.status == "max_iter"
 
 
 def test_function_stops_a_fit_and_what_was_learnt_is_kept(monkeypatch):
@@ -650,21 +650,21 @@ def test_function_stops_a_fit_and_what_was_learnt_is_kept(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="stopped in pass 1 of 1"):
         machine.fit(X, SIDE)
     part, _ = made(Hinge(), average=False)
-    assert machine.status_ == "stopped" and machine.t_ == 30
+    assert machine.run_.status == "stopped" and machine.t_ == 30
     assert_array_equal(
         machine.expansion_.coef, part.fit(X[:30], SIDE[:30]).expansion_.coef
     )
     assert [p.iterations for p in seen] == [10, 20, 30]
-    assert seen[-1].terms == len(machine.expansion_.coef)
+    assert seen[-1].support == len(machine.expansion_.coef)
     assert_allclose(seen[-1].norm, machine.norm_)
-    assert_allclose(seen[-1].loss, machine.loss_curve_[-1])
+    assert_allclose(seen[-1].objective, machine.loss_curve_[-1])
 
 
 def test_verbose_fit_has_a_line_for_every_pass(capsys, monkeypatch):
     monkeypatch.setattr(progress, "PAUSE", 1e9)
     KernelSGDClassifier(verbose=True, max_iter=2, random_state=0).fit(X, SIDE)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1].startswith("[KernelSGDClassifier pass 2] step       120   loss")
+    assert lines[-1].startswith("[KernelSGDClassifier pass 2] step      120   loss")
     assert lines[-1].endswith(" s") and "terms" in lines[-1]
 
 

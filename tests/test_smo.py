@@ -17,7 +17,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.native.threads import set_threads, threads
-from mercer.solvers.problems import (
+from mercer.solvers.boxqp import (
     BoxQP,
     nu_svc,
     nu_svr,
@@ -98,17 +98,17 @@ def test_single_precision_reaches_the_same_objective(name):
     problem = family(Gram(RBF(0.5), X), X, y)[name]
     single = SMO(tol=1e-3, precision="single").solve(problem)
     double = SMO(tol=1e-3, precision="double").solve(problem)
-    assert (single.precision, double.precision) == ("single", "double")
+    assert (single.run.precision, double.run.precision) == ("single", "double")
     assert_allclose(single.dual, double.dual, rtol=1e-4, atol=1e-3)
 
 
 def test_single_precision_is_left_where_it_is_not_enough():
     X, y = data(1500)
     enough = SMO().solve(svc(Gram(RBF(0.5), X), y, 1.0))
-    assert enough.precision == "single"
+    assert enough.run.precision == "single"
     problem = svc(Gram(RBF(0.5), X), y, 1e5)
     solution = SMO(tol=1e-5, max_iter=3_000_000).solve(problem)
-    assert solution.precision == "double"
+    assert solution.run.precision == "double"
 
 
 def test_a_common_offset_does_not_take_digits_away():
@@ -166,12 +166,12 @@ def test_it_goes_on_from_where_it_was_stopped():
     X, y = data(500)
     problem = svc(Gram(RBF(0.5), X), y, 10.0)
     part = SMO(max_iter=50, working_set=16).solve(problem)
-    assert part.status == "max_iter" and part.n_iter == 50
+    assert part.status == "max_iter" and part.run.iterations == 50
     rest = SMO(tol=1e-6).solve(problem, start=part.value)
     whole = SMO(tol=1e-6).solve(problem)
     assert_allclose(rest.dual, whole.dual, rtol=1e-8)
     again = SMO(tol=1e-3).solve(problem, start=whole.value)
-    assert again.n_iter == 0
+    assert again.run.iterations == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -179,10 +179,10 @@ def test_a_solve_in_parts_takes_the_steps_of_one(name):
     X, y = data(700)
     problem = family(Gram(RBF(0.5), X), X, y)[name]
     whole = SMO(working_set=64).solve(problem)
-    part = SMO(working_set=64, max_iter=whole.n_iter // 2).solve(problem)
+    part = SMO(working_set=64, max_iter=whole.run.iterations // 2).solve(problem)
     assert part.status == "max_iter"
     rest = SMO(working_set=64).solve(problem, start=part.value)
-    assert part.n_iter + rest.n_iter <= 1.2 * whole.n_iter
+    assert part.run.iterations + rest.run.iterations <= 1.2 * whole.run.iterations
     assert abs(rest.dual - whole.dual) <= max(whole.gap, rest.gap)
 
 

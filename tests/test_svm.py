@@ -108,7 +108,7 @@ def test_certificate_is_confirmed_by_an_independent_computation(machine, y, weig
     assert_allclose(again.margin, first.margin, rtol=1e-5)
     assert -1e-9 * scale <= again.gap < 1e-6 * scale
     assert again.violation < 1e-6
-    assert first.status == "optimal" and first.n_iter > 0
+    assert first.status == "optimal" and first.run.iterations > 0
     assert len(again.parts) == len(first.parts)
 
 

@@ -143,6 +143,7 @@ class Progress(NamedTuple):
     violation: float = math.nan  # how far from the end: what stops the solver
     objective: float = math.nan
     gap: float = math.nan  # NaN where the kernel is known to be indefinite
+    norm: float = math.nan  # ‖f‖, where a solver keeps it
     problem: str = ""  # which one, where a machine has several
     words: tuple[tuple[str, str], ...] = (
         ("gap", "gap"),
@@ -249,7 +250,7 @@ class Certificate:
     n_free: int
     n_bound: int
     margin: float
-    run: Run = Run(Status.RECOMPUTED)
+    run: Run = field(default_factory=lambda: Run(Status.RECOMPUTED))
     parts: Sequence[Certificate] = ()
     rounding: float = 0.0
     objective_rounding: float = 0.0
@@ -372,7 +373,9 @@ class Certificates(Sequence):
 
         def at(names):
             columns = ((name, self.columns[name]) for name in names)
-            return {name: some[number : number + 1].tolist()[0] for name, some in columns}
+            return {
+                name: some[number : number + 1].tolist()[0] for name, some in columns
+            }
 
         return Certificate(**at(self._own), run=Run(**at(self._of_run)))
 

@@ -10,13 +10,14 @@ import difflib
 import inspect
 import numbers
 import sys
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,10 +69,7 @@ from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
-from mercer.solvers.bayes import Posterior
-from mercer.solvers.components import Eigenpairs
-from mercer.solvers.perceptron import PerceptronSolution
-from mercer.solvers.problems import Certificate, Solution
+from mercer.outcomes import Run, Status
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
@@ -98,10 +96,17 @@ _MADE = {
     "chi2": "ChiSquared(1.0)",
 }
 
-_ADVICE = (
-    "{name} stopped after {solution.n_iter} iterations with status "
-    "{solution.status!r} and violation {solution.violation:.2g}."
+_ENDED_EARLY = (
+    "{name} stopped after {solution.run.iterations} iterations with status "
+    "{solution.run.status!r}. {solution.run.status.advice}"
 )
+
+
+class HasRun(Protocol):
+    """What a solver returned: it knows how it ended."""
+
+    @property
+    def run(self) -> Run: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +134,17 @@ def _all_or_nothing(fit: Callable) -> Callable:
 
     @wraps(fit)
     def whole(self, *args, **options):
-        before = dict(vars(self))
+        before, begin = dict(vars(self)), time.perf_counter()
+        vars(self).pop("run_", None)
         try:
-            return fit(self, *args, **options)
+            fitted = fit(self, *args, **options)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
+        # Of a machine without a solver there is the time to tell.
+        vars(self).setdefault("run_", Run(seconds=time.perf_counter() - begin))
+        return fitted
 
     return whole
 
@@ -154,6 +163,7 @@ class Machine(BaseEstimator, ABC):
 
     kernel: Any
     expansion_: Expansion
+    run_: Run  # how the last fit ended, and what it took
 
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
@@ -403,12 +413,11 @@ class Machine(BaseEstimator, ABC):
         """What the parameter `kernel` stands for, having learnt from these points."""
         return as_kernel(self.kernel, points).resolve(points, weight)
 
-    def _warn_unless_optimal(
-        self,
-        solution: Solution | Certificate | PerceptronSolution | Eigenpairs | Posterior,
-    ) -> None:
-        advice = self._advice.get(solution.status, _ADVICE)
-        if advice and solution.status != "optimal":
+    def _warn_unless_optimal(self, solution: HasRun) -> None:
+        """Say how a fit ended that did not come to its end, and what to do about it."""
+        status = solution.run.status
+        advice = self._advice.get(status, _ENDED_EARLY if status.advice else "")
+        if advice and status != Status.OPTIMAL:
             name = type(self).__name__
             message = advice.format(name=name, machine=self, solution=solution)
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.

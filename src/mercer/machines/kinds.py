@@ -45,14 +45,9 @@ from mercer.machines.support import (
     SupportVectorMachine,
 )
 from mercer.multiclass import PairExpansion, Pairs
+from mercer.outcomes import Certificate, Certificates, iterations
+from mercer.solvers.boxqp import BoxQP, certificate
 from mercer.solvers.class_pairs import PairProblems
-from mercer.solvers.problems import (
-    BoxQP,
-    Certificate,
-    Certificates,
-    certificate,
-    steps,
-)
 from mercer.solvers.smo import SMO, matrix_bytes
 
 FOLDS = 5  # of the values that probabilities are fitted on
@@ -129,7 +124,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             )
             self._label = label[np.searchsorted(counted.index, self.support_)]
             self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
-            self.n_iter_ = steps(found)
+            self.n_iter_ = iterations(found)
         self._warn_unless_optimal(self._certificate)
         return self
 
@@ -239,7 +234,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         about = found.columns
         trusted &= about["violation"] + about["rounding"] <= self.tol
         # Those that took all their steps have had their turn.
-        spent = ~trusted & (about["n_iter"] >= self.max_iter) & (self.max_iter >= 0)
+        spent = ~trusted & (about["iterations"] >= self.max_iter) & (self.max_iter >= 0)
         spent &= about["precision"] == "double"
         about["status"][spent] = "max_iter"
         trusted |= spent
@@ -560,7 +555,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
                 coef, bias = coef[:, 0], bias[0]
             order = np.arange(len(counted.index))
             self._keep(X, counted, order, coef, bias, found)
-            steps = [part.n_iter for part in found]
+            steps = [part.run.iterations for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self._certificate)
         return self
@@ -641,7 +636,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
                 counted, [(problem, slice(None))], range(1)
             )
             self._learn(X, counted, coef[:, 0], bias[0], found)
-            self.n_iter_ = found[0].n_iter
+            self.n_iter_ = found[0].run.iterations
         self._warn_unless_optimal(self._certificate)
         return self
 

@@ -100,8 +100,8 @@ class KernelKMeans(
     inertia_history_ : the objective at the start and after every step; never rises
     normalized_cut_ : Σ_c cut(c) / vol(c), where that is minimised
     n_iter_ : steps of the start that was kept
-    status_ : how it ended: "optimal", "few" (clusters), "max_iter", "stopped",
-        "indefinite"
+    run_ : what it took; its status is "optimal", "few" (clusters), "max_iter",
+        "stopped" or "indefinite"
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
     Where fewer points than k differ there are fewer clusters, and a warning says so.
@@ -125,15 +125,16 @@ class KernelKMeans(
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} stopped after {solution.n_iter} steps while points still moved. "
-            "Raise max_iter, or set tol > 0 to end when a step gains little."
+            "{name} stopped after {solution.run.iterations} steps while points still "
+            "moved. Raise max_iter, or set tol > 0 to end when a step gains little."
         ),
         "stopped": (
-            "{name} was stopped after {solution.n_iter} steps while points still moved."
+            "{name} was stopped after {solution.run.iterations} steps while points "
+            "still moved."
         ),
         "indefinite": (
-            "{name} ended after {solution.n_iter} steps, as the next one would have "
-            "raised the objective: on these points the kernel is indefinite. Use "
+            "{name} ended after {solution.run.iterations} steps, as the next one would "
+            "have raised the objective: on these points the kernel is indefinite. Use "
             "algorithm='hartigan', or a shift of minus its smallest eigenvalue."
         ),
         "few": (
@@ -149,7 +150,6 @@ class KernelKMeans(
     inertia_history_: np.ndarray
     normalized_cut_: float
     n_iter_: int
-    status_: str
 
     def __init__(
         self,
@@ -301,7 +301,8 @@ class KernelKMeans(
         wide = wide.held() if self._precomputed else wide
         more = solver.solve(replace(problem, gram=wide), start=best.label)
         history = best.history + more.history
-        return replace(more, n_iter=best.n_iter + more.n_iter - 1, history=history)
+        run = more.run.after(replace(best.run, iterations=best.run.iterations - 1))
+        return replace(more, run=run, history=history)
 
     def _given_start(self, problem: Partition, index: np.ndarray, n: int) -> Any:
         """The first cluster of each of the points that count; None to draw it."""
@@ -345,10 +346,10 @@ class KernelKMeans(
         kernel = problem.gram.kernel
         self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)
         self._volume = best.volume if self.normalized_cut else None
-        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.inertia_, self.n_iter_ = best.inertia, best.run.iterations
         self.rounding_ = best.rounding
         self.inertia_history_ = np.array(best.history)
-        self.status_ = best.status
+        self.run_ = best.run
         self.__dict__.pop("normalized_cut_", None)
         if self.normalized_cut:
             self.normalized_cut_ = float(np.sum(1 - best.norm * best.volume))

@@ -23,10 +23,10 @@ from mercer.machines.base import WORDS, WeightedGram
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
+from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
-from mercer.solvers.problems import Certificate, Solution, together
 
 ROUNDING = 1e-12  # relative gap of problems so small that it costs nothing
 
@@ -112,12 +112,12 @@ class SparseMachine(SupportVectorMachine):
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} stopped after {solution.n_iter} Newton steps with gap "
+            "{name} stopped after {solution.run.iterations} Newton steps with gap "
             "{solution.gap:.2g}: at most so much could the objective "
             "{solution.primal:.4g} still fall. Raise max_iter or tol, or penalise more."
         ),
         "stopped": (
-            "{name} was stopped after {solution.n_iter} Newton steps with gap "
+            "{name} was stopped after {solution.run.iterations} Newton steps with gap "
             "{solution.gap:.2g}: at most so much could the objective "
             "{solution.primal:.4g} still fall. With warm_start=True, fit goes on."
         ),
@@ -228,6 +228,7 @@ class SparseMachine(SupportVectorMachine):
         self.expansion_ = weights
         self.feature_names_, self._selected = names, used
         self._certificate = together(found)
+        self.run_ = self._certificate.run
         self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = False
@@ -278,7 +279,7 @@ class SparseMachine(SupportVectorMachine):
         goal = self._tolerance * problem.of_constant()
         enough = solution.gap + solution.rounding <= goal
         if solution.status in ("stalled", "max_iter", "stopped") and enough:
-            return replace(solution, status="optimal")
+            return solution.ended(Status.OPTIMAL)
         return solution
 
     # Paths

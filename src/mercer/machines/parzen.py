@@ -37,6 +37,7 @@ from mercer.machines.labels import (
     check_columns,
     classes_of,
 )
+from mercer.outcomes import Run, Status
 from mercer.solvers.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
@@ -73,7 +74,6 @@ class Parzen(Machine):
     bandwidth_: float
     integral_: WindowIntegral
     trials_: list[Trial]
-    status_: str
     _windows: Window
 
     def _learn_window(self, X, groups: list[tuple[Any, np.ndarray]]) -> None:
@@ -93,7 +93,9 @@ class Parzen(Machine):
         self._windows, self.kernel_ = found, found.kernel
         # A kernel holds 1/h or the like, of which h is not the inverse bit for bit.
         self.bandwidth_ = best if trials else found.bandwidth
-        self.trials_, self.status_ = trials, status
+        self.trials_ = trials
+        seconds = trials[-1].seconds if trials else 0.0
+        self.run_ = Run(Status(status), len(trials), seconds)
         self.integral_ = found.integral(X.shape[1])
 
 
@@ -266,7 +268,8 @@ class ParzenDensity(DensityMixin, Parzen):
         then with its `relative_error`
     trials_ : the bandwidths that were tried: trial, bandwidth, score (the mean
         leave-one-out log-likelihood) and seconds
-    status_ : "given", "optimal", or "stopped" by the callback
+    run_ : the trials as iterations; the status is "given", "optimal", or "stopped" by
+        the callback
     expansion_ : p itself; absent where c leaves the range of numbers, as in many
         dimensions
     n_features_in_, feature_names_in_ : of vectors and of data frames
@@ -389,7 +392,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     classes_ : the classes, sorted
     kernel_ : the kernel with all it learnt
     expansion_ : of "mean" only: f, or one column for each of more than two classes
-    priors_, bandwidth_, integral_, trials_, status_ : of "density" only
+    priors_, bandwidth_, integral_, trials_ : of "density" only
     n_features_in_, feature_names_in_ : of vectors and of data frames
     """
 
@@ -496,7 +499,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self.kernel_ = Precomputed() if self._precomputed else kernel
         points = self._own(points, X)
         self.expansion_ = Expansion(self.kernel_, points, coef, bias)
-        for name in ("bandwidth_", "integral_", "trials_", "status_", "priors_"):
+        for name in ("bandwidth_", "integral_", "trials_", "priors_"):
             self.__dict__.pop(name, None)
 
     def _resolved(self, points, weight) -> Kernel:

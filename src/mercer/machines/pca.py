@@ -42,14 +42,13 @@ from mercer.solvers.eigen import (
     Covariance,
     Lapack,
 )
-from mercer.solvers.linear import Cholesky
+from mercer.solvers.linear import Cholesky, LinearSystem
 from mercer.solvers.preimage import (
     descents,
     distances,
     fixed_points,
     linear_points,
 )
-from mercer.solvers.problems import LinearSystem
 
 # LAPACK is the quicker one up to so many points, and where more than this share of all
 # components is sought, with kernel values in double or in single precision.
@@ -145,7 +144,8 @@ class KernelPCA(
     eigenvalues_, eigenvectors_ : λ, (c,), and v, (n, c): of length 1, their largest
         entry positive
     residuals_ : ‖K̃vⱼ - λⱼvⱼ‖, (c,)
-    solution_ : what the solver returned, with status, products taken and seconds
+    rounding_ : how far a residual can be off by rounding
+    run_ : how the solver ended, products taken and seconds
     X_fit_ : the training points (for "precomputed" the training matrix)
     gamma_ : what gamma stands for, of vectors
     dual_coef_, X_transformed_fit_ : of the inverse transform
@@ -179,14 +179,14 @@ class KernelPCA(
 
     _advice: ClassVar[dict[str, str]] = {
         status: (
-            "{name} stopped after {solution.n_iter} products with K with status "
-            "{solution.status!r}; the residual of its components is "
+            "{name} stopped after {solution.run.iterations} products with K with "
+            "status {solution.status!r}; the residual of its components is "
             "{solution.violation:.2g} of the largest eigenvalue. Raise max_iter or "
             "tol, or use eigen_solver='dense'."
         )
         for status in ("max_iter", "stopped")
     } | {
-        "inaccurate": (
+        "imprecise": (
             "{name} found its components to the residual {solution.violation:.2g} of "
             "the largest eigenvalue only: rounding hides the rest. Centre or scale the "
             "points, or raise tol."
@@ -194,7 +194,7 @@ class KernelPCA(
     }
 
     X_fit_: Points
-    solution_: Eigenpairs
+    _found: Eigenpairs
     gamma_: float
     X_transformed_fit_: np.ndarray
 
@@ -337,7 +337,7 @@ class KernelPCA(
         values, least = found.values, found.least
         largest = max(float(np.max(values, initial=0.0)), 0.0)
         rounding = len(found.means) * np.finfo(float).eps * np.abs(found.means).max()
-        clear = max(NEGATIVE[found.precision] * largest, 1e-10, rounding)
+        clear = max(NEGATIVE[found.run.precision] * largest, 1e-10, rounding)
         where = (
             f"{kernel!r} is no kernel on these points: K̃ has the eigenvalue {least:.6g}"
         )
@@ -370,7 +370,7 @@ class KernelPCA(
                 PositiveSpectrumWarning,
                 stacklevel=outside(),
             )
-        zero = values <= max(ZERO[found.precision] * largest, rounding)
+        zero = values <= max(ZERO[found.run.precision] * largest, rounding)
         values = np.where(zero, 0.0, values)
         found = replace(found, values=values)
         if self.remove_zero_eig or self.n_components is None:
@@ -392,22 +392,26 @@ class KernelPCA(
         if is_vectors(X) and not self._precomputed:
             self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.expansion_ = Expansion(kernel, points, coef, bias)
-        self.X_fit_, self.solution_ = X, found
+        self.X_fit_, self._found, self.run_ = X, found, found.run
         if inverse is not None:
             self._inverse = inverse
             self.X_transformed_fit_ = inverse.points
 
     @property
     def eigenvalues_(self) -> np.ndarray:
-        return self.solution_.values
+        return self._found.values
 
     @property
     def eigenvectors_(self) -> np.ndarray:
-        return self.solution_.vectors
+        return self._found.vectors
 
     @property
     def residuals_(self) -> np.ndarray:
-        return self.solution_.residuals
+        return self._found.residuals
+
+    @property
+    def rounding_(self) -> float:
+        return self._found.rounding
 
     # Coordinates
 
@@ -424,7 +428,7 @@ class KernelPCA(
     def fit_transform(self, X: Points, y=None, **params) -> np.ndarray:
         """`fit`, and the coordinates of the training points, √λⱼ vᵢⱼ."""
         self.fit(X, y, **params)
-        return _narrowed(_coordinates(self.solution_), self.X_fit_)
+        return _narrowed(_coordinates(self._found), self.X_fit_)
 
     def reconstruction_error(self, X: Points, diag=None) -> np.ndarray:
         """‖φ(x) - μ‖² - Σⱼ fⱼ(x)², the squared distance of x from the components, (m,).
@@ -438,7 +442,7 @@ class KernelPCA(
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        f, n = self.expansion_, len(self.solution_.means)
+        f, n = self.expansion_, len(self._found.means)
         if diag is None:
             if self._precomputed:
                 raise ValueError(
@@ -448,7 +452,7 @@ class KernelPCA(
             diag = finite(f.kernel.diag(double(X)), f.kernel)
         coef = np.column_stack([f.coef, np.full(n, 1 / n)])
         both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
-        mean = self.solution_.means.mean()
+        mean = self._found.means.mean()
         squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean
         errors = squares - np.sum(both[:, :-1] ** 2, axis=1)
         # Rounding can leave -1e-16 where nothing is left over.
@@ -600,7 +604,7 @@ class KernelPCA(
             return linear_points(X, weight)
         X = self._dense_points()
         # ⟨φ(xᵢ), P⟩, up to a number that is the same for all i.
-        closeness = multiply(Z, _coordinates(self.solution_).T) + self.solution_.means
+        closeness = multiply(Z, _coordinates(self._found).T) + self._found.means
         far = np.asarray(kernel.diag(X), dtype=float) - 2 * closeness
         start = np.argsort(far, axis=1, kind="stable")[:, : max(1, restarts)]
         search: Any = fixed_points if method == "fixed_point" else descents
@@ -608,7 +612,7 @@ class KernelPCA(
 
     def _weights_of(self, Z) -> np.ndarray:
         """γ of P = Σᵢ γᵢ φ(xᵢ), (m, n)."""
-        return multiply(Z, self.expansion_.coef.T) + 1 / len(self.solution_.means)
+        return multiply(Z, self.expansion_.coef.T) + 1 / len(self._found.means)
 
     def _dense_points(self) -> np.ndarray:
         """The training points as a float64 array, refused where that is too large."""

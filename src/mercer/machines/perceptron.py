@@ -80,20 +80,20 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     classes_: np.ndarray
     n_iter_: int
-    converged_: bool
     _mistakes: PerceptronSolution
     _handed: int  # points given to it so far
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} made mistakes in every one of its {solution.n_iter} passes: the "
-            "classes are not separated, and may not be separable. Raise max_iter, "
-            "choose a richer kernel, or let all that was learnt on the way decide "
-            '(variant="averaged").'
+            "{name} made mistakes in every one of its {solution.run.iterations} "
+            "passes: the classes are not separated, and may not be separable. Raise "
+            "max_iter, choose a richer kernel, or let all that was learnt on the way "
+            'decide (variant="averaged").'
         ),
         "stopped": (
-            "{name} was stopped in pass {solution.n_iter}, after {solution.rounds} "
-            "points. With warm_start=True the next fit goes on from there."
+            "{name} was stopped in pass {solution.run.iterations}, after "
+            "{solution.rounds} points. With warm_start=True the next fit goes on from "
+            "there."
         ),
     }
 
@@ -181,8 +181,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         self, found: PerceptronSolution, joined: PerceptronSolution, handed, classes
     ) -> None:
         self._mistakes, self._handed, self.classes_ = joined, handed, classes
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.status == "optimal"
+        self.run_, self.n_iter_ = found.run, found.run.iterations
 
     @property
     def mistakes_(self):
@@ -265,7 +264,7 @@ class KernelPerceptron(MistakeDriven):
     random_state : of these orders
     warm_start : whether `fit` goes on from what was learnt before
     verbose : whether to print how far it is: passes, points seen, mistakes, seconds
-    callback : a function of a `Seen` (of `mercer.solvers.perceptron`), called some
+    callback : a function of a `Progress`, whose objective are the mistakes, called some
         times a second; the fit stops where it returns True, and keeps what it learnt.
         Callbacks of scikit-learn's (1.9) are set by `set_callbacks`
 
@@ -281,7 +280,8 @@ class KernelPerceptron(MistakeDriven):
     mistake_curve_ : mistakes made until each point seen, (T,) or (T, k)
     support_ : the points missed at least once, those of `expansion_`
     counts_ : α of these points, (m,) or (m, k)
-    converged_ : whether the last pass was without a mistake
+    run_ : what the last call took; its status is "optimal" where the last pass was
+        without a mistake
     n_iter_ : passes of the last call
     classes_, n_features_in_, feature_names_in_ : as scikit-learn's
     """

@@ -34,10 +34,10 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.ball import within_ball
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
-from mercer.solvers.problems import Certificate, Solution, together
 from mercer.solvers.smo import SMO
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -59,9 +59,9 @@ REPRESENTER_CONSTRAINTS: dict[str, list] = {
 }
 
 _ENDED = (
-    "{name} stopped after {solution.n_iter} iterations with status {solution.status!r} "
-    "and a gap of {solution.gap:.2g}, more than tol times the loss of f = 0. Scale the "
-    "points, regularise more, or raise max_iter or tol."
+    "{name} stopped after {solution.run.iterations} iterations with status "
+    "{solution.status!r} and a gap of {solution.gap:.2g}, more than tol times the loss "
+    "of f = 0. Scale the points, regularise more, or raise max_iter or tol."
 )
 _ROUNDED = (
     "{name} ended with a gap of {solution.gap:.2g}, known to {solution.rounding:.2g}: "
@@ -202,14 +202,14 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             found = unboxed(problem, fine.solve(box, start=near, watch=watch))
             close_enough = found.gap + found.rounding <= goal
             if found.status in ("max_iter", "stalled", "imprecise") and close_enough:
-                found = replace(found, status="optimal")
+                found = found.ended(Status.OPTIMAL)
             if (found.status == "optimal" and close_enough) or self.max_iter >= 0:
                 return found
             near = found.value
         solver = SMO(close, None, self.max_iter)
         found = unboxed(problem, solver.solve(box, start=near, watch=watch))
         if found.status == "imprecise" and found.gap + found.rounding <= goal:
-            found = replace(found, status="optimal")
+            found = found.ended(Status.OPTIMAL)
         for _ in range(3):
             if found.status != "optimal" or found.gap + found.rounding <= goal:
                 break
@@ -217,7 +217,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             near = found.value
             found = unboxed(problem, solver.solve(box, start=near, watch=watch))
         if found.status == "optimal" and not found.gap + found.rounding <= goal:
-            return replace(found, status="imprecise")
+            return found.ended(Status.IMPRECISE)
         return found
 
     # From solutions to f
@@ -243,7 +243,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         self.certificate_ = together(
             [certificate(*pair) for pair in zip(problems, found, strict=True)]
         )
-        self.n_iter_ = max(1, max(int(solution.n_iter) for solution in found))
+        self.run_ = self.certificate_.run
+        self.n_iter_ = max(1, max(solution.run.iterations for solution in found))
         self.reg_ = regs[0] if len(regs) == 1 else np.array(regs)
         self.__dict__.pop("_last", None)
         if self.warm_start:

@@ -16,8 +16,13 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.solvers.linear import BySize, inverse_diagonal
-from mercer.solvers.problems import LinearSystem, Solution
+from mercer.outcomes import Certificate
+from mercer.solvers.linear import (
+    BySize,
+    LinearSystem,
+    certificate,
+    inverse_diagonal,
+)
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
@@ -45,7 +50,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     expansion_ : f itself; `expansion_.kernel` is the kernel with all it learnt
     dual_coef_ : c, (n,) or (n, q) for q targets
     X_fit_ : the training points (for "precomputed" the training matrix)
-    solution_ : what the solver returned: objectives, relative residual, status
+    certificate_ : primal, dual and gap of the sum over targets; its violation is the
+        relative residual of the system
+    run_ : how the solver ended, and what it took
     loo_predictions_ : the exact leave-one-out predictions, computed when first read
     n_features_in_, feature_names_in_ : of vectors and of data frames
     """
@@ -71,7 +78,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
             "kernel is not positive semidefinite, and the solution is no minimum. "
             "Choose another kernel or a larger alpha."
         ),
-        "inaccurate": (
+        "imprecise": (
             "{name} solved its linear system to the relative residual "
             "{solution.violation:.2g} only: K + alpha I is ill-conditioned. Raise "
             "alpha, or scale the points."
@@ -79,7 +86,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     }
 
     X_fit_: Points
-    solution_: Solution
+    certificate_: Certificate
 
     def __init__(
         self,
@@ -126,7 +133,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         kernel = Precomputed() if self._precomputed else kernel
         coef = problem.coef(solution.value)
         self.expansion_ = Expansion(kernel, points, coef, solution.bias)
-        self.X_fit_, self.solution_, self._problem = X, solution, problem
+        self.X_fit_, self._problem = X, problem
+        self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         self.__dict__.pop("loo_predictions_", None)
         return self
 

@@ -37,12 +37,13 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.outcomes import total
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
 from mercer.solvers.evidence import EvidenceAscent
 
 _ENDED = (
-    "{name} ended with status {solution.status!r} after {solution.n_iter} steps; one "
-    "more would raise the log evidence by {solution.violation:.2g} > "
+    "{name} ended with status {solution.status!r} after {solution.run.iterations} "
+    "steps; one more would raise the log evidence by {solution.violation:.2g} > "
     "tol={machine.tol:g}. Raise max_iter or tol, or choose a wider kernel."
 )
 
@@ -102,6 +103,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
             self.expansion_ = Expansion(kernel, points, coef, bias)
         self.relevance_ = counted.index[chosen]
         self.posterior_ = found[0] if len(found) == 1 else list(found)
+        self.run_ = total([part.run for part in found])
 
     # What is known of f
 
@@ -175,8 +177,10 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     @property
     def n_iter_(self):
         """How many steps were taken."""
-        steps = self._of_each("n_iter")
-        return np.array(steps) if isinstance(steps, list) else steps
+        runs = self._of_each("run")
+        if isinstance(runs, list):
+            return np.array([run.iterations for run in runs])
+        return runs.iterations
 
 
 class RVR(RegressorMixin, RelevanceVectorMachine):

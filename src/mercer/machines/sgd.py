@@ -119,7 +119,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     classes_ : the classes, in order
     loss_curve_ : mean loss of each pass or batch, at each point before its step
     t_, n_iter_ : steps, and passes or batches so far
-    status_ : "passes" (all that were asked for), "converged", "max_iter", "stopped"
+    run_ : what the last fit took; its status is "passes" (all that were asked for),
+        "converged", "max_iter" or "stopped"
     bound_ : L·B·R/√T of runs at the rate of the theory; see also `regret_bound`
     """
 
@@ -295,7 +296,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     Attributes
     ----------
-    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, status_, bound_ : as in
+    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
         `KernelSGDClassifier`
     """
 

@@ -34,8 +34,8 @@ from mercer.machines.labels import (
     class_factors,
     classes_of,
 )
+from mercer.outcomes import Certificate, iterations
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.problems import Certificate
 
 
 class SparseKernelClassifier(ClassifierMixin, SparseMachine):
@@ -69,7 +69,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
+    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
         every round of the solver; the fit stops where it returns True
 
     Attributes
@@ -142,7 +142,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
             self.classes_, self.class_weight_ = classes, factors
             if self.on == "points":
                 self._label = label[np.searchsorted(counted.index, self.support_)]
-            self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+            self.n_iter_ = iterations(found)
         self._warn_unless_optimal(self.certificate_)
         return self
 
@@ -276,7 +276,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
+    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
         every round of the solver; the fit stops where it returns True
 
     Attributes
@@ -338,7 +338,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         with self._watched(_outputs(y), X, y, sample_weight):
             problems = self._problems(y, counted, self.alpha)
             found = self._learnt(X, counted, problems, single=y.ndim == 1)
-            steps = [part.n_iter for part in found]
+            steps = [part.run.iterations for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self

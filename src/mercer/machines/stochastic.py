@@ -5,6 +5,7 @@ A machine adds what its targets are and what it says of new points.
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.outcomes import Run, Status
 from mercer.solvers.budget import BudgetSGD
 from mercer.solvers.sgd import (
     RATES,
@@ -61,11 +63,10 @@ CONSTRAINTS: dict[str, list] = {
 }
 
 
-class Ended(NamedTuple):
-    """How a fit ended."""
+class Passes(NamedTuple):
+    """How the passes over the points ended."""
 
-    status: str  # "passes", "converged", "max_iter" or "stopped"
-    n_iter: int
+    run: Run  # "passes" (all that were asked for), "converged", "max_iter", "stopped"
     violation: float  # by how much the last pass lowered the loss
 
 
@@ -76,13 +77,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
         "passes": "",
         "converged": "",
         "max_iter": (
-            "{name} made its {solution.n_iter} passes, and the last lowered the loss "
-            "by {solution.violation:.2g} > tol={machine.tol:g}. Raise max_iter, or go "
-            "on with partial_fit."
+            "{name} made its {solution.run.iterations} passes, and the last lowered "
+            "the loss by {solution.violation:.2g} > tol={machine.tol:g}. Raise "
+            "max_iter, or go on with partial_fit."
         ),
         "stopped": (
-            "{name} was stopped in pass {solution.n_iter} of {machine.max_iter}; what "
-            "it learnt until then is kept. Go on with partial_fit."
+            "{name} was stopped in pass {solution.run.iterations} of "
+            "{machine.max_iter}; what it learnt until then is kept. Go on with "
+            "partial_fit."
         ),
     }
 
@@ -108,7 +110,6 @@ class KernelSGD(CallbackSupportMixin, Machine):
     # What is learnt
     n_iter_: int
     loss_curve_: list[float]
-    status_: str
     _state: SGDSnapshot
     _last: Expansion
 
@@ -167,7 +168,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
                 own = take(points, state.points)
                 state = replace(state, kernel=kernel, points=own)
             state = replace(state, points=self._own(state.points, X))
-            self._keep(state, curve, ended.status, learnt)
+            self._keep(state, curve, ended.run, learnt)
         self._warn_unless_optimal(ended)
 
     def _known(self, kernel: Kernel, points) -> _Known:
@@ -201,25 +202,32 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def _passes(self, walk: SGDState, orders, watcher: Watcher | None):
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
-        best, idle, gain = np.inf, 0, np.inf
+        best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
             looking: Any = nullcontext() if watcher is None else watcher.problem()
             with looking as watch:
                 losses, stopped = walk.run(order, each, watch)
             curve.append(mean_loss(losses, each))
             if stopped or (watcher is not None and watcher.stopped):
-                return curve, Ended("stopped", len(curve), gain)
+                return curve, self._ended(Status.STOPPED, curve, gain, begin)
             gain = best - curve[-1]
             if self.tol is not None:
                 idle = idle + 1 if gain <= self.tol else 0
                 if idle >= self.n_iter_no_change:
-                    return curve, Ended("converged", len(curve), gain)
+                    return curve, self._ended(Status.CONVERGED, curve, gain, begin)
             best = min(best, curve[-1])
-        status = "passes" if self.tol is None or gain <= self.tol else "max_iter"
-        return curve, Ended(status, len(curve), gain)
+        idle_enough = self.tol is None or gain <= self.tol
+        status = Status.PASSES if idle_enough else Status.MAX_ITER
+        return curve, self._ended(status, curve, gain, begin)
+
+    @staticmethod
+    def _ended(status: Status, curve, gain: float, begin: float) -> Passes:
+        seconds = time.perf_counter() - begin
+        return Passes(Run(status, len(curve), seconds), gain)
 
     def _learn_more(self, X, target, sample_weight, **learnt) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
+        begin = time.perf_counter()
         X = self._kept_points(X)
         weight, index = weights(self, sample_weight, X)
         solver = self._solver(self.horizon)
@@ -234,7 +242,8 @@ class KernelSGD(CallbackSupportMixin, Machine):
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
         state = walk.state()
         state = replace(state, points=self._own(state.points, X))
-        self._keep(state, curve, "passes", learnt)
+        seconds = time.perf_counter() - begin
+        self._keep(state, curve, Run(Status.PASSES, len(curve), seconds), learnt)
 
     def _kept_points(self, X) -> Points:
         """X; objects are copied at once, as a copy of a list would still share them."""
@@ -243,14 +252,12 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _keep(
-        self, state: SGDSnapshot, curve: list[float], status: str, learnt
-    ) -> None:
+    def _keep(self, state: SGDSnapshot, curve: list[float], run: Run, learnt) -> None:
         last = self._expansion(state, state.coef)
         f = self._expansion(state, state.mean) if self._averages else last
         self.__dict__.update(learnt)
         self._state, self._last, self.expansion_ = state, last, f
-        self.loss_curve_, self.n_iter_, self.status_ = curve, len(curve), status
+        self.loss_curve_, self.n_iter_, self.run_ = curve, len(curve), run
 
     def _expansion(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
         kernel = state.kernel

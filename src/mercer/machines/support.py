@@ -42,17 +42,10 @@ from mercer.machines.base import (
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.native.threads import threads
 from mercer.native.vectors import symmetric_product
+from mercer.outcomes import Certificate, Solution, Status, together
+from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
-from mercer.solvers.problems import (
-    BoxQP,
-    Certificate,
-    Solution,
-    certificate,
-    certified,
-    svc,
-    together,
-)
 from mercer.solvers.smo import SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -90,7 +83,7 @@ _NOT_FINITE = (
 
 # Where a solve that did not reach tol has come to
 _STATE = (
-    "{name} stopped after {solution.n_iter} iterations with status "
+    "{name} stopped after {solution.run.iterations} iterations with status "
     "{solution.status!r}, violation {solution.violation:.2g} > "
     "tol={machine._tolerance:g} and gap {solution.gap:.2g}"
 )
@@ -287,7 +280,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if solution.status == "infeasible":
             raise self._inseparable(problem, solution)
         if problem.unit_margin and _is_flat(problem, solution) and not early(solution):
-            return replace(solution, status="flat")
+            return solution.ended(Status.FLAT)
         return solution
 
     def _solver(
@@ -348,13 +341,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if self.max_iter >= 0:
             return first
         rest = solver.solve(problem, start=first.value, watch=watch)
-        return replace(
-            rest,
-            n_iter=first.n_iter + rest.n_iter,
-            seconds=first.seconds + rest.seconds,
-            rows_computed=first.rows_computed + rest.rows_computed,
-            cache_hits=first.cache_hits + rest.cache_hits,
-        )
+        return replace(rest, run=rest.run.after(first.run))
 
     def _to_rounding(self, solver: SMO, size: float = 1.0) -> SMO:
         """The solver to the last digits of numbers of this size, within limits."""
@@ -490,6 +477,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             )
         self.support_ = counted.index[chosen].astype(np.int32)
         self._certificate = together(found)
+        self.run_ = self._certificate.run
         self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = sp.issparse(X)
@@ -637,7 +625,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
 def early(found: Solution | Certificate) -> bool:
     """Whether the solver was stopped, by a limit or a person, or got stuck."""
-    return found.status not in ("optimal", "indefinite", "flat")
+    return not found.status.at_the_end
 
 
 def _reached(solution: Solution) -> Solution:
@@ -646,7 +634,7 @@ def _reached(solution: Solution) -> Solution:
     Without a primal, a stationary point is all that is claimed.
     """
     convex = not np.isnan(solution.primal)
-    return replace(solution, status="optimal" if convex else "indefinite")
+    return solution.ended(Status.OPTIMAL if convex else Status.INDEFINITE)
 
 
 def _is_flat(problem: BoxQP, solution: Solution) -> bool:

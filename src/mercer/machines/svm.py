@@ -19,17 +19,9 @@ from mercer.data.points import Points, double
 from mercer.kernels.base import finite
 from mercer.machines.kinds import Classifier, OneClass, Regressor
 from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
+from mercer.outcomes import Certificate
+from mercer.solvers.boxqp import certified, nu_svc, nu_svr, one_class, svc, svdd, svr
 from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
-from mercer.solvers.problems import (
-    Certificate,
-    certified,
-    nu_svc,
-    nu_svr,
-    one_class,
-    svc,
-    svdd,
-    svr,
-)
 
 RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outwards
 _BOX = [Interval(Real, 0, None, closed="right")]

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points
+from mercer.outcomes import Progress
 from mercer.plots.base import COLOURS, GRID
-from mercer.solvers.problems import BoxQP, Progress
+from mercer.solvers.boxqp import BoxQP
 from mercer.theory import MistakeBound
 
 

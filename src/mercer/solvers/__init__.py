@@ -5,13 +5,13 @@ from mercer._names import loaded_on_use
 __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
-        "mercer.solvers.problems": (
-            "LinearSystem BoxQP svc nu_svc svr nu_svr one_class svdd quadratic "
-            "Solution Certificate Progress"
+        "mercer.outcomes": "Status Run Progress Solution Certificate",
+        "mercer.solvers.boxqp": (
+            "BoxQP svc nu_svc svr nu_svr one_class svdd quadratic"
         ),
         "mercer.solvers.smo": "SMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
-        "mercer.solvers.linear": "Cholesky ConjugateGradient",
+        "mercer.solvers.linear": "LinearSystem Cholesky ConjugateGradient",
         "mercer.solvers.penalized": "Penalized",
         "mercer.solvers.newton": "Newton",
         "mercer.solvers.lasso": "L1Problem",

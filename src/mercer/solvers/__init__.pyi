@@ -1,7 +1,20 @@
 # Written by tools/public_names.py: the names `__init__.py` loads when used.
 
+from mercer.outcomes import Certificate as Certificate
+from mercer.outcomes import Progress as Progress
+from mercer.outcomes import Run as Run
+from mercer.outcomes import Solution as Solution
+from mercer.outcomes import Status as Status
 from mercer.solvers.bayes import Posterior as Posterior
 from mercer.solvers.bayes import SparseBayes as SparseBayes
+from mercer.solvers.boxqp import BoxQP as BoxQP
+from mercer.solvers.boxqp import nu_svc as nu_svc
+from mercer.solvers.boxqp import nu_svr as nu_svr
+from mercer.solvers.boxqp import one_class as one_class
+from mercer.solvers.boxqp import quadratic as quadratic
+from mercer.solvers.boxqp import svc as svc
+from mercer.solvers.boxqp import svdd as svdd
+from mercer.solvers.boxqp import svr as svr
 from mercer.solvers.clusters import Clustering as Clustering
 from mercer.solvers.clusters import KernelLloyd as KernelLloyd
 from mercer.solvers.clusters import Partition as Partition
@@ -17,22 +30,11 @@ from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
 from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import Cholesky as Cholesky
 from mercer.solvers.linear import ConjugateGradient as ConjugateGradient
+from mercer.solvers.linear import LinearSystem as LinearSystem
 from mercer.solvers.newton import Newton as Newton
 from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule
 from mercer.solvers.perceptron import PerceptronSolution as PerceptronSolution
-from mercer.solvers.problems import BoxQP as BoxQP
-from mercer.solvers.problems import Certificate as Certificate
-from mercer.solvers.problems import LinearSystem as LinearSystem
-from mercer.solvers.problems import Progress as Progress
-from mercer.solvers.problems import Solution as Solution
-from mercer.solvers.problems import nu_svc as nu_svc
-from mercer.solvers.problems import nu_svr as nu_svr
-from mercer.solvers.problems import one_class as one_class
-from mercer.solvers.problems import quadratic as quadratic
-from mercer.solvers.problems import svc as svc
-from mercer.solvers.problems import svdd as svdd
-from mercer.solvers.problems import svr as svr
 from mercer.solvers.sgd import SGD as SGD
 from mercer.solvers.smo import SMO as SMO

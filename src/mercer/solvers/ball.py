@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.penalized import Penalized, Reading, doubt
-from mercer.solvers.problems import Solution
 
 MOST = 60  # values of reg at most
 FALL = 8.0  # by what reg is divided while no f has left the ball
@@ -47,7 +47,7 @@ def within_ball(
             "indefinite, so f has no norm. Give reg in place of norm, or `repair` the "
             "Gram matrix."
         )
-    goal, n_iter, seconds = tol * problem.worth, 0, 0.0
+    goal, run = tol * problem.worth, Run()
     # reg‖f‖² is at most the loss of f = 0: from here on f lies inside the ball.
     reg = (problem.worth or 1.0) / problem.norm**2
     inside: tuple[float, float] | None = None
@@ -55,8 +55,7 @@ def within_ball(
     best: Within | None = None
     for _ in range(MOST):
         found = solve(problem.at(reg), start)
-        start, n_iter = found.value, n_iter + found.n_iter
-        seconds += found.seconds
+        start, run = found.value, found.run.after(run)
         size, drawn = _drawn(problem, reg, found)
         if best is None or drawn.gap < best.solution.gap:
             best = Within(drawn, reg)
@@ -71,11 +70,11 @@ def within_ball(
     assert best is not None
     status = best.solution.status
     if best.solution.gap + best.solution.rounding <= goal:
-        status = "optimal"
-    elif status == "optimal":
-        status = "stalled"
-    solution = replace(best.solution, n_iter=n_iter, seconds=seconds, status=status)
-    return Within(solution, best.reg)
+        status = Status.OPTIMAL
+    elif status == Status.OPTIMAL:
+        status = Status.STALLED
+    run = replace(run, status=status)
+    return Within(replace(best.solution, run=run), best.reg)
 
 
 def _next(inside, outside) -> float:

@@ -9,13 +9,14 @@ Bayesian learning and the relevance vector machine", JMLR 1 (2001).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.outcomes import Run, Status
 
 LIKELIHOODS = ("normal", "logistic")
 
@@ -86,7 +87,7 @@ class Posterior:
     evidence : log p(target), for "logistic" by Laplace's approximation at the mode
     curve : the evidence after each step; it never falls
     violation : the most that one more step would add to the evidence
-    n_iter, status, seconds : the steps, how they ended, and how long they took
+    run : the steps, how they ended, and how long they took
     """
 
     index: np.ndarray
@@ -98,9 +99,12 @@ class Posterior:
     evidence: float
     curve: np.ndarray
     violation: float
-    n_iter: int
-    status: str
-    seconds: float = 0.0
+    run: Run = field(default_factory=Run)
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        return self.run.status
 
     def variance(self, columns: np.ndarray) -> np.ndarray:
         """The variance of f at m points, from their kernel values with the M points."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.problems import RUN, UNIT, Certificate, Certificates
+from mercer.outcomes import Certificate, Certificates
+from mercer.solvers.boxqp import RUN, UNIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +210,10 @@ def concluded(
         "n_free": free,
         "n_bound": bound,
         "margin": margin,
-        "n_iter": told.iterations,
+        "iterations": told.iterations,
         "seconds": told.seconds,
-        "rows_computed": told.rows,
-        "cache_hits": told.hits,
+        "rows": told.rows,
+        "reused": told.hits,
         "status": status,
         "precision": precision.word,
         "rounding": np.where(fits, 4 * off, rounding),

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,27 +19,12 @@ import scipy.sparse as sp
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import finite
+from mercer.outcomes import Progress, Run, Status
 from mercer.solvers.rounding import SumRounding, of_sum
 
+# What the iteration calls its numbers.
+WORDS = (("objective", "inertia"), ("violation", "points moved"))
 TERMS = 512
-
-
-class Round(NamedTuple):
-    """How far an iteration has come."""
-
-    round: int
-    iterations: int
-    rows: int  # of K that were multiplied
-    moved: int  # points that changed their cluster
-    objective: float
-    seconds: float
-    problem: str = ""  # which start, where there are several
-
-    def line(self) -> str:
-        return (
-            f"iteration {self.iterations:>5}   inertia {self.objective:<12.6g} "
-            f"{self.moved:>7} points moved {self.seconds:8.2f} s"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +180,13 @@ class Clustering:
     norm: np.ndarray  # ‖μ‖² of each cluster, the shift left out
     inertia: float
     history: tuple[float, ...]  # the objective after every step
-    n_iter: int
-    rows: int
-    status: str  # "optimal", "few" clusters, "max_iter", "stopped" or "indefinite"
+    run: Run  # "optimal", "few" clusters, "max_iter", "stopped" or "indefinite"
     rounding: float = 0.0  # how far the inertia can be off by rounding
+
+    @property
+    def status(self) -> Status:
+        """How the iteration ended."""
+        return self.run.status
 
 
 @dataclass(frozen=True)
@@ -228,7 +215,7 @@ class KernelLloyd:
         problem: Partition,
         *,
         start: np.ndarray,
-        watch: Callable[[Round], bool] | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> Clustering:
         """From n labels to a partition; `watch` returns True to stop."""
         begin = time.perf_counter()
@@ -236,13 +223,21 @@ class KernelLloyd:
         history, status, n_iter = [state.inertia], "", 1
         while True:
             seconds = time.perf_counter() - begin
-            about = (state.rows, state.moved, state.inertia, seconds)
-            if watch is not None and watch(Round(n_iter - 1, n_iter, *about)):
+            progress = Progress(
+                n_iter - 1,
+                n_iter,
+                state.rows,
+                seconds,
+                violation=float(state.moved),
+                objective=state.inertia,
+                words=WORDS,
+            )
+            if watch is not None and watch(progress):
                 status = status or "stopped"
             if not status and n_iter >= self.max_iter:
                 status = "max_iter"
             if status:
-                return state.clustering(history, n_iter, status)
+                return state.clustering(history, n_iter, status, begin)
             before = state.objective
             status = self._step(state)
             n_iter += 1
@@ -396,21 +391,20 @@ class _State:
         of_within = np.linalg.norm(problem.mass * of_sums / volume)
         return float(of_within) + of_sum(own) + of_sum(problem.weight * problem.squares)
 
-    def clustering(self, history: list[float], n_iter: int, status: str) -> Clustering:
+    def clustering(self, history, n_iter: int, status: str, begin: float) -> Clustering:
         """What was found, clusters without points left out."""
         rounding = self._rounding()
         present = np.flatnonzero(self.count)
         number = np.cumsum(self.count > 0) - 1
         if status == "optimal" and len(present) < len(self.count):
             status = "few"
+        run = Run(Status(status), n_iter, time.perf_counter() - begin, self.rows)
         return Clustering(
             number[self.label],
             self.volume[present],
             self.norm[present],
             self.inertia,
             tuple(history),
-            n_iter,
-            self.rows,
-            status,
+            run,
             rounding,
         )

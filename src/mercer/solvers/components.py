@@ -6,9 +6,9 @@ Eigenpairs    λ and v, each with its residual
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import elementwise
+from mercer.outcomes import Run, Status
 from mercer.solvers.rounding import UNIT, SumRounding
 
 
@@ -76,11 +77,10 @@ class Eigenpairs:
     residuals : ‖K̃vⱼ - λⱼvⱼ‖, (c,); some eigenvalue of K̃ is no further from λⱼ
     means : (n,), the mean of each row of K
     least : the least eigenvalue met on the way, which the least of all cannot exceed
-    n_iter : how many products with K were taken
-    status : "optimal", "max_iter", "stopped", or "inaccurate" where rounding is in the
-        way
-    precision : of the kernel values that were searched, "single" or "double"; values,
-        residuals and means are of kernel values in double precision
+    run : its iterations are products with K; its status "optimal", "max_iter",
+        "stopped", or "imprecise" where rounding is in the way; its precision that of
+        the kernel values that were searched. Values, residuals and means are of kernel
+        values in double precision
     rounding : how far a residual can be off by rounding
     """
 
@@ -89,11 +89,13 @@ class Eigenpairs:
     residuals: np.ndarray
     means: np.ndarray
     least: float
-    n_iter: int = 0
-    status: str = "optimal"
-    precision: str = "double"
-    seconds: float = 0.0
+    run: Run = field(default_factory=Run)
     rounding: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        return self.run.status
 
     @property
     def violation(self) -> float:
@@ -115,24 +117,6 @@ class Eigenpairs:
             values=self.values[index],
             vectors=self.vectors[:, index],
             residuals=self.residuals[index],
-        )
-
-
-class Progress(NamedTuple):
-    """How far a search for components has come."""
-
-    iterations: int  # products with K
-    rows: int  # of K that were computed
-    converged: int
-    components: int
-    violation: float  # the largest residual, relative to λ₁
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        return (
-            f"product {self.iterations:>4}   {self.converged:>5} of {self.components} "
-            f"components   residual {self.violation:<9.3g} {self.seconds:8.2f} s"
         )
 
 

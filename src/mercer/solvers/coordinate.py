@@ -16,7 +16,8 @@ import numpy as np
 
 from mercer.data.points import take
 from mercer.gram import available_memory
-from mercer.solvers.problems import BoxQP, Progress, Solution
+from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP
 
 BLOCK = 128  # variables visited between two products with all points
 BUDGET = 10_000_000  # steps, where no other number is asked for
@@ -83,12 +84,14 @@ class CoordinateAscent:
             primal=np.nan if indefinite else primal,
             dual=dual,
             violation=problem.violation(value, function),
-            n_iter=ascent.steps,
-            status="indefinite" if indefinite and ended else status,
+            run=Run(
+                Status.INDEFINITE if indefinite and ended else Status(status),
+                ascent.steps,
+                time.perf_counter() - begin,
+                ascent.rows,
+            ),
             level=(0.0,),
             function=function,
-            seconds=time.perf_counter() - begin,
-            rows_computed=ascent.rows,
             path=ascent.path(),
         )
 
@@ -169,11 +172,11 @@ class _Ascent:
             turn,
             self.steps,
             self.rows,
-            int(np.count_nonzero(value)),
-            violation,
-            -dual,
-            np.nan if refuted else primal - dual,
             time.perf_counter() - begin,
+            support=int(np.count_nonzero(value)),
+            violation=violation,
+            objective=-dual,
+            gap=np.nan if refuted else primal - dual,
         )
 
     def sweep(self) -> str | None:

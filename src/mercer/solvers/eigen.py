@@ -26,7 +26,8 @@ from mercer.kernels.base import finite
 from mercer.native.interruptible import interruptible, multiply
 from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread
-from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
+from mercer.outcomes import Progress, Run, Status
+from mercer.solvers.components import Components, Eigenpairs, eigenpairs
 from mercer.solvers.products import (
     NARROW,
     Centered,
@@ -35,6 +36,8 @@ from mercer.solvers.products import (
     centered_matrix,
 )
 
+# What the search calls its numbers.
+WORDS = (("support", "components"), ("violation", "residual"))
 EXACT = 1e-10  # the residual asked for where kernel values are in double precision
 ROUGH = 1e-6  # and where they are in single precision
 DOUBLE = 4000  # up to so many points double precision is asked for
@@ -69,8 +72,7 @@ class Lapack:
             multiply(K, vectors[:, chosen]),
             means,
             least=least,
-            n_iter=1,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=1, seconds=time.perf_counter() - begin),
         )
 
 
@@ -130,8 +132,7 @@ class Arpack:
             images[:, ::-1],
             product.means,
             least=least,
-            n_iter=product.count,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=product.count, seconds=time.perf_counter() - begin),
         )
 
 
@@ -170,8 +171,7 @@ class Covariance:
             images,
             product.means(),
             least=0.0,
-            n_iter=1,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=1, seconds=time.perf_counter() - begin),
         )
 
 
@@ -240,12 +240,12 @@ class BlockKrylov:
         if not single:
             return self._search(wide, order, tol, start, watch, begin)
         found = self._search(problem, order, tol, start, watch, begin, np.float32)
-        found = _confirmed(wide, order, replace(found, precision="single"))
+        found = _confirmed(wide, order, found)
         if found.status != "optimal" or found.within(tol):
             return found
         # Single precision came no nearer.
         more = self._search(wide, order, tol, found.vectors, watch, begin)
-        return replace(more, n_iter=found.n_iter + more.n_iter)
+        return replace(more, run=more.run.after(found.run))
 
     def _search(self, problem, order, tol, start, watch, begin, dtype: Any = float):
         """The components of a problem, with kernel values of this type."""
@@ -321,15 +321,13 @@ class _Search:
             back(multiply(Z, S)),
             back(self.times.means),
             least=least,
-            n_iter=self.times.count,
-            status=status,
-            seconds=time.perf_counter() - self.begin,
+            run=Run(Status(status), self.times.count, time.perf_counter() - self.begin),
         )
         # Asked for by number, tol is to hold; the default is what can be had.
         single = getattr(self.product, "dtype", None) == np.float32
         if status == "optimal" and self.options.tol and not single:
             if not found.within(self.tol):
-                return replace(found, status="inaccurate")
+                return replace(found, run=replace(found.run, status=Status.IMPRECISE))
         return found
 
     def _rounding(self) -> float:
@@ -348,11 +346,13 @@ class _Search:
         first = abs(float(values[0])) or 1.0
         return Progress(
             self.times.count,
+            self.times.count,
             self.product.rows,
-            int(small.sum()),
-            self.c,
-            float(sizes[: self.c].max()) / first,
             time.perf_counter() - self.begin,
+            support=int(small.sum()),
+            violation=float(sizes[: self.c].max()) / first,
+            words=WORDS,
+            unit="product",
         )
 
 
@@ -390,15 +390,9 @@ def _confirmed(problem: Components, order, found: Eigenpairs) -> Eigenpairs:
     means[order] = product.means
     values = np.einsum("ij,ij->j", vectors, images)
     by_size = np.argsort(-values, kind="stable")
-    facts = {
-        "least": found.least,
-        "n_iter": found.n_iter + 1,
-        "status": found.status,
-        "precision": found.precision,
-        "seconds": found.seconds,
-    }
+    run = replace(found.run, iterations=found.run.iterations + 1, precision="single")
     chosen = (values[by_size], vectors[:, by_size], images[:, by_size])
-    return eigenpairs(problem.gram, *chosen, means, **facts)
+    return eigenpairs(problem.gram, *chosen, means, least=found.least, run=run)
 
 
 def _agrees(gram: Gram, order: np.ndarray, tol: float) -> bool:

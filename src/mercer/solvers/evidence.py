@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mercer.native.interruptible import interruptible
 from mercer.native.threads import one_blas_thread
+from mercer.outcomes import Progress, Run, Status
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
@@ -35,24 +36,12 @@ FARTHEST = 3.0  # what log α may change by when all do
 BUDGET = 100  # steps for each column, where no other number is asked for
 
 
-class Progress(NamedTuple):
-    """How far a search has come."""
-
-    round: int
-    iterations: int
-    rows: int
-    vectors: int  # columns with a finite α
-    gain: float  # the most that one more step would add
-    evidence: float
-    seconds: float
-    problem: str = ""  # which one, where a machine has several
-
-    def line(self) -> str:
-        return (
-            f"iteration {self.iterations:>7}   log evidence {self.evidence:<12.7g} "
-            f"{self.vectors:>5} relevance vectors   gain {self.gain:<9.3g} "
-            f"{self.seconds:8.2f} s"
-        )
+# What the search calls its numbers.
+WORDS = (
+    ("objective", "log evidence"),
+    ("support", "relevance vectors"),
+    ("violation", "gain"),
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +132,7 @@ class _Search:
         for round in count():
             gain, order = self._scan()
             best = float(gain[order[0]])
-            status = self._status(best, self._told(round, best))
+            status = self._status(best, self._reported(round, best))
             if status:
                 break
             outside = gain[order[POOL]] if len(order) > POOL else 0.0
@@ -154,9 +143,12 @@ class _Search:
             self.model.posterior(state),
             curve=np.array(self.curve),
             violation=best,
-            n_iter=len(self.curve),
-            status=status,
-            seconds=time.perf_counter() - self.begin,
+            run=Run(
+                Status(status),
+                len(self.curve),
+                time.perf_counter() - self.begin,
+                self.basis.rows,
+            ),
         )
 
     def _status(self, gain: float, stopped: bool) -> str:
@@ -167,13 +159,22 @@ class _Search:
             return "stopped"
         return "max_iter" if self.left <= 0 else ""
 
-    def _told(self, round: int, gain: float) -> bool:
+    def _reported(self, round: int, gain: float) -> bool:
         if self.watch is None:
             return False
         active = int(np.isfinite(self.state.alpha).sum())
         evidence, seconds = self.state.evidence, time.perf_counter() - self.begin
         steps, rows = len(self.curve), self.basis.rows
-        progress = Progress(round, steps, rows, active, gain, evidence, seconds)
+        progress = Progress(
+            round,
+            steps,
+            rows,
+            seconds,
+            support=active,
+            violation=gain,
+            objective=evidence,
+            words=WORDS,
+        )
         return bool(self.watch(progress))
 
     def _scan(self) -> tuple[np.ndarray, np.ndarray]:

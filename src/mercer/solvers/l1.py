@@ -22,9 +22,9 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import row_blocks
 from mercer.losses import Squared
 from mercer.native.threads import blas_for
+from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
-from mercer.solvers.problems import Progress, Solution
 
 FIRST = 32  # points that may join a working set, at least
 SHARE = 200  # ... or one of so many: the more points, the more a product with K costs
@@ -224,13 +224,15 @@ class _Run:
             primal=found.primal,
             dual=found.dual,
             violation=found.violation,
-            n_iter=self.steps,
-            status=status,
+            run=Run(
+                Status(status),
+                self.steps,
+                time.perf_counter() - self.begin,
+                self.columns.computed - self.rows_before,
+                self.columns.hits - self.hits_before,
+            ),
             function=found.function,
             rounding=found.rounding,
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.columns.computed - self.rows_before,
-            cache_hits=self.columns.hits - self.hits_before,
         )
 
     def _certified(self, status: str) -> tuple[Solution, str]:
@@ -350,11 +352,11 @@ class _Run:
             self.rounds,
             self.steps,
             self.columns.computed - self.rows_before,
-            int(np.count_nonzero(self.beta)),
-            violation,
-            self.primal,
-            self.gap,
             time.perf_counter() - self.begin,
+            support=int(np.count_nonzero(self.beta)),
+            violation=violation,
+            objective=self.primal,
+            gap=self.gap,
         )
 
 

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
+from mercer.outcomes import Certificate, Solution
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.problems import Certificate, Solution
 from mercer.solvers.rounding import LAST, UNIT
 
 
@@ -138,15 +138,7 @@ class FeatureProblem(L1Problem):
         coef = np.asarray(coef, dtype=float)
         function = self.gram @ coef if function is None else function
         found, _ = self.reading(coef, function, bias)
-        return Certificate(
-            primal=found.primal,
-            dual=found.dual,
-            violation=found.violation,
-            n_free=int(np.count_nonzero(coef)),
-            n_bound=0,
-            margin=_margin(coef),
-            rounding=found.rounding,
-        )
+        return feature_certificate(found)
 
 
 class _Pull:
@@ -176,20 +168,8 @@ class _DesignRounding:
 
 def feature_certificate(solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    return Certificate(
-        primal=solution.primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=int(np.count_nonzero(solution.value)),
-        n_bound=0,
-        margin=_margin(solution.value),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        rounding=solution.rounding,
-    )
+    n_free = np.count_nonzero(solution.value)
+    return Certificate.of(solution, n_free, 0, _margin(solution.value))
 
 
 def _margin(coef) -> float:

@@ -20,12 +20,80 @@ from mercer.kernels.base import BLOCK_MB, finite, row_blocks
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.threads import blas_for, one_blas_thread
+from mercer.outcomes import Certificate, Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.problems import LinearSystem, Progress, Solution
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
+WORDS = (("violation", "relative residual"),)
 DIGITS = 1e-4  # what a round in single precision takes off the residual
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    """(K + diag(reg/weight)) c = target, the optimum of regularised least squares:
+
+        min over f in the RKHS   ½ reg ‖f‖² + ½ Σᵢ weightᵢ (targetᵢ - f(xᵢ))²
+
+    is attained by f = Σᵢ cᵢ k(xᵢ, ·). A point of weight 0 is absent: its cᵢ is 0.
+
+    Parameters
+    ----------
+    target : (n,) array, or (n, q) for q targets
+    reg : a number ≥ 0, or q of them, one per target
+    weight : (n,) array of numbers ≥ 0, not all 0; None for ones
+    """
+
+    gram: Gram
+    target: Any
+    reg: Any
+    weight: Any = None
+
+    def __post_init__(self):
+        n, m = self.gram.shape
+        if n != m:
+            raise ValueError(
+                f"LinearSystem needs the square Gram of one set of points; got {n} × "
+                f"{m}. Make it with Gram(kernel, X)."
+            )
+        shape = np.shape(self.target)
+        if len(shape) not in (1, 2) or shape[0] != n:
+            raise ValueError(
+                f"LinearSystem needs one target per point, ({n},) or ({n}, q); "
+                f"got shape {shape}."
+            )
+        reg = np.asarray(self.reg, dtype=float)
+        targets = shape[1] if len(shape) == 2 else 1
+        if reg.ndim > 1 or reg.size not in (1, targets):
+            raise ValueError(
+                f"LinearSystem needs one reg, or one per target ({targets}); "
+                f"got shape {reg.shape}."
+            )
+        if not np.all((reg >= 0) & (reg < np.inf)):
+            raise ValueError(f"LinearSystem needs reg ≥ 0; got reg={self.reg!r}.")
+        if self.weight is not None:
+            self._check_weight(np.asarray(self.weight, dtype=float), n)
+
+    @staticmethod
+    def _check_weight(weight, n):
+        if weight.shape != (n,):
+            raise ValueError(
+                f"LinearSystem needs one weight per point, ({n},); got shape "
+                f"{weight.shape}."
+            )
+        if not np.all((weight >= 0) & (weight < np.inf)):
+            i = int(np.argmin((weight >= 0) & (weight < np.inf)))
+            raise ValueError(
+                f"LinearSystem needs finite weights ≥ 0; point {i} has {weight[i]}."
+            )
+        if not weight.any():
+            raise ValueError(
+                "LinearSystem needs a point with weight > 0; all weights are 0."
+            )
+
+    def coef(self, value: np.ndarray) -> np.ndarray:
+        """The coefficients of the expansion: the solution itself."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -40,7 +108,7 @@ class Cholesky:
       system is solved, but its solution is no minimum,
     - "singular" when the matrix is singular to rounding: the least-squares solution of
       least norm stands in,
-    - "inaccurate" when rounding left a larger residual, or may have: also where a
+    - "imprecise" when rounding left a larger residual, or may have: also where a
       kernel that is proved has a negative eigenvalue, as only rounding can give it.
 
     Objectives and residual are computed in float64, and `rounding` bounds how far they
@@ -55,6 +123,7 @@ class Cholesky:
             return self._solve(problem)
 
     def _solve(self, problem: LinearSystem) -> Solution:
+        begin = time.perf_counter()
         system = _Scaled(problem)
         target = system.target
         z, image = np.empty_like(target), np.empty_like(target)
@@ -66,17 +135,29 @@ class Cholesky:
             statuses.add(status)
         numbers, doubt = system.certified(z, image, self.tol)
         if numbers["violation"] + doubt > self.tol:
-            statuses.add("inaccurate")
+            statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            n_iter=len(np.unique(regs)),
-            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
+            run=Run(
+                _gravest(statuses), len(np.unique(regs)), time.perf_counter() - begin
+            ),
         )
 
 
-_BY_GRAVITY = ("singular", "indefinite", "stopped", "max_iter", "inaccurate")
+_BY_GRAVITY = (
+    Status.SINGULAR,
+    Status.INDEFINITE,
+    Status.STOPPED,
+    Status.MAX_ITER,
+    Status.IMPRECISE,
+)
+
+
+def _gravest(statuses: set) -> Status:
+    """What is worth saying of systems with several regs."""
+    return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
 
 @dataclass(frozen=True)
@@ -141,15 +222,14 @@ class ConjugateGradient:
             statuses.add(status)
         numbers, doubt = system.certified(z, image, self._trusted)
         if numbers["violation"] + doubt > self._trusted:
-            statuses.add("inaccurate")
+            statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            n_iter=products,
-            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
-            seconds=time.perf_counter() - begin,
-            rows_computed=products * n,
+            run=Run(
+                _gravest(statuses), products, time.perf_counter() - begin, products * n
+            ),
         )
 
 
@@ -174,7 +254,7 @@ class _Descent:
                 if not self.stopped and left > 0 and self._sharpened():
                     before = np.inf
                     continue
-                status = "inaccurate" if left > 0 else "max_iter"
+                status = "imprecise" if left > 0 else "max_iter"
                 status = "stopped" if self.stopped else status
                 break
             before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
@@ -194,7 +274,7 @@ class _Descent:
                     continue
                 # What is negative in a kernel that is proved is rounding.
                 proved = self.system.gram.kernel.psd is True
-                status = "inaccurate" if proved else "indefinite"
+                status = "imprecise" if proved else "indefinite"
                 break
             z = z + found.x
             image = self.system.exact(z)
@@ -224,7 +304,9 @@ class _Descent:
         worst = float(np.max(_norms(r) / size))
         seconds = time.perf_counter() - self.begin
         n = len(r)
-        progress = Progress(done, done, done * n, n, worst, np.nan, np.nan, seconds)
+        progress = Progress(
+            done, done, done * n, seconds, support=n, violation=worst, words=WORDS
+        )
         self.stopped = bool(watch(progress))
         return self.stopped
 
@@ -265,6 +347,21 @@ class BySize:
         if found.status in ("optimal", "stopped") or not fits:
             return found
         return Cholesky().solve(problem)
+
+
+def certificate(problem: LinearSystem, solution: Solution) -> Certificate:
+    """The certificate of a solution; its margin is that of the longest f."""
+    coef = np.asarray(solution.value).reshape(len(solution.value), -1)
+    weight = (
+        np.ones(len(coef)) if problem.weight is None else np.asarray(problem.weight)
+    )
+    used = weight > 0
+    # K c = y - (reg / weight) c, up to the residual.
+    shrink = np.asarray(problem.reg, dtype=float) * coef[used] / weight[used, None]
+    values = np.asarray(problem.target, dtype=float).reshape(coef.shape)[used] - shrink
+    square = float(np.max(np.sum(coef[used] * values, axis=0), initial=0.0))
+    margin = square**-0.5 if square > 0 else float("inf")
+    return Certificate.of(solution, np.sum(coef.any(axis=1)), 0, margin)
 
 
 def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
@@ -467,8 +564,8 @@ class _Scaled(_Weighted):
         if values[0] > 0:
             return inverse, vectors, "optimal"
         if self.proved and reg > 0:
-            return 1 / np.maximum(values, reg), vectors, "inaccurate"
-        return inverse, vectors, "inaccurate" if self.proved else "indefinite"
+            return 1 / np.maximum(values, reg), vectors, "imprecise"
+        return inverse, vectors, "imprecise" if self.proved else "indefinite"
 
 
 def _one_norm(A: np.ndarray, size: int = 512) -> float:

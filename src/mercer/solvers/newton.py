@@ -27,9 +27,9 @@ from scipy.special import log_softmax, softmax, xlogy
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
+from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Doubt, Penalized, Reading, doubt
-from mercer.solvers.problems import Progress, Solution
 
 ROUGH = 20  # steps at most on the low-rank approximation
 POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
@@ -242,11 +242,11 @@ class _Run:
                 round,
                 round,
                 self.method.products,
-                int(np.count_nonzero(at.c.any(axis=1))),
-                self.violation,
-                self.primal,
-                np.nan if self.refuted else self.gap,
                 time.perf_counter() - self.begin,
+                support=int(np.count_nonzero(at.c.any(axis=1))),
+                violation=self.violation,
+                objective=self.primal,
+                gap=np.nan if self.refuted else self.gap,
             )
             if self.watch(progress):
                 near = self.gap <= goal and self._sure(at, goal)
@@ -379,11 +379,13 @@ class _Run:
             primal=np.nan if indefinite else self.primal,
             dual=self.dual - rounding.dual,
             violation=self.violation,
-            n_iter=n_iter,
-            status=status,
+            run=Run(
+                Status(status),
+                n_iter,
+                time.perf_counter() - self.begin,
+                self.method.products * len(at.c),
+            ),
             function=self._shaped(at.f),
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.method.products * len(at.c),
             rounding=rounding.most,
         )
 

@@ -17,7 +17,8 @@ import numpy as np
 from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.kernels.base import finite
-from mercer.solvers.problems import BoxQP, Certificate, Solution
+from mercer.outcomes import Certificate, Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
 
 STEEPEST = 2.0  # no loss has a larger second derivative
@@ -319,8 +320,7 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         primal=primal,
         dual=dual,
         violation=primal - dual,
-        n_iter=0,
-        status="recomputed",
+        run=Run(Status.RECOMPUTED),
         function=values,
         rounding=rounding.most,
     )
@@ -340,21 +340,8 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
         size = problem.weights / problem.strength
         ends = [-size * end for end in problem.loss.slopes(problem.target)]
         bound = used & ((coef == ends[0]) | (coef == ends[1]))
-    return Certificate(
-        primal=solution.primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=int(np.sum(used & ~bound)),
-        n_bound=int(np.sum(bound)),
-        margin=square**-0.5 if square > 0 else float("inf"),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        precision=solution.precision,
-        rounding=solution.rounding,
-    )
+    margin = square**-0.5 if square > 0 else float("inf")
+    return Certificate.of(solution, np.sum(used & ~bound), np.sum(bound), margin)
 
 
 def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
@@ -378,7 +365,7 @@ def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
         value=coef[:, 0] if single else coef,
         bias=float(bias[0]) if single else bias,
         primal=np.nan if indefinite else found.primal,
-        status="indefinite" if indefinite else "recomputed",
+        run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
     )
     return certificate(problem, found)
 
@@ -399,8 +386,7 @@ def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
         primal=problem.primal(float(np.sum(coef * f)), shaped),
         dual=problem.dual(slopes, square) - rounding.dual,
         violation=float(np.max(np.abs(lam * coef / w + u))),
-        n_iter=0,
-        status="recomputed",
+        run=Run(Status.RECOMPUTED),
         function=shaped,
         rounding=rounding.most,
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,27 +22,14 @@ from mercer.data.points import count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.native.vectors import Packed, native_recipe
+from mercer.outcomes import Progress, Run, Status
 
 SMALL_MATRIX = 64e6  # bytes; one up to this size is kept for several passes
+WORDS = (
+    ("round", "passes"),
+    ("objective", "mistakes"),
+)  # what the rule calls its numbers
 LEAF = 64  # points whose kernel values among themselves are computed at once
-
-
-class Seen(NamedTuple):
-    """How far the passes have come."""
-
-    round: int  # the pass under way, from 1
-    iterations: int  # points seen
-    rows: int  # of the kernel matrix that were needed: one for each mistake
-    mistakes: int
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        """What people read of it."""
-        return (
-            f"pass {self.round:>4}   {self.iterations:>9} points seen   "
-            f"{self.mistakes:>8} mistakes {self.seconds:8.2f} s"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +56,9 @@ class PerceptronSolution:
         on which side it is, and how many points had been seen before it
     rounds : T, the points seen, in all passes
     n_outputs : q
-    n_iter : passes begun
-    status : "optimal" after a pass without a mistake, "max_iter" after the last pass,
-        "stopped" where `watch` asked for it
+    run : its status is "optimal" after a pass without a mistake, "max_iter" after the
+        last pass, "stopped" where `watch` asked for it; its iterations are the passes
+        begun
     """
 
     point: np.ndarray
@@ -80,9 +67,12 @@ class PerceptronSolution:
     time: np.ndarray
     rounds: int
     n_outputs: int
-    n_iter: int = 0
-    status: str = "max_iter"
-    seconds: float = 0.0
+    run: Run = field(default_factory=lambda: Run(Status.MAX_ITER))
+
+    @property
+    def status(self) -> Status:
+        """How the passes ended."""
+        return self.run.status
 
     def __len__(self) -> int:
         return len(self.point)
@@ -158,7 +148,7 @@ class PerceptronRule:
         problem: PerceptronProblem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Seen], bool] | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> PerceptronSolution:
         """The mistakes on the way; f begins with the values `start` at the points."""
         sign = _columns(problem.sign)
@@ -179,7 +169,7 @@ class PerceptronRule:
         sign: np.ndarray,
         weights: Weights,
         *,
-        watch: Callable[[Seen], bool] | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> tuple[Weights, PerceptronSolution]:
         """The same for f(x) = ⟨w, x⟩ on vectors, w += eta · sign · x; from `weights`.
 
@@ -199,21 +189,21 @@ class PerceptronRule:
         n, q = sign.shape
         sign = np.require(sign, np.int8, ["C"])
         random = np.random.default_rng(self.seed)
-        onlooker = _Reporter(watch)
+        reporter = _Reporter(watch)
         status, parts = "max_iter", []
         for k in range(self.max_iter):
             order = random.permutation(n) if self.shuffle else np.arange(n)
             side, missed = sign[order], np.zeros((n, q), dtype=np.uint8)
-            look = None if watch is None else onlooker
-            settle, rounds = bool(k + 1 < self.max_iter), onlooker.rounds
+            look = None if watch is None else reporter
+            settle, rounds = bool(k + 1 < self.max_iter), reporter.rounds
             seen = one_pass(order, side, settle, missed, rounds, look)
             t, c = np.nonzero(missed)
             parts.append((order[t], c, side[t, c], t + rounds))
             if seen == n and not len(t):
                 status = "optimal"
-                onlooker.rounds += seen
+                reporter.rounds += seen
                 break
-            if onlooker.after_pass(seen, len(t)):
+            if reporter.after_pass(seen, len(t)):
                 status = "stopped"
                 break
         point, column, near, when = map(np.concatenate, zip(*parts, strict=True))
@@ -222,18 +212,16 @@ class PerceptronRule:
             column=column,
             side=near,
             time=when,
-            rounds=onlooker.rounds,
+            rounds=reporter.rounds,
             n_outputs=q,
-            n_iter=len(parts),
-            status=status,
-            seconds=onlooker.seconds,
+            run=Run(Status(status), len(parts), reporter.seconds, reporter.mistakes),
         )
 
 
 class _Reporter:
     """Tells `watch` how far the passes are, and whether it wants them to end."""
 
-    def __init__(self, watch: Callable[[Seen], bool] | None):
+    def __init__(self, watch: Callable[[Progress], bool] | None):
         self.watch, self.begin = watch, time.perf_counter()
         self.passes = self.rounds = self.mistakes = 0
         self.stops = False
@@ -255,7 +243,16 @@ class _Reporter:
     def _tell(self, k: int, seen: int, mistakes: int) -> bool:
         if self.watch is not None:
             made = self.mistakes + mistakes
-            progress = Seen(k, self.rounds + seen, made, made, self.seconds)
+            progress = Progress(
+                k,
+                self.rounds + seen,
+                made,
+                self.seconds,
+                support=made,
+                objective=float(made),
+                words=WORDS,
+                unit="point",
+            )
             self.stops |= bool(self.watch(progress))
         return self.stops
 

@@ -448,5 +448,5 @@ def _in_units(
             covariance = np.pad(covariance, (0, 1))
     return Posterior(
         index, mean, bias, alpha, covariance, float(beta), evidence,
-        curve=np.empty(0), violation=0.0, n_iter=0, status="",
+        curve=np.empty(0), violation=0.0,
     )  # fmt: skip

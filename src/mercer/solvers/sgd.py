@@ -36,6 +36,7 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.outcomes import Progress
 
 RATES = ("auto", "constant", "root", "pegasos", "theory")
 REMOVALS = ("oldest", "smallest", "merge")
@@ -55,24 +56,8 @@ _NATIVE: dict[type[Loss], tuple[str, str]] = {
 }
 
 
-class Progress(NamedTuple):
-    """How far a run has come."""
-
-    round: int
-    iterations: int  # visits of a point, since the machine began to learn
-    rows: int
-    terms: int  # points with a coefficient that is not 0
-    loss: float  # mean over the visits of this pass, each before its step
-    norm: float  # the largest ‖w‖
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        return (
-            f"step {self.iterations:>9}   loss {self.loss:<10.5g} "
-            f"{self.terms:>7} terms   norm {self.norm:<10.4g} {self.seconds:8.2f} s"
-        )
-
+# What the steps call their numbers.
+WORDS = (("objective", "loss"), ("support", "terms"), ("norm", "norm"))
 
 Watch = Callable[[Progress], bool]
 
@@ -313,7 +298,17 @@ class SGDState(ABC):
 
     def _progress(self, at: int, mean: float, seconds: float) -> Progress:
         norm = float(np.sqrt(self.square.max()))
-        return Progress(self.blocks, self.steps, at, self.terms, mean, norm, seconds)
+        return Progress(
+            self.blocks,
+            self.steps,
+            at,
+            seconds,
+            support=self.terms,
+            objective=mean,
+            norm=norm,
+            words=WORDS,
+            unit="step",
+        )
 
     def _refuse_unless_finite(self, f: np.ndarray) -> None:
         if not (np.isfinite(f).all() and np.isfinite(self.square).all()):

@@ -18,6 +18,8 @@ from mercer import _core
 from mercer.data.points import vectors
 from mercer.gram import Gram, available_memory
 from mercer.native.vectors import Packed, centered, native_recipe, originals
+from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
     Precision,
@@ -25,7 +27,6 @@ from mercer.solvers.class_pairs import (
     Told,
     concluded,
 )
-from mercer.solvers.problems import ENTRY_ERROR, BoxQP, Progress, Solution
 
 SMALL = 1000  # up to so many points double precision costs nothing to speak of
 TINY = 64  # points of a pair of classes, of which so many may be there
@@ -295,11 +296,11 @@ class _Run:
             round,
             self.iterations + iterations,
             self.rows + rows,
-            support,
-            violation,
-            objective,
-            np.nan if self.refuted else gap,
             time.perf_counter() - self.begin,
+            support=support,
+            violation=violation,
+            objective=objective,
+            gap=np.nan if self.refuted else gap,
         )
         return bool(self.watch(progress))
 
@@ -331,14 +332,16 @@ class _Run:
             primal=primal,
             dual=dual,
             violation=violation,
-            n_iter=self.iterations,
-            status=status,
+            run=Run(
+                Status(status),
+                self.iterations,
+                time.perf_counter() - self.begin,
+                self.rows,
+                self.hits,
+                "single" if found.dtype is np.float32 else "double",
+            ),
             level=level,
             function=function,
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.rows,
-            cache_hits=self.hits,
-            precision="single" if found.dtype is np.float32 else "double",
             rounding=covering(rounding, error, tol - violation),
             objective_rounding=error,
             square=None if found.complete else float(problem.coef(value) @ function),

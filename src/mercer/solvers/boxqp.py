@@ -1,10 +1,4 @@
-"""What is to be solved, as data, and what a solver gives back.
-
-LinearSystem   (K + diag(λ/w)) c = y      ridge regression, several targets at once
-BoxQP          min ½ αᵀQα + linearᵀα      in a box, with signᵀα fixed: every SVM
-Solution       the minimiser with its certificate
-Certificate    the same numbers without the minimiser, for people
-Progress       how far a solver has come, for those who look on
+"""BoxQP: min ½ αᵀQα + linearᵀα in a box, with signᵀα fixed; one program for every SVM.
 
 Signs live here and nowhere else: what comes in are classes ±1 and targets, what goes
 out are the coefficients and the bias of f.
@@ -12,88 +6,20 @@ out are the coefficients and the bias of f.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
+from mercer.outcomes import Certificate, Run, Solution, Status
 
 UNIT = 2.0**-53  # the relative error of one rounding in double
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
 ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
-
-
-@dataclass(frozen=True, eq=False)
-class LinearSystem:
-    """(K + diag(reg/weight)) c = target, the optimum of regularised least squares:
-
-        min over f in the RKHS   ½ reg ‖f‖² + ½ Σᵢ weightᵢ (targetᵢ - f(xᵢ))²
-
-    is attained by f = Σᵢ cᵢ k(xᵢ, ·). A point of weight 0 is absent: its cᵢ is 0.
-
-    Parameters
-    ----------
-    target : (n,) array, or (n, q) for q targets
-    reg : a number ≥ 0, or q of them, one per target
-    weight : (n,) array of numbers ≥ 0, not all 0; None for ones
-    """
-
-    gram: Gram
-    target: Any
-    reg: Any
-    weight: Any = None
-
-    def __post_init__(self):
-        n, m = self.gram.shape
-        if n != m:
-            raise ValueError(
-                f"LinearSystem needs the square Gram of one set of points; got {n} × "
-                f"{m}. Make it with Gram(kernel, X)."
-            )
-        shape = np.shape(self.target)
-        if len(shape) not in (1, 2) or shape[0] != n:
-            raise ValueError(
-                f"LinearSystem needs one target per point, ({n},) or ({n}, q); "
-                f"got shape {shape}."
-            )
-        reg = np.asarray(self.reg, dtype=float)
-        targets = shape[1] if len(shape) == 2 else 1
-        if reg.ndim > 1 or reg.size not in (1, targets):
-            raise ValueError(
-                f"LinearSystem needs one reg, or one per target ({targets}); "
-                f"got shape {reg.shape}."
-            )
-        if not np.all((reg >= 0) & (reg < np.inf)):
-            raise ValueError(f"LinearSystem needs reg ≥ 0; got reg={self.reg!r}.")
-        if self.weight is not None:
-            self._check_weight(np.asarray(self.weight, dtype=float), n)
-
-    @staticmethod
-    def _check_weight(weight, n):
-        if weight.shape != (n,):
-            raise ValueError(
-                f"LinearSystem needs one weight per point, ({n},); got shape "
-                f"{weight.shape}."
-            )
-        if not np.all((weight >= 0) & (weight < np.inf)):
-            i = int(np.argmin((weight >= 0) & (weight < np.inf)))
-            raise ValueError(
-                f"LinearSystem needs finite weights ≥ 0; point {i} has {weight[i]}."
-            )
-        if not weight.any():
-            raise ValueError(
-                "LinearSystem needs a point with weight > 0; all weights are 0."
-            )
-
-    def coef(self, value: np.ndarray) -> np.ndarray:
-        """The coefficients of the expansion: the solution itself."""
-        return value
 
 
 class Bracket(NamedTuple):
@@ -691,251 +617,12 @@ def _classes(sign) -> np.ndarray:
     return (np.asarray(sign) < 0).astype(np.int64)
 
 
-class Progress(NamedTuple):
-    """How far a solve has come."""
-
-    round: int
-    iterations: int
-    rows: int
-    support: int  # variables that are not 0
-    violation: float
-    objective: float
-    gap: float  # NaN where the kernel is known to be indefinite
-    seconds: float
-    problem: str = ""  # which one, where a machine has several
-
-    def line(self) -> str:
-        """What people read of it."""
-        return (
-            f"iteration {self.iterations:>8}   gap {self.gap:<9.3g} "
-            f"{self.support:>7} support vectors   violation "
-            f"{self.violation:<9.3g} {self.seconds:8.2f} s"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What a solver found, with the numbers that certify it.
-
-    Attributes
-    ----------
-    value : the variables of the problem
-    bias : the constant of the expansion
-    primal, dual : the two objectives; dual ≤ optimum ≤ primal for a convex problem,
-        and their difference bounds how far from optimal the value is. Where the kernel
-        is known to be indefinite, primal is NaN: the value is a stationary point
-    violation : how far the optimality conditions are from holding
-    n_iter : how many steps the solver took
-    status : "optimal", or what kept the solver from it
-    level : of a `BoxQP`, the common gradient on the free variables of each group
-    function : of a `BoxQP`, F = Kβ at the points
-    rounding : how far `violation` can be off by rounding
-    objective_rounding : the same of primal, dual and gap, which are bounds all the same
-    seconds, rows_computed, cache_hits, precision : what it took, and in what precision
-    path : (n_iter + 1, n) array of the variables from the start on, where the solver
-        was asked to record them; else None
-    square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
-        else None
-    """
-
-    value: np.ndarray
-    bias: float | np.ndarray
-    primal: float
-    dual: float
-    violation: float
-    n_iter: int
-    status: str
-    level: tuple[float, ...] = ()
-    function: Any = None
-    seconds: float = 0.0
-    rows_computed: int = 0
-    cache_hits: int = 0
-    precision: str = "double"
-    path: Any = None
-    rounding: float = 0.0
-    objective_rounding: float = 0.0
-    square: float | None = None
-
-    @property
-    def gap(self) -> float:
-        """primal - dual."""
-        return self.primal - self.dual
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """How good a solution is: dual ≤ optimum ≤ primal, and what it took.
-
-    The bounds are those of a convex problem. Where the kernel is known to be indefinite
-    (its `psd` is False, or the matrix showed it: k(x, x) < 0, a pair of points along
-    which the problem is not convex, βᵀKβ < 0) none is claimed: primal and gap are NaN,
-    and the status is "indefinite" at a stationary point. Where `psd` is None and none
-    of this was met, they hold if the matrix is semidefinite, which nobody has checked;
-    `mercer.theory.condition.check` does.
-
-    For machines made of several problems the objectives, counts and seconds are sums,
-    the violation is the largest and the margin the smallest; `parts` has one each.
-
-    Attributes
-    ----------
-    violation : how far the optimality conditions are from holding
-    rounding : how far the violation can be from what it is in exact arithmetic; as long
-        as that fits below tol, it holds for primal, dual and gap too
-    objective_rounding : how far primal, dual and gap can be. They are moved outwards
-        by a part of it: dual ≤ optimum ≤ primal with the rounding included
-    n_free, n_bound : points with a coefficient inside its bounds, and at one of them
-    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
-    status : how the solver ended: "optimal", "indefinite", or what kept it from that
-    square : βᵀKβ as primal and dual have it, where it is still to be summed in double
-        (`completed`); else NaN
-    """
-
-    primal: float
-    dual: float
-    violation: float
-    n_free: int
-    n_bound: int
-    margin: float
-    n_iter: int = 0
-    seconds: float = 0.0
-    rows_computed: int = 0
-    cache_hits: int = 0
-    status: str = "recomputed"
-    precision: str = "double"
-    parts: Sequence[Certificate] = ()
-    rounding: float = 0.0
-    objective_rounding: float = 0.0
-    square: float = math.nan
-
-    @property
-    def gap(self) -> float:
-        """primal - dual, how far from optimal the solution can be at most."""
-        return self.primal - self.dual
-
-    def completed(self, square: float) -> Certificate:
-        """The certificate with βᵀKβ = square, where its own is of single precision.
-
-        Both are linear in F at a point that is at its bound for sure: primal and dual
-        move by half the difference of the squares, and their gap stays.
-
-        Parameters
-        ----------
-        square : βᵀKβ, summed in double over all support vectors
-        """
-        shift = (self.square - square) / 2
-        margin = self.margin * math.sqrt(self.square / square) if square > 0 else np.inf
-        return replace(
-            self,
-            primal=self.primal + shift,
-            dual=self.dual + shift,
-            margin=margin,
-            square=math.nan,
-        )
-
-    def __repr__(self) -> str:
-        lines = {
-            "status": self.status,
-            "primal": f"{self.primal:.9g}",
-            "dual": f"{self.dual:.9g}",
-            "gap": f"{self.gap:.3g}",
-            "violation": f"{self.violation:.3g}",
-            "rounding": f"{self.rounding:.2g}, of objectives "
-            f"{self.objective_rounding:.2g}",
-            "support vectors": f"{self.n_free} free, {self.n_bound} at bound",
-            "margin": f"{self.margin:.6g}",
-            "iterations": f"{self.n_iter} in {self.seconds:.3g} s",
-            "kernel rows": f"{self.rows_computed} computed, {self.cache_hits} reused",
-            "precision": self.precision,
-        }
-        if self.parts:
-            lines["problems"] = str(len(self.parts))
-        return "\n".join(f"{name:<16} {text}" for name, text in lines.items())
-
-
-class Certificates(Sequence):
-    """The certificates of many problems: columns of numbers, rows made on demand.
-
-    Parameters
-    ----------
-    columns : an array for each field of `Certificate` but `parts`
-    """
-
-    _types: ClassVar[dict] = {
-        field.name: {"float": float, "int": np.int64}.get(str(field.type), object)
-        for field in fields(Certificate)
-        if field.name != "parts"
-    }
-
-    def __init__(self, columns: dict[str, np.ndarray]):
-        self.columns = columns
-
-    @classmethod
-    def empty(cls, n: int) -> Certificates:
-        """Room for n certificates."""
-        return cls({name: np.zeros(n, dtype) for name, dtype in cls._types.items()})
-
-    def __len__(self) -> int:
-        return len(self.columns["primal"])
-
-    def __getitem__(self, number):
-        if isinstance(number, slice):
-            return tuple(self[j] for j in range(*number.indices(len(self))))
-        number = range(len(self))[number]  # a negative one too, an IndexError beyond
-        return Certificate(
-            **{name: self.columns[name][number : number + 1].tolist()[0]
-               for name in self._types}
-        )  # fmt: skip
-
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def put(self, places, found: Certificates | Certificate) -> None:
-        """Set the certificates at these places."""
-        for name, column in self.columns.items():
-            column[places] = (
-                found.columns[name]
-                if isinstance(found, Certificates)
-                else getattr(found, name)
-            )
-
-
-def _column(parts: Sequence[Certificate], name: str) -> list | np.ndarray:
-    """One of the numbers of all certificates."""
-    if isinstance(parts, Certificates):
-        column = parts.columns[name]
-        return column if column.dtype != object else list(dict.fromkeys(column))
-    return [getattr(part, name) for part in parts]
-
-
-def steps(parts: Sequence[Certificate]) -> np.ndarray:
-    """`n_iter` of each."""
-    return np.array(_column(parts, "n_iter"), dtype=np.int32)
-
-
 def certificate(problem: BoxQP, solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    primal = np.nan if solution.status == "indefinite" else solution.primal
-    n_free, n_bound = _counts(problem, solution.value)
-    return Certificate(
-        primal=primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=n_free,
-        n_bound=n_bound,
-        margin=_margin(problem, solution.value, solution.function, solution.level),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        precision=solution.precision,
-        rounding=solution.rounding,
-        objective_rounding=solution.objective_rounding,
-        square=math.nan if solution.square is None else solution.square,
-    )
+    if solution.status == Status.INDEFINITE:
+        solution = replace(solution, primal=np.nan)
+    margin = _margin(problem, solution.value, solution.function, solution.level)
+    return Certificate.of(solution, *_counts(problem, solution.value), margin)
 
 
 def certified(
@@ -960,46 +647,10 @@ def certified(
         n_free=n_free,
         n_bound=n_bound,
         margin=_margin(problem, value, function, level),
-        status="indefinite" if indefinite else "recomputed",
+        run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
         rounding=rounding,
         objective_rounding=error,
     )
-
-
-def together(parts: Sequence[Certificate]) -> Certificate:
-    """One certificate for several problems; of a single one, itself."""
-    if len(parts) == 1:
-        return parts[0]
-    single = "single" in _column(parts, "precision")
-    # Where one number stands for the objectives too, it adds up as they do.
-    worst = np.max if np.any(_column(parts, "objective_rounding")) else np.sum
-
-    def total(name):
-        return np.sum(_column(parts, name)).item()
-
-    return Certificate(
-        primal=total("primal"),
-        dual=total("dual"),
-        violation=float(np.max(_column(parts, "violation"))),
-        n_free=total("n_free"),
-        n_bound=total("n_bound"),
-        margin=float(np.min(_column(parts, "margin"))),
-        n_iter=total("n_iter"),
-        seconds=total("seconds"),
-        rows_computed=total("rows_computed"),
-        cache_hits=total("cache_hits"),
-        status=max(_column(parts, "status"), key=_gravity),
-        precision="single" if single else "double",
-        parts=parts if isinstance(parts, Certificates) else tuple(parts),
-        rounding=float(worst(_column(parts, "rounding"))),
-        objective_rounding=total("objective_rounding"),
-    )
-
-
-def _gravity(status: str) -> int:
-    """What is worth saying of several problems: the first that ended early."""
-    mild = ("optimal", "recomputed", "indefinite")
-    return mild.index(status) if status in mild else len(mild)
 
 
 def _counts(problem: BoxQP, value) -> tuple[int, int]:
