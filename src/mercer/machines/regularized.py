@@ -15,7 +15,7 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.kinds import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
-from mercer.points import Points
+from mercer.points import Points, describe
 from mercer.solvers.linear import BySize, inverse_diagonal
 from mercer.solvers.problems import LinearSystem, Solution
 
@@ -183,7 +183,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
 
     def _reg(self, y) -> np.ndarray:
         """alpha, checked against the targets."""
-        alpha = np.asarray(self.alpha, dtype=float)
+        try:
+            alpha = np.asarray(self.alpha, dtype=float)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                "KernelRidge needs alpha as a number or an array of numbers; got "
+                f"{describe(self.alpha)}."
+            ) from error
         targets = y.shape[1] if y.ndim == 2 else 1
         if alpha.ndim > 1 or alpha.size not in (1, targets):
             raise ValueError(

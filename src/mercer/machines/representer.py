@@ -275,6 +275,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
         # On a copy: checking data sets attributes.
         task = copy.copy(self)._task(X, y, sample_weight)
         f, problems = self.expansion_, self._problems(task)

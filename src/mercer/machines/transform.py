@@ -32,7 +32,15 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
 from mercer.machines.base import WORDS, Machine, as_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, count, double, precision, vectors
+from mercer.points import (
+    Points,
+    count,
+    describe,
+    double,
+    precision,
+    sound,
+    vectors,
+)
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,
@@ -629,7 +637,14 @@ class KernelPCA(
         return np.asarray(X, dtype=float)
 
     def _checked_coordinates(self, Z) -> np.ndarray:
-        Z = check_array(Z, dtype=[np.float64, np.float32], input_name="X")
+        components = len(self.eigenvalues_)
+        try:
+            Z = check_array(sound(Z), dtype=[np.float64, np.float32], input_name="X")
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"{type(self).__name__} needs coordinates as an (m, {components}) "
+                f"array of finite numbers; got {describe(Z)}."
+            ) from error
         if Z.shape[1] != len(self.eigenvalues_):
             raise ValueError(
                 f"{type(self).__name__} has {len(self.eigenvalues_)} components; got "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.base import finite, is_finite
 from mercer.points import take
 from mercer.solvers.problems import BoxQP, Certificate, Solution
 from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
@@ -60,7 +60,7 @@ class Penalized:
                 f"norm={self.norm!r}."
             )
         size: Any = self.norm if self.reg is None else self.reg
-        if not (size > 0 and np.isfinite(size)):
+        if not (size > 0 and is_finite(size)):
             name = "norm" if self.reg is None else "reg"
             raise ValueError(f"Penalized needs a finite {name} > 0; got {size!r}.")
         if not (np.all(self.weights > 0) and np.isfinite(self.mass)):
