@@ -4,9 +4,12 @@ Laws over all machines of the catalogue.
 """
 
 import copy
+import numbers
 import pickle
+import re
 import subprocess
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -374,6 +377,74 @@ def test_a_whole_number_beyond_64_bits_is_refused(machine):
         other = clone(machine).set_params(**{name: 2**64})
         with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
             other.fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("value", [10**400, 2**64, 1e-320, 1e-200, 1e200, 1e308])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_numbers_of_any_size_are_used_or_named(machine, value):
+    known = machine._parameter_constraints
+    real = [
+        name
+        for name in machine.get_params(deep=False)
+        if any(getattr(one, "type", None) is numbers.Real for one in known[name])
+    ]
+    for name in real:
+        other = clone(machine).set_params(**{name: value})
+        try:
+            other.fit(POINTS, LABELS)
+        except ValueError as error:
+            assert re.search(rf"{name}|not finite|needs reg or norm", str(error))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_of_few_steps_ends(machine, most):
+    if "max_iter" in machine.get_params(deep=False):
+        clone(machine).set_params(max_iter=most).fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(1e-3), Linear(), Polynomial(3)])
+def test_a_known_noise_may_be_tiny(kernel, noise):
+    machine = RVR(kernel, noise=noise, max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isfinite(machine.fit(POINTS, LABELS).predict(NEW)).all()
+    with pytest.raises(ValueError, match=r"noise=1e-100 .*rounded by"):
+        machine.set_params(noise=1e-100).fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize(
+    "X, says",
+    [
+        ([[1.0, 2.0]] * (N - 1) + [[1.0]], "one length"),
+        ([[1.0, 10**400]] * N, "beyond the largest float"),
+        ([([(0, 1)], ["a", "b"])] * N, "holds|string"),
+        (pd.DataFrame(), "column"),
+        (pl.Series(np.ones(N)), "2D"),
+        (pd.DataFrame({"a": pd.Categorical(["u", "v"] * (N // 2))}), "string|Categor"),
+    ],
+    ids=["ragged", "whole", "graphs", "empty", "series", "categories"],
+)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_points_that_numpy_cannot_hold_are_named(machine, X, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        clone(machine).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_certify_leaves_the_machine_as_it_is(machine):
+    if not hasattr(machine, "certify"):
+        pytest.skip("has no certificate")
+    machine = clone(machine).fit(POINTS, LABELS)
+    with pytest.raises(ValueError, match="3 features"):
+        machine.certify(POINTS[:, :3], LABELS)
+    with pytest.raises((ValueError, TypeError)):
+        machine.certify([{"a": 1}] * N, LABELS)
+    assert machine.n_features_in_ == D
 
 
 def test_a_solver_without_an_end_of_its_own_may_count_to_any_number():

@@ -37,6 +37,11 @@ def is_frame(X) -> bool:
     return not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X)
 
 
+def is_series(X) -> bool:
+    """Whether X is a column of a data frame."""
+    return not isinstance(X, np.ndarray) and nw.dependencies.is_into_series(X)
+
+
 def _opened(X) -> nw.DataFrame:
     """A data frame as narwhals has it, whose columns have different names."""
     names = list(X.columns) if hasattr(X, "columns") else []
@@ -58,7 +63,7 @@ def as_points(X) -> Points:
         return sparsity.as_csr(X)
     if is_frame(X):
         return X
-    if nw.dependencies.is_into_series(X):
+    if is_series(X):
         return _column(nw.from_native(X, series_only=True))
     if hasattr(X, "__array__") and not isinstance(X, np.generic):
         return _plain_array(X)
@@ -133,7 +138,10 @@ def _read_with_gaps(X: Sequence) -> Points:
         is_gap(value) or isinstance(value, _NUMBER) for x in X for value in x
     ):
         return X
-    return np.array([[np.nan if is_gap(v) else float(v) for v in x] for x in X])
+    try:
+        return np.array([[np.nan if is_gap(v) else float(v) for v in x] for x in X])
+    except OverflowError:  # a whole number beyond every float, for `vectors` to name
+        return X
 
 
 def _plain_frame(X) -> Points:
@@ -541,6 +549,8 @@ def _row(x, i: int, who: str):
         row = np.asarray(x, dtype=object)
     if row.dtype.kind in "biuf":
         return row
+    if row.dtype.kind in "US":  # numbers beside a string are made strings
+        row = np.asarray(x, dtype=object)
     for number in row.ravel():
         if isinstance(number, str | bytes):
             raise TypeError(
@@ -553,7 +563,13 @@ def _row(x, i: int, who: str):
                 f"{who} compares vectors of real numbers; point {i} holds "
                 f"{describe(number)}."
             )
-    return row.astype(float)
+    try:
+        return row.astype(float)
+    except OverflowError:
+        raise ValueError(
+            f"{who} compares vectors of real numbers; point {i} holds a whole number "
+            "beyond the largest float. Scale the column."
+        ) from None
 
 
 def a_string(X) -> str | None:
@@ -564,7 +580,9 @@ def a_string(X) -> str | None:
                 if isinstance(value, str | bytes):
                     return f"{_shown(value)} in column {series.name!r} of the frame"
         return None
-    if sp.issparse(X) or getattr(X, "dtype", np.dtype(object)).kind in "biufc":
+    # The dtypes of polars have no kind.
+    kind = getattr(getattr(X, "dtype", None), "kind", "O")
+    if sp.issparse(X) or kind in "biufc":
         return None
     if isinstance(X, str | bytes):
         return _shown(X)

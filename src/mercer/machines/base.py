@@ -6,6 +6,7 @@ nothing below this file knows them.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import numbers
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
@@ -29,7 +30,11 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     sigmoid_kernel,
 )
-from sklearn.utils._param_validation import InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    StrOptions,
+)
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -45,11 +50,14 @@ from mercer.data.points import (
     as_points,
     check_ending,
     check_nesting,
+    column_names,
     count,
+    describe,
     frame_columns,
     holds_numbers,
     is_frame,
     is_gap,
+    is_series,
     sound,
     take,
     vectors,
@@ -60,6 +68,7 @@ from mercer.kernels.algebra import Conformal, On
 from mercer.kernels.base import (
     Constant,
     Kernel,
+    is_finite,
     is_number,
     version,
     warn_of_version,
@@ -73,6 +82,8 @@ from mercer.outcomes import Run, Status
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
+LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
+_TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
 
 # What others call the kernels that have a word.
 _ALIASES = {
@@ -168,6 +179,8 @@ class Machine(BaseEstimator, ABC):
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
     _advice: ClassVar[dict[str, str]] = {}
+    # The largest values of parameters, where they are not squared.
+    _largest: ClassVar[dict[str, float]] = {}
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -192,6 +205,8 @@ class Machine(BaseEstimator, ABC):
                     f"The {name!r} parameter of {type(self).__name__} must be at most "
                     f"{LARGEST_WHOLE} (2**63 - 1). Got {value}."
                 )
+            if not self._is_whole(name):
+                self._check_size(name, value)
             # Only of the kernels that have a word; an object has its own.
             if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
                 default = inspect.signature(type(self)).parameters[name].default
@@ -203,6 +218,24 @@ class Machine(BaseEstimator, ABC):
                         UserWarning,
                         stacklevel=3,
                     )
+
+    def _check_size(self, name: str, value) -> None:
+        """Refuse a number that no float holds, or with a square that none holds."""
+        known = self._parameter_constraints[name]
+        ranges = [
+            c for c in known if isinstance(c, Interval) and c.type is numbers.Real
+        ]
+        if not ranges or not is_number(value) or value in (0.0, np.inf):
+            return
+        # A tolerance is compared, no more.
+        tiny = name == "tol" or any(0 in one for one in ranges)
+        least, most = 0.0 if tiny else LEAST, self._largest.get(name, MOST)
+        if not (is_finite(value) and least <= abs(value) <= most):
+            shown = f"{value!r}" if is_finite(value) else "one beyond every float"
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {type(self).__name__} must be of size "
+                f"{LEAST:g} to {most:g}, to be computed with. Got {shown}."
+            )
 
     def _check_class_weight(self) -> None:
         weights = getattr(self, "class_weight", None)
@@ -283,6 +316,7 @@ class Machine(BaseEstimator, ABC):
         """The points of a `fit` without targets, or new ones, checked once."""
         given, X = X, sound(X)
         if self._takes_vectors(X):
+            self._check_columns(X)
             with self._naming_strings(X):
                 X = validate_data(
                     self,
@@ -291,7 +325,7 @@ class Machine(BaseEstimator, ABC):
                     ensure_all_finite=self._finite,
                     reset=reset,
                 )
-            X = _filled(X) if self._precomputed else X
+            X = self._of_floats(_filled(X) if self._precomputed else X)
         else:
             X = self._structured(X, reset=reset)
         if reset:
@@ -304,12 +338,15 @@ class Machine(BaseEstimator, ABC):
         check_numbers(self, "y", y)
         if self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
+            self._check_columns(X)
             with self._naming_strings(X, y if y_checks.get("y_numeric") else None):
                 X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
-            X = _filled(X) if self._precomputed else X
+            X = self._of_floats(_filled(X) if self._precomputed else X)
         else:
-            y = validate_data(self, y=y, **y_checks)  # forgets the columns: before X
-            X = self._structured(X, reset=True)
+            reset = y_checks.pop("reset", True)
+            copied = copy.copy(self)  # checking y alone forgets the columns
+            y = validate_data(copied, y=y, **y_checks)
+            X = self._structured(X, reset=reset)
             check_consistent_length(X, y)
         if y_checks.get("y_numeric") and y.dtype.kind not in "biuf":
             with self._naming_strings(X, y):
@@ -319,10 +356,10 @@ class Machine(BaseEstimator, ABC):
 
     @contextmanager
     def _naming_strings(self, X, y=None) -> Iterator[None]:
-        """Where vectors or targets are refused for being strings, say so."""
+        """Where vectors or targets are refused for what they hold, say so."""
         try:
             yield
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             found = a_string(X)
             target = None if found or y is None else a_string(y)
             if target is not None:
@@ -331,12 +368,35 @@ class Machine(BaseEstimator, ABC):
                     "is a string. Use a classifier for classes."
                 ) from error
             if found is None:
+                if isinstance(X, list | tuple) and not _is_plain(error):
+                    vectors(list(X), f"{type(self).__name__}(kernel={self.kernel!r})")
                 raise
+            raise self._about_string(found) from error
+
+    def _of_floats(self, X) -> Points:
+        """Numbers that are objects as floats; those that are none are named."""
+        objects = isinstance(X, np.ndarray) and X.dtype == object
+        return vectors(X, type(self).__name__) if objects else X
+
+    def _check_columns(self, X) -> None:
+        """Refuse a data frame without columns, or with strings as categories."""
+        if not is_frame(X):
+            return
+        if not column_names(X):
             raise ValueError(
-                f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
-                f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
-                "kernel=Spectrum(3), or encode the strings as numbers."
-            ) from error
+                f"{type(self).__name__} needs at least one column; got a data frame "
+                "that has none."
+            )
+        found = None if holds_numbers(X) else a_string(X)
+        if found is not None:
+            raise self._about_string(found)
+
+    def _about_string(self, found: str) -> ValueError:
+        return ValueError(
+            f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
+            f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
+            "kernel=Spectrum(3), or encode the strings as numbers."
+        )
 
     _borrows = True  # whether the points of a fit are in memory of the user's
 
@@ -424,6 +484,16 @@ class Machine(BaseEstimator, ABC):
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
+def _is_plain(error: Exception) -> bool:
+    """Whether an error is in scikit-learn's words, and not in numpy's."""
+    if isinstance(error, OverflowError):
+        return False
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and "_array_api" not in frame.tb_frame.f_code.co_filename
+
+
 def _nearest_word(word: str) -> str:
     """The word for a kernel that was meant, "" where none comes near."""
     plain = word.lower().replace(" ", "_").replace("-", "_")
@@ -435,6 +505,13 @@ def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
     """A number for each point, as scikit-learn checks them."""
     check_numbers(machine, "sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **checks)
+    least = weight[weight > 0].min(initial=np.inf)
+    if least < LEAST:
+        raise ValueError(
+            f"{type(machine).__name__} divides by sums of sample_weight, which need "
+            f"weights of 0, or of {LEAST:g} and more; got {least:.6g}. Divide the "
+            "weights by their mean."
+        )
     if weight.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(
             f"{type(machine).__name__} needs sample_weight below {LARGEST_WEIGHT:g}, "
@@ -466,17 +543,36 @@ def check_numbers(machine: Machine, name: str, values) -> None:
     if isinstance(values, Mapping):
         raise TypeError(f"{needs}, one for each point; got a dict, {values!r:.60}.")
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind == "O" and is_series(values):
+        values = values.to_numpy()
+        kind = values.dtype.kind
     if kind == "O" and isinstance(values, Sequence | np.ndarray):
+        numeric = name == "sample_weight" or is_regressor(machine)
         for i, value in enumerate(values):
+            if isinstance(value, float) or (
+                type(value) is int and -MOST < value < MOST
+            ):
+                continue
+            which = f"{needs}; {name}[{i}] is"
             if is_gap(value):
                 raise ValueError(
-                    f"{needs}; {name}[{i}] is missing ({value!r}), as NaN would be. "
-                    "Leave the point out."
+                    f"{which} missing ({value!r}), as NaN would be. Leave the point "
+                    "out."
                 )
             if name == "sample_weight" and isinstance(value, str):
-                raise ValueError(f"{needs}; {name}[{i}] is the string {value!r}.")
+                raise ValueError(f"{which} the string {value!r}.")
             if isinstance(value, complex | np.complexfloating):
                 kind = "c"
+            if type(value) is int and not is_finite(value):
+                raise ValueError(f"{which} a whole number beyond the largest float.")
+            if numeric and not isinstance(value, _TARGETS | numbers.Number):
+                raise TypeError(f"{which} {describe(value)}.")
+        lengths = {len(v) if isinstance(v, list | tuple) else -1 for v in values}
+        if len(lengths) > 1 and (numeric or -1 not in lengths):
+            raise ValueError(f"{needs}; got lists of different lengths.")
+    elif kind == "O" and not hasattr(values, "__array__"):
+        if not (values is None or is_number(values)):
+            raise TypeError(f"{needs}, one for each point; got {describe(values)}.")
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {needs}, real ones; got complex numbers. "
@@ -487,7 +583,7 @@ def check_numbers(machine: Machine, name: str, values) -> None:
 def check_squares(machine, y: np.ndarray) -> None:
     """Refuse targets whose squares are no numbers any more, or 0."""
     largest = float(np.abs(y).max(initial=0.0))
-    if 0 < largest < 1e-140 or largest > 1e140:
+    if 0 < largest < LEAST or largest > MOST:
         raise ValueError(
             f"{type(machine).__name__} squares its targets, which leaves the range of "
             f"numbers: the largest |y| is {largest:.3g}. Divide y by that, and "

@@ -244,7 +244,7 @@ class KernelKMeans(
 
     def _problem(self, gram: Gram, weight) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
-        k, shift = self.n_clusters, float(self.shift)
+        k, shift = int(self.n_clusters), float(self.shift)
         if not self.normalized_cut:
             # Where K is not in memory, sums over it would cost as much as a step.
             key = product(gram, weight[None])[0] if gram.is_held else gram.diag()

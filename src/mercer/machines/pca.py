@@ -23,7 +23,15 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, count, double, precision, vectors
+from mercer.data.points import (
+    Points,
+    count,
+    describe,
+    double,
+    precision,
+    sound,
+    vectors,
+)
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
@@ -633,7 +641,14 @@ class KernelPCA(
         return np.asarray(X, dtype=float)
 
     def _checked_coordinates(self, Z) -> np.ndarray:
-        Z = check_array(Z, dtype=[np.float64, np.float32], input_name="X")
+        components = len(self.eigenvalues_)
+        try:
+            Z = check_array(sound(Z), dtype=[np.float64, np.float32], input_name="X")
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"{type(self).__name__} needs coordinates as an (m, {components}) "
+                f"array of finite numbers; got {describe(Z)}."
+            ) from error
         if Z.shape[1] != len(self.eigenvalues_):
             raise ValueError(
                 f"{type(self).__name__} has {len(self.eigenvalues_)} components; got "

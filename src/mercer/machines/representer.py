@@ -276,6 +276,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
+        X = self._validated_points(X, reset=False)
         # On a copy: checking data sets attributes.
         data = copy.copy(self)._fit_data(X, y, sample_weight)
         f, problems = self.expansion_, self._problems(data)

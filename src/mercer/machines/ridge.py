@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points
+from mercer.data.points import Points, describe
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
@@ -191,7 +191,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
 
     def _reg(self, y) -> np.ndarray:
         """alpha, checked against the targets."""
-        alpha = np.asarray(self.alpha, dtype=float)
+        try:
+            alpha = np.asarray(self.alpha, dtype=float)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                "KernelRidge needs alpha as a number or an array of numbers; got "
+                f"{describe(self.alpha)}."
+            ) from error
         targets = y.shape[1] if y.ndim == 2 else 1
         if alpha.ndim > 1 or alpha.size not in (1, targets):
             raise ValueError(

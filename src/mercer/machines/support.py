@@ -92,6 +92,7 @@ _STATE = (
 class SupportVectorMachine(CallbackSupportMixin, Machine):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
+    _largest: ClassVar[dict[str, float]] = {"C": 1e300}  # `_upper` checks the rest
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
             "Solver terminated early (max_iter={machine._limit}).  Consider "
@@ -153,7 +154,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     @property
     def _remedy(self) -> str:
-        if np.isinf(getattr(self, "C", 1.0)):
+        if np.isinf(float(getattr(self, "C", 1.0))):
             return (
                 "with C=inf there is a solution only where some f fits every point, "
                 "with a finite C always"
@@ -164,7 +165,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _upper(self, weight) -> np.ndarray:
         """C wᵢ, the bounds of the coefficients; inf only where C is."""
-        C = self.C
+        C = float(self.C)
         with np.errstate(over="ignore"):
             upper = C * weight
         if np.isfinite(C) and not np.isfinite(upper).all():

@@ -134,7 +134,9 @@ class SVC(Classifier):
 
     @property
     def _pairs_apply(self):
-        return bool(np.isfinite(self.C))  # hard margins have a solver of their own
+        return bool(
+            np.isfinite(float(self.C))
+        )  # hard margins have a solver of their own
 
 
 class NuSVC(Classifier):
@@ -371,7 +373,7 @@ class NuSVR(Regressor):
         self.callback = callback
 
     def _problem(self, gram, target, weight):
-        if np.isinf(self.C):
+        if np.isinf(float(self.C)):
             raise ValueError(
                 "NuSVR(C=inf) has no solution: its coefficients sum to ν C n / 2. "
                 "Choose a finite C, or SVR(C=inf, epsilon=...) for a tube that holds "

@@ -68,6 +68,13 @@ class SparseBayes:
             )
         if self.noise is not None and not 0 < self.noise < np.inf:
             raise ValueError(f"SparseBayes needs noise > 0; got noise={self.noise!r}.")
+        rounding = float(np.finfo(float).eps * np.abs(target).max(initial=0.0))
+        if self.noise is not None and self.noise < rounding:
+            raise ValueError(
+                f"noise={self.noise!r} is less than what targets of this size are "
+                f"rounded by, {rounding:.2g}. Give a larger one, or None to estimate "
+                "it."
+            )
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "weight", weight)
 

@@ -153,7 +153,8 @@ class _Run:
             if status in ("optimal", "stalled") and self.method.sharper():
                 self._look(at, *self._sharpened(at))
                 status = self._status(at, goal, round)
-            if status == "optimal" and self.method.cheap and polished < POLISH:
+            more = self.method.cheap and round < self.options.max_iter
+            if status == "optimal" and more and polished < POLISH:
                 # Digits are doubled by every step, until rounding ends it.
                 polished, status = polished + 1, ""
                 if self.violation > best / 2 or self.violation <= 1e-15:

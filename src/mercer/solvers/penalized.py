@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.data.points import take
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.base import finite, is_finite
 from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
@@ -61,7 +61,7 @@ class Penalized:
                 f"norm={self.norm!r}."
             )
         size: Any = self.norm if self.reg is None else self.reg
-        if not (size > 0 and np.isfinite(size)):
+        if not (size > 0 and is_finite(size)):
             name = "norm" if self.reg is None else "reg"
             raise ValueError(f"Penalized needs a finite {name} > 0; got {size!r}.")
         if not (np.all(self.weights > 0) and np.isfinite(self.mass)):

@@ -373,7 +373,9 @@ class Factor:
         inside.flat[:: len(alpha) + 1] += 1
         # LAPACK itself: scipy's wrappers cost more than these small systems do.
         self.L, failed = dpotrf(inside, lower=1, clean=1)
-        assert not failed, "eigenvalues from 1 on"
+        if failed:
+            # H of a tiny noise rounds by more than the 1 that is added.
+            self.L = _from_one_on(inside)
 
     @property
     def logdet(self) -> float:
@@ -450,3 +452,10 @@ def _in_units(
         index, mean, bias, alpha, covariance, float(beta), evidence,
         curve=np.empty(0), violation=0.0,
     )  # fmt: skip
+
+
+def _from_one_on(matrix: np.ndarray) -> np.ndarray:
+    """L of LLᵀ = matrix with every eigenvalue below 1 raised to 1."""
+    values, V = np.linalg.eigh(matrix)
+    R = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
+    return np.ascontiguousarray((np.sign(R.diagonal())[:, None] * R).T)
