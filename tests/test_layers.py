@@ -15,7 +15,8 @@ LAYERS = [
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
-    ["multiclass", "calibration", "distributed"],
+    ["multiclass", "distributed"],
+    ["calibration"],
     ["solvers/", "expansion"],
     ["losses", "outcomes"],
     ["gram", "maps"],

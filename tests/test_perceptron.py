@@ -499,7 +499,7 @@ def test_classes_are_named_first_and_kept():
     with pytest.raises(ValueError, match="first call"):
         KernelPerceptron().partial_fit(X, y)
     machine = KernelPerceptron().partial_fit(X, y, classes=[-1, 1])
-    with pytest.raises(ValueError, match=r"\[7\].*not among those"):
+    with pytest.raises(ValueError, match=r"\[7\].*not among the classes"):
         machine.partial_fit(X, np.full(len(X), 7))
     with pytest.raises(ValueError, match="not the same as on last call"):
         machine.partial_fit(X, y, classes=[0, 1])

@@ -294,7 +294,7 @@ def test_known_noise_is_not_estimated():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match=r"two of them .* 1 class"):
+    with pytest.raises(ValueError, match=r"got 1 class.*RVC needs points of two"):
         RVC().fit(X, np.zeros(60))
 
 

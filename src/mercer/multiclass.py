@@ -1,8 +1,11 @@
 """Several classes by two-class problems: one against one, one against the rest.
 
 Each problem is a column of one expansion. With two classes there is one problem, and
-f > 0 means the second class; with more, column (i, j), i < j, of one-against-one is
+f ≥ 0 means the second class; with more, column (i, j), i < j, of one-against-one is
 positive for class i, and column i of one-against-the-rest is positive for class i.
+One rule for all machines where f = 0, that of scikit-learn's SVC: of two classes the
+second has it, and of equal votes or scores the first class. (The scores themselves are
+scikit-learn's too, which count f = 0 for the first of a pair.)
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
-from mercer import _core
+from mercer import _core, calibration
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import available_memory
@@ -33,6 +37,71 @@ class Part:
 
     index: np.ndarray
     sign: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of a machine: their names in order, and how f tells them apart.
+
+    Parameters
+    ----------
+    names : (k,) array, sorted
+    scheme : "ovo", every class against every other; "ovr", each against the rest. Of
+        two classes both are one function
+    """
+
+    names: np.ndarray
+    scheme: str = "ovr"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def label(self, y) -> np.ndarray:
+        """The number of the class of each point, all of whose classes are known."""
+        return np.searchsorted(self.names, y)
+
+    def parts(self, label: np.ndarray) -> Sequence[Part]:
+        """The two-class problems."""
+        return parts(label, len(self), self.scheme)
+
+    def sides(self, label: np.ndarray) -> np.ndarray:
+        """±1 of each point in each of the problems, (n, q); of "ovr" only."""
+        return np.column_stack([part.sign for part in self.parts(label)])
+
+    def problems(self) -> list[str]:
+        """What to call the problems of `parts`."""
+        return names(self.names, self.scheme)
+
+    def winners(self, values: np.ndarray) -> np.ndarray:
+        """The number of the class that the values of f speak for.
+
+        Parameters
+        ----------
+        values : (..., ) of two classes, f; (..., k) for "ovr", (m, k(k - 1)/2) for
+            "ovo"
+        """
+        if len(self) == 2:
+            return (np.asarray(values) >= 0).astype(np.intp)
+        if self.scheme == "ovo":
+            return np.argmax(votes(values, len(self)), axis=1)
+        return np.argmax(values, axis=-1)
+
+    def chosen(self, values: np.ndarray) -> np.ndarray:
+        """The names of the winners."""
+        return self.names.take(self.winners(values))
+
+    def probabilities(self, odds: np.ndarray) -> np.ndarray:
+        """1 / (1 + e^-f) of each class, divided by their sum; the largest wins, (m, k).
+
+        Parameters
+        ----------
+        odds : (m,) of two classes, (m, k) of each class against the rest
+        """
+        if odds.ndim == 1:
+            return np.column_stack([expit(-odds), expit(odds)])
+        p = np.maximum(expit(odds), np.finfo(float).tiny)
+        p /= p.sum(axis=1, keepdims=True)
+        return calibration.agreeing(p, self.winners(odds))
 
 
 class Pairs(Sequence):

@@ -35,6 +35,7 @@ from mercer.machines.labels import (
     check_classes,
     check_columns,
     check_pairs,
+    check_two,
     class_factors,
     classes_of,
 )
@@ -44,7 +45,7 @@ from mercer.machines.support import (
     SMALL,
     SupportVectorMachine,
 )
-from mercer.multiclass import PairExpansion, Pairs
+from mercer.multiclass import Classes, PairExpansion, Pairs
 from mercer.outcomes import Certificate, Certificates, iterations
 from mercer.solvers.boxqp import BoxQP, certificate
 from mercer.solvers.class_pairs import PairProblems
@@ -140,11 +141,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _labels(self, y, counted: WeightedGram):
         """The classes, the class of each point by its number, and what each counts."""
         named, _ = classes_of(y)
-        if len(named) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(named)} class"
-            )
+        check_two(self, named)
         classes, label = classes_of(y[counted.index])
         # scikit-learn balances the rows of y, whatever they weigh.
         factors = class_factors(self, named, y)[np.searchsorted(named, classes)]
@@ -319,14 +316,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _winners(self, values: np.ndarray) -> np.ndarray:
         """The number of the class that the values of f speak for."""
-        if values.ndim == 1:
-            return np.where(values >= 0, 1, 0)
-        if self.multiclass == "ovr":
-            return np.argmax(values, axis=1)
-        n_classes = len(self.classes_)
-        if self.break_ties:
-            return np.argmax(multiclass.scores(values, n_classes), axis=1)
-        return np.argmax(multiclass.votes(values, n_classes), axis=1)
+        classes = Classes(self.classes_, self.multiclass)
+        if self.break_ties and values.ndim == 2 and self.multiclass == "ovo":
+            return np.argmax(multiclass.scores(values, len(classes)), axis=1)
+        return classes.winners(values)
 
     # Probabilities
 

@@ -23,6 +23,7 @@ from mercer.machines.base import WORDS, WeightedGram
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
+from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
@@ -91,7 +92,7 @@ class SparsePath:
         values = self.values(X)
         if self.classes is None:
             return values
-        return self.classes.take(winners(values, len(self.classes)))
+        return Classes(self.classes).chosen(values)
 
 
 class SparseMachine(SupportVectorMachine):
@@ -412,13 +413,6 @@ def _is_symmetric(K: np.ndarray) -> bool:
         for rows in row_blocks(len(K), len(K), 4.0)
         if not np.array_equal(K[rows], K[:, rows].T)
     )
-
-
-def winners(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """The number of the class that f speaks for, of one machine or of all of a path."""
-    if n_classes == 2:
-        return (values > 0).astype(np.intp)
-    return np.argmax(values, axis=-1)
 
 
 def evenly(most: float, n_steps: int, ratio: float) -> np.ndarray:

@@ -17,6 +17,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gram import available_memory
+from mercer.multiclass import Classes
 from mercer.native.interruptible import SORTING, interruptible
 
 # More than this are never found within hours, however much memory there is.
@@ -36,6 +37,45 @@ def check_classes(machine, y: np.ndarray) -> None:
         _check_one_kind(machine, y)  # all strings, then, which are classes
     else:
         interruptible(check_classification_targets, y, work=SORTING * len(y))
+
+
+def encoded(
+    machine, y: np.ndarray, what: str = "a function", scheme: str = "ovr"
+) -> tuple[Classes, np.ndarray]:
+    """The classes of y, two at least and few enough, and the number of each point's.
+
+    Parameters
+    ----------
+    y : (n,) array that passed `check_classes`, of the points that count
+    what : the machine has for each class
+    """
+    names, label = classes_of(y)
+    check_two(machine, names)
+    if scheme == "ovr":
+        check_columns(machine, len(names), len(y), what)
+    return Classes(names, scheme), label.ravel()
+
+
+def check_two(machine, names) -> None:
+    """Refuse fewer than two classes, in scikit-learn's words and the way out."""
+    if len(names) < 2:
+        only = f", {names[0]!r}" if len(names) else ""
+        raise ValueError(
+            "The number of classes has to be greater than one; got "
+            f"{len(names)} class{only}. {type(machine).__name__} needs points of two "
+            "classes at least, with a weight > 0."
+        )
+
+
+def check_known(machine, y, names: np.ndarray) -> None:
+    """Refuse classes that are not among those it began with."""
+    new = np.setdiff1d(y, names)
+    if len(new):
+        raise ValueError(
+            f"{type(machine).__name__} began with the classes {_some(names.tolist())}; "
+            f"y holds {_some(new.tolist())}, which are not among the classes. Name all "
+            "of them in the first call, or begin anew."
+        )
 
 
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from mercer.machines.representer import (
     RepresenterMachine,
     classes_and_sides,
 )
+from mercer.multiclass import Classes
 from mercer.solvers.newton import Softmax
 from mercer.solvers.penalized import Penalized
 
@@ -133,8 +134,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     def predict(self, X: Points) -> np.ndarray:
         """The likeliest class of each of the m points of X."""
         values = self._values(X)
-        winners = values >= 0 if values.ndim == 1 else np.argmax(values, axis=1)
-        return self.classes_[np.asarray(winners, dtype=int)]
+        return Classes(self.classes_).chosen(values)
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at the m points of X, (m, k)."""

@@ -37,6 +37,7 @@ from mercer.machines.labels import (
     check_columns,
     classes_of,
 )
+from mercer.multiclass import Classes
 from mercer.outcomes import Run, Status
 from mercer.solvers.windows import Window, distinct, window
 
@@ -530,8 +531,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     def predict(self, X: Points) -> np.ndarray:
         """The class of each point of X, (m,)."""
         values = self.decision_function(X)
-        chosen = values > 0 if values.ndim == 1 else np.argmax(values, axis=1)
-        return self.classes_[np.asarray(chosen, dtype=int)]
+        return Classes(self.classes_).chosen(values)
 
     @available_if(_of_densities)
     def predict_proba(self, X: Points) -> np.ndarray:

@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
 from sklearn.utils._param_validation import Interval
 
-from mercer import multiclass
 from mercer.data.points import Points
 from mercer.losses import Huber, Loss, Quantile, Squared
 from mercer.machines.labels import available_if
@@ -22,6 +21,7 @@ from mercer.machines.representer import (
     RepresenterMachine,
     classes_and_sides,
 )
+from mercer.multiclass import Classes
 from mercer.solvers.penalized import Penalized
 
 REG = 1e-3
@@ -151,7 +151,7 @@ class RegularizedMachine(RepresenterMachine):
         reg = REG if self.reg is None and self.norm is None else self.reg
         targets = [data.target]
         if self._loss().of_sides:
-            parts = multiclass.parts(data.target, len(self.classes_), "ovr")
+            parts = Classes(self.classes_).parts(data.target)
             targets = [part.sign for part in parts]
         return [
             Penalized(
@@ -169,7 +169,7 @@ class RegularizedMachine(RepresenterMachine):
     def _names(self, n_problems: int) -> list[str]:
         if n_problems == 1:
             return [""]
-        return multiclass.names(self.classes_, "ovr")
+        return Classes(self.classes_).problems()
 
     @available_if(_of_sides)
     def decision_function(self, X: Points) -> np.ndarray:
@@ -181,8 +181,7 @@ class RegularizedMachine(RepresenterMachine):
         values = self._values(X)
         if not self._loss().of_sides:
             return values
-        winners = values >= 0 if values.ndim == 1 else np.argmax(values, axis=1)
-        return self.classes_[np.asarray(winners, dtype=int)]
+        return Classes(self.classes_).chosen(values)
 
     def score(self, X: Points, y, sample_weight=None) -> float:
         """The share of right classes, or R² of the predictions of numbers."""

@@ -19,7 +19,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -31,9 +30,12 @@ from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
+    check_known,
+    check_two,
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, watching
+from mercer.multiclass import Classes
 from mercer.solvers.perceptron import (
     PerceptronProblem,
     PerceptronRule,
@@ -117,11 +119,13 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
             raise ValueError(NO_STREAM)
         X, y = self._validated(X, y, reset=not goes_on)
         check_classes(self, y)
-        classes = self.classes_ if goes_on else _at_least_two(classes_of(y)[0])
+        classes = self.classes_ if goes_on else classes_of(y)[0]
+        check_two(self, classes)
         check_columns(self, len(classes), len(y))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = PerceptronRule(self.max_iter, shuffle=self.shuffle, seed=seed)
-        found = self._learn(X, _among(y, classes), classes, solver, goes_on)
+        check_known(self, y, classes)
+        found = self._learn(X, y, classes, solver, goes_on)
         self._warn_unless_optimal(found)
         return self
 
@@ -144,7 +148,8 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         classes = self._classes_given(classes)
         check_columns(self, len(classes), len(y))
         solver = PerceptronRule(max_iter=1)
-        self._learn(X, _among(y, classes), classes, solver, goes_on)
+        check_known(self, y, classes)
+        self._learn(X, y, classes, solver, goes_on)
         return self
 
     def _classes_given(self, classes) -> np.ndarray:
@@ -156,7 +161,8 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
                     "classes must be passed on the first call to partial_fit."
                 )
             return known
-        named = _at_least_two(unique_labels(classes))
+        named = unique_labels(classes)
+        check_two(self, named)
         if known is not None and not np.array_equal(known, named):
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to "
@@ -206,37 +212,13 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     def _chosen(self, values: np.ndarray) -> np.ndarray:
         """The classes that the values of f speak for."""
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return Classes(self.classes_).chosen(values)
 
 
-def _at_least_two(classes) -> np.ndarray:
-    if len(classes) < 2:
-        raise ValueError(
-            "The number of classes has to be greater than one; got "
-            f"{len(classes)} class"
-        )
-    return classes
-
-
-def _among(y, classes: np.ndarray) -> np.ndarray:
-    """y, refused where it holds other classes."""
-    new = np.setdiff1d(y, classes)
-    if len(new):
-        raise ValueError(
-            f"y holds the classes {new.tolist()}, which are not among those it began "
-            f"with, {classes.tolist()}. Name all of them in the first call, or begin "
-            "anew."
-        )
-    return y
-
-
-def _sides(y, classes: np.ndarray) -> np.ndarray:
+def _sides(y, names: np.ndarray) -> np.ndarray:
     """(n, q) array of ±1: the second of two classes, or each against the rest."""
-    label = np.searchsorted(classes, y)
-    parts = multiclass.parts(label, len(classes), "ovr")
-    return np.column_stack([part.sign for part in parts])
+    classes = Classes(names)
+    return classes.sides(classes.label(y))
 
 
 class KernelPerceptron(MistakeDriven):

@@ -29,9 +29,8 @@ from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, check_squares
 from mercer.machines.labels import (
     check_classes,
-    check_columns,
     class_factors,
-    classes_of,
+    encoded,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.outcomes import Certificate, Solution, Status, together
@@ -311,17 +310,11 @@ def classes_and_sides(machine, y, index, weight, weighted: bool = False):
     """The classes, the number of each point's class, and what each class counts."""
     check_classes(machine, y)
     present = y[index]
-    classes, label = classes_of(present)
-    if len(classes) < 2:
-        raise ValueError(
-            f"{type(machine).__name__} needs points of two classes at least, with a "
-            f"weight > 0; got {len(classes)} class."
-        )
-    check_columns(machine, len(classes), len(present))
+    classes, label = encoded(machine, present)
     factors = np.ones(len(classes))
     if weighted:
-        factors = class_factors(machine, classes, present, weight)
-    return classes, label.ravel(), factors[label.ravel()]
+        factors = class_factors(machine, classes.names, present, weight)
+    return classes.names, label, factors[label]
 
 
 def regularization_path(

@@ -13,12 +13,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -31,12 +29,9 @@ from mercer.machines.base import (
     as_kernel,
     check_squares,
 )
-from mercer.machines.labels import (
-    check_classes,
-    check_columns,
-    classes_of,
-)
+from mercer.machines.labels import check_classes, encoded
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.multiclass import Classes
 from mercer.outcomes import total
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
 from mercer.solvers.evidence import EvidenceAscent
@@ -350,15 +345,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         X, y = self._validated(X, y)
         check_classes(self, y)
         counted = self._weighted_gram(X, sample_weight)
-        classes, label = classes_of(y[counted.index])
-        if len(classes) < 2:
-            raise ValueError(
-                f"RVC tells classes apart and needs two of them at least; the points "
-                f"that count are of 1 class, {classes[0]}."
-            )
-        check_columns(self, len(classes), len(label))
-        sides = multiclass.parts(label, len(classes), "ovr")
-        names = multiclass.names(classes, "ovr")
+        classes, label = encoded(self, y[counted.index])
+        sides, names = classes.parts(label), classes.problems()
         gram = _shared(counted.gram, len(sides))
         with watching(self, names, X, y, sample_weight) as watcher:
             found = [
@@ -371,7 +359,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
                 for part in sides
             ]
             self._keep(counted, found)
-            self.classes_ = classes
+            self.classes_ = classes.names
         for part in found:
             self._warn_unless_optimal(part)
         return self
@@ -383,11 +371,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at the m points of X, (m, k)."""
-        odds = self.decision_function(X)
-        if odds.ndim == 1:
-            return np.column_stack([expit(-odds), expit(odds)])
-        p = np.maximum(expit(odds), np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        values = self.decision_function(X)
+        return Classes(self.classes_).probabilities(values)
 
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """The logarithm of `predict_proba`."""
@@ -395,9 +380,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     def predict(self, X: Points) -> np.ndarray:
         """The most probable class at each of the m points of X."""
-        odds = self.decision_function(X)
-        winner = np.where(odds > 0, 1, 0) if odds.ndim == 1 else odds.argmax(axis=1)
-        return self.classes_[winner]
+        values = self.decision_function(X)
+        return Classes(self.classes_).chosen(values)
 
 
 def _shared(gram: Gram, n_problems: int) -> Gram:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
@@ -34,10 +33,12 @@ from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
-    classes_of,
+    check_known,
+    check_two,
+    encoded,
 )
 from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
-from mercer.multiclass import parts
+from mercer.multiclass import Classes
 
 SIDES: dict[str, type[Loss]] = {
     "hinge": Hinge,
@@ -189,13 +190,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         X, y = self._validated(X, y)
         check_classes(self, y)
         _, index = weights(self, sample_weight, X)
-        classes, _ = classes_of(y if index is None else y[index])
-        if len(classes) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(classes)} class"
-            )
-        check_columns(self, len(classes), len(y))
+        known, _ = encoded(self, y if index is None else y[index])
+        classes = known.names
         self._learn(X, y, _sides(y, classes), sample_weight, classes_=classes)
         return self
 
@@ -223,28 +219,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         known = np.unique(classes) if first else self.classes_
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)
-        if len(known) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(known)} class"
-            )
-        strange = np.setdiff1d(y, known)
-        if len(strange):
-            raise ValueError(
-                f"{strange[:3].tolist()} in y are not among the classes "
-                f"{known.tolist()}. Name all of them in the first call."
-            )
+        check_two(self, known)
+        check_known(self, y, known)
         check_columns(self, len(known), len(y))
         self._learn_more(X, _sides(y, known), sample_weight, classes_=known)
         return self
 
     def _targets(self, y) -> np.ndarray:
-        strange = np.setdiff1d(y, self.classes_)
-        if len(strange):
-            raise ValueError(
-                f"{strange[:3].tolist()} in y are not among the classes "
-                f"{self.classes_.tolist()}."
-            )
+        check_known(self, y, self.classes_)
         return _sides(y, self.classes_)
 
     def decision_function(self, X: Points) -> np.ndarray:
@@ -254,18 +236,13 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def predict(self, X: Points) -> np.ndarray:
         """The class of each of the m points of X."""
         values = self._values(X)
-        if values.ndim == 1:
-            return self.classes_[(values >= 0).astype(int)]
-        return self.classes_[np.argmax(values, axis=1)]
+        return Classes(self.classes_).chosen(values)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Points) -> np.ndarray:
         """1 / (1 + e^(-f)) for the second of two classes; shares of these for more."""
         values = self._values(X)
-        if values.ndim == 1:
-            return np.column_stack([expit(-values), expit(values)])
-        p = np.maximum(expit(values), np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        return Classes(self.classes_).probabilities(values)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Points) -> np.ndarray:
@@ -273,10 +250,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return np.log(self.predict_proba(X))
 
 
-def _sides(y, classes) -> np.ndarray:
+def _sides(y, names) -> np.ndarray:
     """±1 for each point, a column for two classes and one per class for more."""
-    label = np.searchsorted(classes, y)
-    return np.column_stack([part.sign for part in parts(label, len(classes), "ovr")])
+    classes = Classes(names)
+    return classes.sides(classes.label(y))
 
 
 class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):

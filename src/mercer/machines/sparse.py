@@ -11,7 +11,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
@@ -23,17 +22,17 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import calibration, multiclass
+from mercer import multiclass
 from mercer.data.points import Points
 from mercer.losses import Logistic, Squared
 from mercer.machines.base import WeightedGram, check_squares
-from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
+from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive
 from mercer.machines.labels import (
     check_classes,
-    check_columns,
     class_factors,
-    classes_of,
+    encoded,
 )
+from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, iterations
 from mercer.solvers.lasso import L1Problem
 
@@ -152,16 +151,11 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         check_classes(self, y)
         counted = self._weighted_gram(X, sample_weight)
         present = y[counted.index]
-        classes, label = classes_of(present)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs two classes or more; the points that "
-                f"count are of one class, {classes[0]}."
-            )
-        check_columns(self, len(classes), len(present))
+        known, label = encoded(self, present)
+        classes = known.names
         self._check_symmetric(X)
         factors = class_factors(self, classes, present, counted.weight)
-        return X, counted, classes, label.ravel(), factors
+        return X, counted, classes, label, factors
 
     def _problems(self, counted: WeightedGram, label, factors, reg: float):
         """The two-class problems, each class against the rest."""
@@ -178,7 +172,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     def predict(self, X: Points) -> np.ndarray:
         """The class of each of the m points of X."""
         values = self._values(X)
-        return self.classes_.take(winners(values, len(self.classes_)))
+        return Classes(self.classes_).chosen(values)
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at m points, (m, k).
@@ -187,11 +181,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         rest, brought to sum 1.
         """
         values = self._values(X)
-        if values.ndim == 1:
-            return np.column_stack([expit(-values), expit(values)])
-        p = np.maximum(expit(values), np.finfo(float).tiny)
-        p /= p.sum(axis=1, keepdims=True)
-        return calibration.agreeing(p, winners(values, len(self.classes_)))
+        return Classes(self.classes_).probabilities(values)
 
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """The logarithm of `predict_proba`."""
