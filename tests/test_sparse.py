@@ -166,9 +166,9 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row(machine, y):
 
 
 def test_points_of_one_class_are_refused():
-    with pytest.raises(ValueError, match="got 1 class, .*yes.*two"):
+    with pytest.raises(ValueError, match=r"got 1 class, .*yes.*two"):
         SparseKernelClassifier().fit(X, np.full(120, "yes"))
-    with pytest.raises(ValueError, match="got 1 class, .*yes.*two"):
+    with pytest.raises(ValueError, match=r"got 1 class, .*yes.*two"):
         SparseKernelClassifier().fit(X, TWO, TWO == "yes")
 
 
