@@ -16,19 +16,24 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 
 import mercer
 from mercer import (
     RBF,
+    RVC,
     RVR,
     SMO,
     SVC,
     SVR,
     Anova,
+    Bilinear,
     Centered,
+    Exp,
+    Fisher,
     KernelHuberRegression,
+    KernelKMeans,
     KernelKNNClassifier,
     KernelLogisticRegression,
     KernelPCA,
@@ -36,15 +41,22 @@ from mercer import (
     KernelRidge,
     KernelSGDClassifier,
     Linear,
+    MatrixExponential,
     NuSVR,
     On,
     PairFunction,
+    ParzenClassifier,
     ParzenDensity,
     Polynomial,
+    PolynomialOf,
+    PowerSeries,
+    Precomputed,
+    SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
     Subsequence,
     SubsetTree,
+    Sum,
 )
 from mercer.copies import is_mapped
 from mercer.kernels import base
@@ -213,6 +225,92 @@ def test_a_kernel_owns_the_points_it_learnt_from(machine):
     before = machine.predict(NEW)
     X[:] = 5
     assert_array_equal(machine.predict(NEW), before)
+
+
+def overwritten(value, seen):
+    """Edit all that a parameter of a kernel holds, in place; whether there was any."""
+    if id(value) in seen or (callable(value) and not isinstance(value, base.Kernel)):
+        return False
+    seen.add(id(value))
+    if isinstance(value, base.Kernel):
+        # A fitted machine may share this matrix: so it is documented.
+        named = {} if isinstance(value, Precomputed) else value.get_params(deep=False)
+        return any([overwritten(part, seen) for part in named.values()])
+    if sp.issparse(value):
+        value.data[:] = 7
+        return True
+    if isinstance(value, np.ndarray):
+        value.setflags(write=True)
+        value[...] = "zz" if value.dtype.kind in "OU" else 7
+        return True
+    if isinstance(value, list):
+        nested = any([overwritten(part, seen) for part in value])
+        if not nested and value:
+            value[:] = [7 if isinstance(part, float) else part for part in value[:1]]
+        return nested or bool(value)
+    if hasattr(value, "__dict__"):
+        return any([overwritten(part, seen) for part in vars(value).values()])
+    return False
+
+
+def with_editable_parameters():
+    more = [
+        catalog.entry(Fisher(catalog.CHAIN, np.eye(24) + 0.1), catalog.words),
+        catalog.entry(
+            MatrixExponential(sp.csr_array(catalog.GRAM), 0.1), catalog.indices
+        ),
+        catalog.entry(PolynomialOf(RBF(0.5), np.array([1.0, 2.0])), catalog.vectors),
+        catalog.entry(
+            Sum(Linear(), 2.0 * Exp(PowerSeries([0.5, 0.1]))), catalog.vectors
+        ),
+        catalog.entry(
+            Centered(Spectrum(2), ["ab", "bc", "a"], np.ones(3)), catalog.words
+        ),
+    ]
+    both = catalog.all_kernels + catalog.learning_kernels + more
+    return [e for e in both if overwritten(copy.deepcopy(e.values[0]), set())]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=3.0),
+        KernelRidge(alpha=0.3),
+        KernelPCA(2),
+        KernelKNNClassifier(2),
+        KernelKMeans(2, random_state=0),
+        KernelPerceptron(max_iter=3),
+        KernelSGDClassifier("logistic", shuffle=False),
+        KernelLogisticRegression(),
+        ParzenClassifier("mean"),
+        SparseKernelClassifier(C=2.0),
+        RVC(),
+    ],
+)
+@pytest.mark.parametrize("kernel, points", with_editable_parameters())
+@pytest.mark.filterwarnings("ignore")
+def test_edits_of_the_kernel_after_fit_change_nothing(machine, kernel, points):
+    kernel = copy.deepcopy(kernel)
+    X, new = points(1, 14), points(2, 5)
+    try:
+        fitted = clone(machine).set_params(kernel=kernel).fit(X, LABELS[:14])
+    except ValueError as error:  # no such machine with this kernel, or not these points
+        pytest.skip(str(error))
+    # Whatever is computed when it is first asked for, is so after the edit.
+    before = outputs(copy.deepcopy(fitted), new)
+    assert overwritten(kernel, set())
+    after = outputs(fitted, new)
+    for key, said in before.items():
+        assert_allclose(after[key], said, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+def test_a_node_that_stands_in_several_places_is_owned_once():
+    matrix = np.eye(3)
+    node = Bilinear(matrix)
+    kernel = (node + node * node).owned()
+    assert kernel.left is kernel.right.left is kernel.right.right
+    assert kernel.left is not node
+    assert not np.shares_memory(kernel.left.A, matrix)
 
 
 @pytest.mark.parametrize(

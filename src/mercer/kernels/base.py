@@ -16,11 +16,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.copies import owned
 from mercer.interruptible import elementwise, interruptible, multiply
 from mercer.memory import available_memory
 from mercer.points import (
@@ -62,6 +63,9 @@ class Kernel(ABC):
 
     # A numpy number on the left of an operator hands over to ours.
     __array_ufunc__ = None
+
+    # Parameters that `owned` does not copy: documented as shared, or read only once.
+    _shared: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -283,13 +287,40 @@ class Kernel(ABC):
     def copied(self) -> Kernel:
         """An equal kernel that `set_params` on this one does not reach.
 
-        Arrays and functions are shared.
+        Arrays and functions are shared; `owned` copies the arrays too.
         """
         kernel = copy.copy(self)
         for name, child in self._kernel_fields():
             many = isinstance(child, list | tuple)
             parts = type(child)(part.copied() for part in child) if many else None
             setattr(kernel, name, parts if many else child.copied())
+        return kernel
+
+    def owned(self) -> Kernel:
+        """An equal kernel that no edit of this one or of its arrays and lists reaches.
+
+        Shared are functions, memory-mapped arrays and the matrix of `Precomputed`.
+        """
+        return self._owned({})
+
+    def _owned(self, copies: dict[int, Kernel]) -> Kernel:
+        """`copies` are those made so far: a node in several places is copied once."""
+        if id(self) in copies:
+            return copies[id(self)]
+        kernel = copies[id(self)] = copy.copy(self)
+        inside = dict(self._kernel_fields())
+        for name, setting in self._parameters().items():
+            if name in self._shared or setting is None:
+                continue
+            if isinstance(setting, Kernel):
+                new: Any = setting._owned(copies)
+            elif name in inside:
+                new = type(setting)(part._owned(copies) for part in setting)
+            elif callable(setting):
+                continue
+            else:
+                new = owned(setting)
+            kernel.__dict__[name] = new
         return kernel
 
     def __getstate__(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
@@ -146,10 +146,10 @@ class Machine(BaseEstimator, ABC):
     A machine has a parameter `kernel` and fills in `fit`, which ends with
     `expansion_`; all it says of new points is read from there.
 
-    A fitted machine owns what it learnt: it keeps copies of the points, so that arrays,
-    frames and lists may be edited after `fit`. Shared are memory-mapped arrays, whose
-    files must stay as they are; arrays that are parameters of a kernel, as the matrix
-    of `Precomputed(K)`; and objects that cannot be copied.
+    A fitted machine owns what it learnt: it keeps copies of the points and of its
+    kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
+    memory-mapped arrays, whose files must stay as they are; the matrix of
+    `Precomputed(K)`; functions; and objects that cannot be copied.
     """
 
     kernel: Any
@@ -497,6 +497,8 @@ def as_kernel(
 ) -> Kernel:
     """What a machine's parameter `kernel` stands for, on the points X.
 
+    It shares no array with the parameter: every fit comes through here, once.
+
     Parameters
     ----------
     kernel : a kernel; one of scikit-learn's words; a function; or None for RBF()
@@ -507,7 +509,7 @@ def as_kernel(
     if kernel is None:
         return RBF()
     if isinstance(kernel, Kernel):
-        return kernel
+        return kernel.owned()
     if isinstance(kernel, str):
         if kernel not in _WORDS:
             raise ValueError(
@@ -524,8 +526,8 @@ def as_kernel(
         )
     if isinstance(kernel, GaussianProcessKernel):
         # scikit-learn's own kernel objects are called on whole blocks.
-        return BlockFunction(kernel)
-    return function(partial(kernel, **parameters) if parameters else kernel)
+        return BlockFunction(clone(kernel))
+    return function(partial(kernel, **owned(parameters)) if parameters else kernel)
 
 
 def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:
