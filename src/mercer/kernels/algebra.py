@@ -310,7 +310,8 @@ class Centered(Kernel):
     weight: Any = None
 
     def __post_init__(self):
-        check_kernels(self, self.kernel)
+        # A product with it takes three with the kernel inside, and so on inwards.
+        check_kernels(self, *3 * [self.kernel])
         n = None if self.reference is None else count(as_points(self.reference))
         if n == 0:
             raise ValueError("Centered needs at least one reference point; got none.")

@@ -35,6 +35,7 @@ from mercer.points import (
 )
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
+MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
 
@@ -66,6 +67,8 @@ class Kernel(ABC):
 
     # Parameters that `owned` does not copy: documented as shared, or read only once.
     _shared: ClassVar[tuple[str, ...]] = ()
+
+    _nodes = 1  # of this kernel written out; set by `check_kernels`
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -189,6 +192,16 @@ class Kernel(ABC):
             for kernel in (child if isinstance(child, list | tuple) else [child])
         ]
 
+    def _distinct(self) -> Iterator[Kernel]:
+        """This kernel and all inside it, each once."""
+        seen, waiting = set(), [self]
+        while waiting:
+            kernel = waiting.pop()
+            if id(kernel) not in seen:
+                seen.add(id(kernel))
+                waiting += kernel.children()
+                yield kernel
+
     def _culprits(self) -> Iterator[Kernel]:
         """The lowest nodes that are not proved, from left to right."""
         if self.psd:
@@ -247,6 +260,11 @@ class Kernel(ABC):
                 )
             own[name] = copy.copy(own[name]).set_params(**settings)
         changed = type(self)(**own)  # checks them
+        if any(part is self for part in changed._distinct()):
+            raise ValueError(
+                f"{type(self).__name__} cannot be a part of itself. Pass a copy of it, "
+                "copy.deepcopy(kernel)."
+            )
         self.__dict__.clear()
         self.__dict__.update(changed.__dict__)
         return self
@@ -631,10 +649,12 @@ class Scaled(Kernel):
         return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)
 
     def rule(self):
-        if self.kernel.psd is False:
+        # Asked once: twice at each of many levels would take for ever.
+        psd = self.kernel.psd
+        if psd is False:
             return Rule(False, "a positive factor keeps the counterexample below")
-        return closed(
-            self, "a positive multiple of a kernel is a kernel: φ times √factor"
+        return _kept(
+            psd, "a positive multiple of a kernel is a kernel: φ times √factor"
         )
 
     def __repr__(self):
@@ -706,19 +726,32 @@ def _times(factor, values: np.ndarray) -> np.ndarray:
 
 def closed(kernel: Kernel, reason: str) -> Rule:
     """The rule of an operation that keeps validity, and promises nothing without it."""
-    if all(child.psd for child in kernel.children()):
+    return _kept(all(child.psd for child in kernel.children()), reason)
+
+
+def _kept(parts: bool | None, reason: str) -> Rule:
+    if parts:
         return Rule(True, reason)
     return Rule(None, f"{reason}; but not every part is known to be a kernel")
 
 
 def check_kernels(node: Kernel, *parts) -> None:
-    """Refuse parts that are not kernels."""
+    """Refuse parts that are not kernels, and more of them than can be gone through."""
+    nodes = 1
     for part in parts:
         if not isinstance(part, Kernel):
             hint = f" Write {part.__name__}()." if isinstance(part, type) else ""
             raise TypeError(
                 f"{type(node).__name__} is made of kernels; got {part!r}.{hint}"
             )
+        nodes += part._nodes
+    if nodes > MOST_NODES:
+        raise ValueError(
+            f"{type(node).__name__} would be a kernel of {nodes:,} parts, those that "
+            f"stand in several places counted in each; at most {MOST_NODES:,} are gone "
+            "through. k + k is 2 * k, and k * k is k ** 2."
+        )
+    node.__dict__["_nodes"] = nodes
 
 
 def check_whole(
