@@ -3,6 +3,7 @@
 Laws over all machines of the catalogue.
 """
 
+import contextlib
 import copy
 import pickle
 import subprocess
@@ -341,6 +342,26 @@ def test_without_copy_X_kernel_pca_keeps_the_points_themselves():
     X = POINTS.copy()
     assert KernelPCA(2, copy_X=False).fit(X).X_fit_ is X
     assert not np.shares_memory(KernelPCA(2).fit(X).X_fit_, X)
+
+
+@pytest.mark.parametrize("kernel", [{}, {"kernel": "precomputed"}])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_is_cloned_copied_shown_and_listed(machine, kernel):
+    made = clone(machine).set_params(**kernel)
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    X = POINTS @ POINTS.T if made.kernel == "precomputed" else POINTS
+    if type(machine).__name__ in ("SVDD", "ParzenDensity") and X is not POINTS:
+        pytest.skip("needs points")
+    for fitted in (made, clone(made).fit(X, y)):
+        for one in (fitted, copy.copy(fitted), copy.deepcopy(fitted), clone(fitted)):
+            assert repr(one) and vars(one) and one._repr_html_()
+            listed = dir(one)
+            assert "fit" in listed and "kernel" in listed
+            for name in {*listed, *object.__dir__(one)}:
+                # Whatever else it raises would end tab completion and notebooks.
+                with contextlib.suppress(AttributeError):
+                    getattr(one, name)
 
 
 # One matrix, however it is stored
