@@ -7,6 +7,7 @@ they read memory that is not the matrix's. Each check here is one pass over the 
 from __future__ import annotations
 
 import copy
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,15 @@ def check(X) -> None:
         "coo": _check_coordinates,
         "dia": _check_diagonals,
         "lil": _check_lists,
+        "dok": _check_keys,
     }
-    known.get(X.format, lambda X: None)(X)
+    try:
+        known.get(X.format, lambda X: None)(X)
+    except AttributeError as error:
+        raise ValueError(
+            f"The {type(X).__name__} is damaged: a part of it is gone ({error}). "
+            f"{WAY_OUT}"
+        ) from error
 
 
 def _check_compressed(X) -> None:
@@ -156,14 +164,33 @@ def _check_lists(X) -> None:
             X, f"it has {len(X.rows)} lists of indices and {len(X.data)} of entries"
         )
     for i, (columns, entries) in enumerate(zip(X.rows, X.data, strict=True)):
+        if not (isinstance(columns, list) and isinstance(entries, list)):
+            raise _damaged(X, f"row {i} is not two lists, of indices and of entries")
         if len(columns) != len(entries):
             raise _damaged(
                 X,
                 f"row {i} has {len(columns)} indices for {len(entries)} entries",
             )
         for j in columns:
-            if not (isinstance(j, int | np.integer) and 0 <= j < m):
-                raise _damaged(X, f"row {i} has the index {j!r}")
+            if not _is_place(j, m):
+                raise _damaged(X, f"row {i} has the index {j!r:.60}")
+        for value in entries:
+            if not isinstance(value, Number | np.bool_):
+                raise _damaged(X, f"row {i} has the entry {value!r:.60}")
+
+
+def _check_keys(X) -> None:
+    for key, value in X.items():
+        places = key if isinstance(key, tuple) else (key,)
+        if len(places) != X.ndim or not all(map(_is_place, places, X.shape)):
+            raise _damaged(X, f"it has the key {key!r:.60}")
+        if not isinstance(value, Number | np.bool_):
+            raise _damaged(X, f"its entry at {key} is {value!r:.60}")
+
+
+def _is_place(i, size: int) -> bool:
+    whole = isinstance(i, int | np.integer) and not isinstance(i, bool)
+    return whole and 0 <= i < size
 
 
 def _array(X, name: str, part: Any, ndim: int, kinds: str) -> np.ndarray:
