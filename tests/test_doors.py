@@ -43,6 +43,7 @@ from mercer import (
     KernelSGDClassifier,
     Linear,
     MatrixExponential,
+    Mismatch,
     NuSVR,
     On,
     PairFunction,
@@ -52,12 +53,16 @@ from mercer import (
     PolynomialOf,
     PowerSeries,
     Precomputed,
+    RegularizedMachine,
     SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
     Subsequence,
     SubsetTree,
     Sum,
+    WeightedSubstrings,
+    rademacher,
+    regularization_path,
 )
 from mercer.copies import is_mapped
 from mercer.kernels import base
@@ -597,3 +602,55 @@ def test_all_names_can_be_imported_without_matplotlib():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert "mercer[plot]" in run.stdout
+
+
+LONG = [1.0] * 10**5
+LONG_MESSAGES = {
+    "coefficients": lambda: PowerSeries([*LONG, -1.0]),
+    "coefficients of a kernel": lambda: PolynomialOf(RBF(1.0), [LONG, LONG]),
+    "weights that overflow": lambda: WeightedSubstrings(LONG),
+    "weights of another number": lambda: Spectrum(2, LONG),
+    "weights of zeros": lambda: WeightedSubstrings(weights=[0.0] * 10**6),
+    "weights in a matrix": lambda: WeightedSubstrings(weights=np.ones((900, 900))),
+    "parts": lambda: Sum(RBF(1.0), LONG),
+    "gamma": lambda: RBF(LONG),
+    "degree": lambda: Polynomial(LONG),
+    "huge degree": lambda: Polynomial(-(10**4000)),
+    "alphabet": lambda: Mismatch(2, 1, ["a", "a"] * 10**5),
+    "field": lambda: On([1.5] * 10**6, RBF(1.0)),
+    "kernel": lambda: SVC(kernel="rbf" * 10**5).fit(POINTS, LABELS),
+    "a list as kernel": lambda: SVC(kernel=LONG).fit(POINTS, LABELS),
+    "strings": lambda: SVC(kernel=PowerSeries(LONG)).fit(["a"] * N, LABELS),
+    "overflow": lambda: KernelRidge(kernel=PowerSeries(LONG)).fit(POINTS + 9, LABELS),
+    "a kernel without a map": lambda: SparseKernelRegressor(
+        kernel=PowerSeries(LONG), on="features"
+    ).fit(POINTS, LABELS),
+    "values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [*LONG, -1.0]
+    ),
+    "nested values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [LONG, "a"]
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", LONG_MESSAGES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_message_does_not_print_all_of_a_long_list(ask):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        LONG_MESSAGES[ask]()
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "machine", [KernelRidge(), RBF(), SVC(), RegularizedMachine, None, "ridge"]
+)
+def test_a_path_of_what_has_none_is_refused(machine):
+    with pytest.raises(TypeError, match=r"regularization_path fits .* got \w+\."):
+        regularization_path(machine, POINTS, LABELS, [1.0])
+
+
+@pytest.mark.parametrize("gram", [RBF(1.0), POINTS @ POINTS.T, None, SVC()])
+def test_a_complexity_is_that_of_a_gram(gram):
+    with pytest.raises(TypeError, match=r"needs the Gram of the points; got an? "):
+        rademacher(gram)

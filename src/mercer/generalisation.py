@@ -23,7 +23,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.interruptible import interruptible, multiply
 from mercer.kernels.base import row_blocks
-from mercer.points import take
+from mercer.points import describe, take
 
 RIDGE = 1e-10  # relative; keeps the matrix of dependent support vectors invertible
 STEPS = 64  # the grid of norms goes from 2⁻⁶⁴ to 2⁶⁴
@@ -58,6 +58,11 @@ def rademacher(
     constant : what is added to the kernel, c of k + c
     samples : how many σ are drawn; two at least
     """
+    if not isinstance(gram, Gram):
+        raise TypeError(
+            f"rademacher needs the Gram of the points; got {describe(gram)}. Pass "
+            "Gram(kernel, X), of a matrix K Gram(Precomputed(K), range(len(K)))."
+        )
     m = gram.shape[0]
     if not samples >= 2:
         raise ValueError(f"rademacher needs samples ≥ 2; got samples={samples!r}.")

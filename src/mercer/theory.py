@@ -42,8 +42,7 @@ def feature_norms(kernel: Kernel, X: Points) -> np.ndarray:
     if not kernel.psd and (squares < 0).any():
         i = int(np.argmin(squares))
         raise ValueError(
-            f"{kernel!r} has no feature space: k(x, x) is {squares[i]:.6g} at point "
-            f"{i}."
+            f"{kernel} has no feature space: k(x, x) is {squares[i]:.6g} at point {i}."
         )
     # For a kernel a negative square can only be rounding.
     return np.sqrt(np.maximum(squares, 0))
@@ -66,7 +65,7 @@ def feature_cosines(kernel: Kernel, X: Points, Y: Points | None = None) -> np.nd
         largest = float(elementwise(_largest, cosines))
         if largest > 1 + 1e3 * np.finfo(cosines.dtype).eps:
             raise ValueError(
-                f"{kernel!r} has no feature space on these points: |k(x, y)| is "
+                f"{kernel} has no feature space on these points: |k(x, y)| is "
                 f"{largest:.6g} times √(k(x, x) k(y, y)), against Cauchy and Schwarz."
             )
     return elementwise(lambda cosines: np.clip(cosines, -1, 1), cosines)
@@ -208,7 +207,7 @@ def mercer_expansion(
     tolerance = N * np.finfo(float).eps * np.abs(eigenvalues).max()
     if eigenvalues[0] < -tolerance:
         raise ValueError(
-            f"Mercer's theorem needs a positive semidefinite kernel; {kernel!r} has "
+            f"Mercer's theorem needs a positive semidefinite kernel; {kernel} has "
             f"the eigenvalue {eigenvalues[0]:.6g} on this box."
         )
     kept = np.flatnonzero(eigenvalues > tolerance)[::-1][:n_components]
@@ -543,7 +542,7 @@ def _comparator(w, machine, kernel: Kernel, q: int) -> Expansion:
         )
     if not w.kernel == kernel or w.n_outputs != q:
         raise ValueError(
-            f"The comparator lives in the space of the perceptron: kernel {kernel!r}, "
+            f"The comparator lives in the space of the perceptron: kernel {kernel}, "
             f"{q} output(s); got {w.kernel!r} and {w.n_outputs}."
         )
     return w

@@ -27,6 +27,7 @@ from mercer.memory import available_memory
 from mercer.points import (
     Points,
     as_points,
+    brief,
     count,
     one,
     precision,
@@ -36,6 +37,7 @@ from mercer.points import (
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
+LONGEST_TEXT = 300  # letters of a kernel within an error message
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
 
@@ -256,7 +258,7 @@ class Kernel(ABC):
             if not isinstance(own[name], Kernel):
                 raise ValueError(
                     f"{type(self).__name__} cannot set {name}__{next(iter(settings))}: "
-                    f"{name} is not a kernel but {own[name]!r}."
+                    f"{name} is not a kernel but {brief(own[name])}."
                 )
             own[name] = copy.copy(own[name]).set_params(**settings)
         changed = type(self)(**own)  # checks them
@@ -365,6 +367,12 @@ class Kernel(ABC):
     def __repr__(self) -> str:
         return self._call()
 
+    def __format__(self, spec: str) -> str:
+        """As in an error message: a long one is cut."""
+        text = repr(self)
+        whole = len(text) <= LONGEST_TEXT
+        return format(text if whole else f"{text[:LONGEST_TEXT]} ...", spec)
+
     def _call(self, without: Sequence[str] = ()) -> str:
         """The constructor call, without some of its parameters."""
         inside = ", ".join(
@@ -438,7 +446,7 @@ def _check_room(kernel: Kernel, X, Y) -> None:
     size, available = (4.0 if single else 8.0) * n * m, available_memory()
     if size > available:
         raise MemoryError(
-            f"The {n} × {m} matrix k(X, Y) of {kernel!r} takes {size / 1e9:.3g} GB; "
+            f"The {n} × {m} matrix k(X, Y) of {kernel} takes {size / 1e9:.3g} GB; "
             f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
             "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
             "take fewer points."
@@ -470,7 +478,7 @@ def finite(values: np.ndarray, kernel: Kernel) -> np.ndarray:
     if np.isfinite(total) or np.isfinite(values).all():
         return values
     raise ValueError(
-        f"The kernel {kernel!r} has values that are not finite numbers on these points"
+        f"The kernel {kernel} has values that are not finite numbers on these points"
         ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
         "as one of lower degree or Normalized(kernel)."
     )
@@ -633,7 +641,7 @@ class Scaled(Kernel):
         if not (is_finite(self.factor) and self.factor > 0):
             raise ValueError(
                 f"A kernel can be scaled by a positive number only; got "
-                f"factor={self.factor!r}."
+                f"factor={brief(self.factor)}."
             )
 
     def __call__(self, X, Y=None):
@@ -694,7 +702,7 @@ class Constant(Kernel):
 
     def __post_init__(self):
         if not (is_finite(self.c) and self.c >= 0):
-            raise ValueError(f"Constant needs a finite c ≥ 0; got c={self.c!r}.")
+            raise ValueError(f"Constant needs a finite c ≥ 0; got c={brief(self.c)}.")
 
     def __call__(self, X, Y=None):
         X = as_points(X)
@@ -742,7 +750,7 @@ def check_kernels(node: Kernel, *parts) -> None:
         if not isinstance(part, Kernel):
             hint = f" Write {part.__name__}()." if isinstance(part, type) else ""
             raise TypeError(
-                f"{type(node).__name__} is made of kernels; got {part!r}.{hint}"
+                f"{type(node).__name__} is made of kernels; got {brief(part)}.{hint}"
             )
         nodes += part._nodes
     if nodes > MOST_NODES:
@@ -762,12 +770,12 @@ def check_whole(
     if not (whole and number >= least):
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
-            f"got {name}={number!r}."
+            f"got {name}={brief(number)}."
         )
     if number > most:
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≤ {most:,}; got "
-            f"{name}={number!r}. Choose a smaller one."
+            f"{name}={brief(number)}. Choose a smaller one."
         )
 
 
@@ -777,7 +785,7 @@ def check_positive(node: Kernel, name: str, number, optional: bool = False) -> N
         return
     if not (is_finite(number) and number > 0):
         raise ValueError(
-            f"{type(node).__name__} needs {name} > 0; got {name}={number!r}."
+            f"{type(node).__name__} needs {name} > 0; got {name}={brief(number)}."
         )
 
 
@@ -800,7 +808,7 @@ def check_coefficients(node: Kernel, coefficients) -> None:
     ):
         raise ValueError(
             f"{name} needs a list of coefficients, the constant first; "
-            f"got {coefficients!r}."
+            f"got {brief(coefficients)}."
         )
     for n, coefficient in enumerate(coefficients):
         if not (is_finite(coefficient) and coefficient >= 0):
@@ -818,7 +826,7 @@ def check_weights(node: Kernel, weights, count: int | None = None) -> None:
         wanted = f"{count} weights" if count else "a list of weights"
         raise ValueError(
             f"{name} needs {wanted}, one for each length from 1 on; got "
-            f"weights={weights!r}."
+            f"weights={brief(weights)}."
         )
     for r, weight in enumerate(weights, 1):
         if not (is_finite(weight) and weight >= 0):
@@ -827,4 +835,4 @@ def check_weights(node: Kernel, weights, count: int | None = None) -> None:
                 f"weight of length {r} is {weight!r}."
             )
     if not any(weights):
-        raise ValueError(f"{name} needs a weight > 0; got weights={weights!r}.")
+        raise ValueError(f"{name} needs a weight > 0; got weights={brief(weights)}.")

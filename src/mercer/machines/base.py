@@ -57,6 +57,7 @@ from mercer.points import (
     Points,
     a_string,
     as_points,
+    brief,
     check_ending,
     check_nesting,
     count,
@@ -188,7 +189,7 @@ class Machine(BaseEstimator, ABC):
                 if value is not default and value != default:
                     warnings.warn(
                         f"{type(self).__name__}({name}={value!r}) has no effect beside "
-                        f"the kernel object {self.kernel!r}, which has parameters of "
+                        f"the kernel object {self.kernel}, which has parameters of "
                         "its own: set them there.",
                         UserWarning,
                         stacklevel=3,
@@ -229,7 +230,7 @@ class Machine(BaseEstimator, ABC):
         meant = f" Did you mean {' or '.join(ways)}?" if ways else ""
         raise InvalidParameterError(
             f"{begin}, a function, or one of the words {', '.join(sorted(words))}. Got "
-            f"{kernel!r}.{meant}"
+            f"{brief(kernel)}.{meant}"
         )
 
     def _words(self) -> set[str]:
@@ -323,7 +324,7 @@ class Machine(BaseEstimator, ABC):
             if found is None:
                 raise
             raise ValueError(
-                f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
+                f"{type(self).__name__}(kernel={brief(self.kernel)}) compares vectors; "
                 f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
                 "kernel=Spectrum(3), or encode the strings as numbers."
             ) from error
@@ -448,7 +449,7 @@ def check_numbers(machine: Machine, name: str, values) -> None:
         hint = ""
         if values == "balanced":
             hint = " A machine with class_weight balances classes by that."
-        raise ValueError(f"{needs}, one for each point; got {values!r}.{hint}")
+        raise ValueError(f"{needs}, one for each point; got {brief(values)}.{hint}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"{needs}; got a masked array with masked entries. Leave those points out."
@@ -514,7 +515,8 @@ def as_kernel(
         if kernel not in _WORDS:
             raise ValueError(
                 f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
-                f"kernel={kernel!r}. Any other kernel is an object, such as Matern()."
+                f"kernel={brief(kernel)}. Any other kernel is an object, such as "
+                "Matern()."
             )
         if gamma is None:
             gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]

@@ -22,7 +22,7 @@ from mercer.machines.base import WORDS, Counted
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
-from mercer.points import Points, count, take
+from mercer.points import Points, brief, count, take
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
@@ -434,5 +434,5 @@ def evenly(most: float, n_steps: int, ratio: float) -> np.ndarray:
 def positive(values, name: str) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or not values.size or not np.all(values > 0):
-        raise ValueError(f"path needs {name} > 0, one or more; got {values!r}.")
+        raise ValueError(f"path needs {name} > 0, one or more; got {brief(values)}.")
     return values
