@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import catalog
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.data.trees import Tree
 from mercer.kernels import convolution
-from mercer.kernels.algebra import Normalized
+from mercer.kernels.algebra import Normalized, Pullback
+from mercer.kernels.base import Constant
 from mercer.kernels.convolution import Convolution
 from mercer.kernels.radial import RBF
 from mercer.kernels.tree import SubsetTree, Subtree
@@ -149,3 +151,47 @@ def test_parts_are_checked():
     for kernels in ([], [equal, 2], SubsetTree):
         with pytest.raises(TypeError, match="made of kernels"):
             Convolution(splits, kernels)
+
+
+@pytest.mark.parametrize("parts, d", [(list, 1), (catalog.splits, 2)])
+def test_equal_words_among_the_parts_are_compared_once(parts, d):
+    calls = []
+
+    def alike(a, b):
+        calls.append((a, b))
+        return 1.0 + len(set(a) & set(b))
+
+    kernel = PairFunction(alike)
+    X, Y = ["abab" * 5, "", "ba" * 4, "abab" * 5], ["aab" * 6, "bbb"]
+    inner = kernel if d == 1 else [kernel, Constant(2.0)]
+    K = Convolution(parts, inner)(X, Y)
+    assert len(calls) == len({p for x in X for p in parts(x)}) * len(
+        {p for y in Y for p in parts(y)}
+    )
+    first = (lambda p: p) if d == 1 else (lambda p: p[0])
+    expected = [
+        [
+            sum(d * alike(first(p), first(q)) for p in parts(x) for q in parts(y))
+            for y in Y
+        ]
+        for x in X
+    ]
+    assert_allclose(K, expected, rtol=1e-12)
+
+
+def test_parts_of_different_types_are_not_taken_for_each_other():
+    kinds = PairFunction(lambda a, b: float(type(a) is type(b)))
+    K = Convolution(lambda x: x, kinds)([[1, True, 1.0, "1"]])
+    assert_allclose(K, [[4.0]])
+
+
+def test_a_kernel_learns_from_parts_as_often_as_they_occur():
+    words = ["aab", "b", "aab"]
+    learnt = Convolution(list, Pullback(RBF(), codes)).resolve(words)
+    letters = np.array([ord(c) for word in words for c in word], dtype=float)
+    gamma = learnt.kernels.kernel.gamma
+    assert_allclose(gamma, RBF().resolve(letters[:, None]).gamma, rtol=1e-12)
+
+
+def codes(letters):
+    return np.array([[float(ord(letter))] for letter in letters])

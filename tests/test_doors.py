@@ -3,6 +3,7 @@
 Laws over all machines of the catalogue.
 """
 
+import contextlib
 import copy
 import numbers
 import pickle
@@ -19,18 +20,23 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 
 import mercer
 from mercer import (
     RBF,
+    RVC,
     RVR,
     SVC,
     SVR,
     Anova,
+    Bilinear,
     Centered,
+    Exp,
+    Fisher,
     KernelHuberRegression,
+    KernelKMeans,
     KernelKNNClassifier,
     KernelLogisticRegression,
     KernelPCA,
@@ -38,20 +44,32 @@ from mercer import (
     KernelRidge,
     KernelSGDClassifier,
     Linear,
+    MatrixExponential,
+    Mismatch,
     NuSVR,
     On,
     PairFunction,
+    ParzenClassifier,
     ParzenDensity,
     Polynomial,
+    PolynomialOf,
+    PowerSeries,
+    Precomputed,
+    RegularizedMachine,
+    SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
     Subsequence,
     SubsetTree,
+    Sum,
+    WeightedSubstrings,
 )
 from mercer.data.copies import is_mapped
 from mercer.kernels import base
+from mercer.machines import regularization_path
 from mercer.machines.parzen import Parzen
 from mercer.solvers import SMO
+from mercer.theory import rademacher
 
 MACHINES = catalog.machines + catalog.window_machines
 STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]
@@ -218,6 +236,92 @@ def test_a_kernel_owns_the_points_it_learnt_from(machine):
     assert_array_equal(machine.predict(NEW), before)
 
 
+def overwritten(value, seen):
+    """Edit all that a parameter of a kernel holds, in place; whether there was any."""
+    if id(value) in seen or (callable(value) and not isinstance(value, base.Kernel)):
+        return False
+    seen.add(id(value))
+    if isinstance(value, base.Kernel):
+        # A fitted machine may share this matrix: so it is documented.
+        named = {} if isinstance(value, Precomputed) else value.get_params(deep=False)
+        return any([overwritten(part, seen) for part in named.values()])
+    if sp.issparse(value):
+        value.data[:] = 7
+        return True
+    if isinstance(value, np.ndarray):
+        value.setflags(write=True)
+        value[...] = "zz" if value.dtype.kind in "OU" else 7
+        return True
+    if isinstance(value, list):
+        nested = any([overwritten(part, seen) for part in value])
+        if not nested and value:
+            value[:] = [7 if isinstance(part, float) else part for part in value[:1]]
+        return nested or bool(value)
+    if hasattr(value, "__dict__"):
+        return any([overwritten(part, seen) for part in vars(value).values()])
+    return False
+
+
+def with_editable_parameters():
+    more = [
+        catalog.entry(Fisher(catalog.CHAIN, np.eye(24) + 0.1), catalog.words),
+        catalog.entry(
+            MatrixExponential(sp.csr_array(catalog.GRAM), 0.1), catalog.indices
+        ),
+        catalog.entry(PolynomialOf(RBF(0.5), np.array([1.0, 2.0])), catalog.vectors),
+        catalog.entry(
+            Sum(Linear(), 2.0 * Exp(PowerSeries([0.5, 0.1]))), catalog.vectors
+        ),
+        catalog.entry(
+            Centered(Spectrum(2), ["ab", "bc", "a"], np.ones(3)), catalog.words
+        ),
+    ]
+    both = catalog.all_kernels + catalog.learning_kernels + more
+    return [e for e in both if overwritten(copy.deepcopy(e.values[0]), set())]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=3.0),
+        KernelRidge(alpha=0.3),
+        KernelPCA(2),
+        KernelKNNClassifier(2),
+        KernelKMeans(2, random_state=0),
+        KernelPerceptron(max_iter=3),
+        KernelSGDClassifier("logistic", shuffle=False),
+        KernelLogisticRegression(),
+        ParzenClassifier("mean"),
+        SparseKernelClassifier(C=2.0),
+        RVC(),
+    ],
+)
+@pytest.mark.parametrize("kernel, points", with_editable_parameters())
+@pytest.mark.filterwarnings("ignore")
+def test_edits_of_the_kernel_after_fit_change_nothing(machine, kernel, points):
+    kernel = copy.deepcopy(kernel)
+    X, new = points(1, 14), points(2, 5)
+    try:
+        fitted = clone(machine).set_params(kernel=kernel).fit(X, LABELS[:14])
+    except ValueError as error:  # no such machine with this kernel, or not these points
+        pytest.skip(str(error))
+    # Whatever is computed when it is first asked for, is so after the edit.
+    before = outputs(copy.deepcopy(fitted), new)
+    assert overwritten(kernel, set())
+    after = outputs(fitted, new)
+    for key, said in before.items():
+        assert_allclose(after[key], said, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+def test_a_node_that_stands_in_several_places_is_owned_once():
+    matrix = np.eye(3)
+    node = Bilinear(matrix)
+    kernel = (node + node * node).owned()
+    assert kernel.left is kernel.right.left is kernel.right.right
+    assert kernel.left is not node
+    assert not np.shares_memory(kernel.left.A, matrix)
+
+
 @pytest.mark.parametrize(
     "machine",
     [KernelRidge(), KernelPCA(2), KernelKNNClassifier(), KernelLogisticRegression()],
@@ -246,6 +350,26 @@ def test_without_copy_X_kernel_pca_keeps_the_points_themselves():
     X = POINTS.copy()
     assert KernelPCA(2, copy_X=False).fit(X).X_fit_ is X
     assert not np.shares_memory(KernelPCA(2).fit(X).X_fit_, X)
+
+
+@pytest.mark.parametrize("kernel", [{}, {"kernel": "precomputed"}])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_is_cloned_copied_shown_and_listed(machine, kernel):
+    made = clone(machine).set_params(**kernel)
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    X = POINTS @ POINTS.T if made.kernel == "precomputed" else POINTS
+    if type(machine).__name__ in ("SVDD", "ParzenDensity") and X is not POINTS:
+        pytest.skip("needs points")
+    for fitted in (made, clone(made).fit(X, y)):
+        for one in (fitted, copy.copy(fitted), copy.deepcopy(fitted), clone(fitted)):
+            assert repr(one) and vars(one) and one._repr_html_()
+            listed = dir(one)
+            assert "fit" in listed and "kernel" in listed
+            for name in {*listed, *object.__dir__(one)}:
+                # Whatever else it raises would end tab completion and notebooks.
+                with contextlib.suppress(AttributeError):
+                    getattr(one, name)
 
 
 # One matrix, however it is stored
@@ -549,3 +673,55 @@ def test_all_names_can_be_imported_without_matplotlib():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert "mercer[plot]" in run.stdout
+
+
+LONG = [1.0] * 10**5
+LONG_MESSAGES = {
+    "coefficients": lambda: PowerSeries([*LONG, -1.0]),
+    "coefficients of a kernel": lambda: PolynomialOf(RBF(1.0), [LONG, LONG]),
+    "weights that overflow": lambda: WeightedSubstrings(LONG),
+    "weights of another number": lambda: Spectrum(2, LONG),
+    "weights of zeros": lambda: WeightedSubstrings(weights=[0.0] * 10**6),
+    "weights in a matrix": lambda: WeightedSubstrings(weights=np.ones((900, 900))),
+    "parts": lambda: Sum(RBF(1.0), LONG),
+    "gamma": lambda: RBF(LONG),
+    "degree": lambda: Polynomial(LONG),
+    "huge degree": lambda: Polynomial(-(10**4000)),
+    "alphabet": lambda: Mismatch(2, 1, ["a", "a"] * 10**5),
+    "field": lambda: On([1.5] * 10**6, RBF(1.0)),
+    "kernel": lambda: SVC(kernel="rbf" * 10**5).fit(POINTS, LABELS),
+    "a list as kernel": lambda: SVC(kernel=LONG).fit(POINTS, LABELS),
+    "strings": lambda: SVC(kernel=PowerSeries(LONG)).fit(["a"] * N, LABELS),
+    "overflow": lambda: KernelRidge(kernel=PowerSeries(LONG)).fit(POINTS + 9, LABELS),
+    "a kernel without a map": lambda: SparseKernelRegressor(
+        kernel=PowerSeries(LONG), on="features"
+    ).fit(POINTS, LABELS),
+    "values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [*LONG, -1.0]
+    ),
+    "nested values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [LONG, "a"]
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", LONG_MESSAGES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_message_does_not_print_all_of_a_long_list(ask):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        LONG_MESSAGES[ask]()
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "machine", [KernelRidge(), RBF(), SVC(), RegularizedMachine, None, "ridge"]
+)
+def test_a_path_of_what_has_none_is_refused(machine):
+    with pytest.raises(TypeError, match=r"regularization_path fits .* got \w+\."):
+        regularization_path(machine, POINTS, LABELS, [1.0])
+
+
+@pytest.mark.parametrize("gram", [RBF(1.0), POINTS @ POINTS.T, None, SVC()])
+def test_a_complexity_is_that_of_a_gram(gram):
+    with pytest.raises(TypeError, match=r"needs the Gram of the points; got an? "):
+        rademacher(gram)

@@ -1,6 +1,7 @@
 """Explicit feature maps: their coordinates, and that they give the kernel."""
 
 import math
+import tracemalloc
 
 import catalog
 import naive
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from mercer.kernels import explicit
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
@@ -198,3 +200,57 @@ def test_the_series_needs_a_scale():
         RBF().series(3)
     with pytest.raises(ValueError, match="degree ≥ 0"):
         RBF(1.0).series(-1)
+
+
+# Large degrees: time and memory follow the number of features
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("d, degree", [(1, 3000), (2, 400), (3, 100)])
+def test_a_series_of_large_degree_is_the_gaussian(make, d, degree):
+    X = 2 * np.random.default_rng(0).normal(size=(5, d))
+    series = GaussianSeries(0.5, degree)
+    Phi = series.features(make(X))
+    assert Phi.shape[1] == len(series.feature_names(X)) == math.comb(d + degree, d)
+    K = Phi @ Phi.T
+    assert_allclose(K.toarray() if sp.issparse(K) else K, RBF(0.5)(X), atol=1e-11)
+
+
+@pytest.mark.parametrize("d, degree", [(1, 3000), (2, 250), (3, 60)])
+@pytest.mark.parametrize("offset", [0.0, 0.25])
+def test_a_polynomial_of_large_degree_has_its_features(d, degree, offset):
+    X = np.random.default_rng(0).normal(size=(5, d))
+    X *= np.sqrt(1 - offset) / np.linalg.norm(X, axis=1, keepdims=True)
+    kernel = Polynomial(degree, 1.0, offset)  # 1 on the diagonal
+    Phi = kernel.features(X)
+    assert Phi.shape[1] == len(kernel.feature_names(X))
+    assert_allclose(Phi @ Phi.T, kernel(X), atol=1e-10)
+
+
+def test_an_ordered_map_of_large_degree_on_a_line():
+    x = np.array([[0.5], [-0.25]])
+    kernel = Polynomial(2000, 1.0, 0.5)
+    Phi = kernel.ordered_features(x)
+    assert_allclose(Phi @ Phi.T, kernel(x), rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("kernel", [GaussianSeries(0.5, 150), Polynomial(150)])
+def test_the_memory_of_a_map_follows_its_columns_not_its_degree(kernel):
+    X = np.full((2, 3), 0.3)
+    tracemalloc.start()
+    size = kernel.features(X).nbytes
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 * size  # lists of 150 factors for each column would take 75
+
+
+def test_sparse_points_with_too_many_products_are_refused():
+    X = sp.csr_array(np.ones((1500, 1200)))
+    with pytest.raises(ValueError, match=r"1,500 points, 1,082,701,500 numbers"):
+        Polynomial(2).features(X)
+
+
+def test_a_map_larger_than_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(explicit, "available_memory", lambda: 1e6)
+    with pytest.raises(MemoryError, match="Pass fewer points at a time"):
+        Polynomial(3).features(np.ones((1000, 10)))

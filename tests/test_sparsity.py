@@ -130,3 +130,35 @@ def test_room_behind_the_last_entry_is_not_read():
     X.indices = np.append(X.indices, np.int32(10**6))
     assert_array_equal(canonical(X).toarray(), np.eye(3))
     assert_array_equal(Linear()(X), np.eye(3))
+
+
+def with_room(X):
+    """The same CSR matrix with room behind its last entry, filled with anything."""
+    X = X.copy()
+    X.data = np.append(X.data, np.full(50, np.nan))
+    X.indices = np.append(X.indices, np.full(50, 10**8, dtype=X.indices.dtype))
+    return X
+
+
+@pytest.mark.parametrize("read", [as_csr, canonical])
+def test_no_reader_is_handed_the_room_behind_the_last_entry(read):
+    # The choice of columns in scipy reads it, and memory far away with it.
+    X = sp.csr_array(bad_inputs.POINTS)
+    given = with_room(X)
+    found = read(given)
+    assert len(found.indices) == len(found.data) == found.indptr[-1]
+    assert_array_equal(found[:, [0, 1]].toarray(), bad_inputs.POINTS[:, [0, 1]])
+    assert len(given.data) == len(X.data) + 50
+    kernel = On([0, 1], RBF(1.0))
+    assert_array_equal(kernel(given), kernel(X))
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("dtype", [">f8", ">f4", "f2", ">i4"])
+def test_numbers_that_scipy_does_not_have_are_converted(dtype, form):
+    dense = bad_inputs.POINTS.astype(dtype)
+    X = sp.csr_array(dense.astype(float)).asformat(form)
+    X.data = X.data.astype(dtype)
+    assert_array_equal(canonical(X).toarray(), dense)
+    assert X.data.dtype == dtype
+    assert_array_equal(Linear()(X), Linear()(sp.csr_array(canonical(X))))

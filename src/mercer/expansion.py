@@ -161,7 +161,7 @@ class Expansion:
         scale = (lengths @ np.abs(self.coef)) ** 2
         if (squares < -len(self.coef) * eps * scale).any():
             raise ValueError(
-                f"‖f‖² is {squares.min():.6g}: {self.kernel!r} is indefinite on the "
+                f"‖f‖² is {squares.min():.6g}: {self.kernel} is indefinite on the "
                 "points of this expansion, so f has no norm. Use a kernel, or "
                 "`repair` the Gram matrix and use Precomputed."
             )
@@ -247,7 +247,7 @@ class Expansion:
         if not self.kernel == other.kernel:
             raise ValueError(
                 "Expansions meet in the RKHS of one kernel; these have "
-                f"{self.kernel!r} and {other.kernel!r}."
+                f"{self.kernel} and {other.kernel}."
             )
 
     # Parts

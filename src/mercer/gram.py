@@ -111,7 +111,7 @@ class Gram(LinearOperator):
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
-        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel!r}")
+        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
         if self._matrix is not None:
             return self._matrix.diagonal()
         return finite(self.kernel.diag(self.X), self.kernel)
@@ -168,7 +168,7 @@ class Gram(LinearOperator):
     def __repr__(self) -> str:
         n, m = self.shape
         where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
-        return f"Gram of {self.kernel!r} {where}"
+        return f"Gram of {self.kernel} {where}"
 
 
 def _many(index):

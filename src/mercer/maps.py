@@ -56,7 +56,7 @@ def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Feature
         found.keys
     ):
         raise ValueError(
-            f"{kernel!r} has columns that cannot be told apart: "
+            f"{kernel} has columns that cannot be told apart: "
             f"{found.matrix.shape[1]} of them, {len(set(found.keys))} different names."
         )
     return found
@@ -75,7 +75,7 @@ def _of_kernel(kernel, X, columns) -> Features:
         )
     if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
         raise TypeError(
-            f"{kernel!r} has no explicit map with finitely many columns. Those that "
+            f"{kernel} has no explicit map with finitely many columns. Those that "
             f"have one: {WITH_A_MAP}. RBF(gamma).series(degree) is such a kernel near "
             "the Gaussian."
         )

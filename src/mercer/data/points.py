@@ -654,6 +654,11 @@ def describe(x) -> str:
     return f"{article} {kind} ({text})" if len(text) <= 40 else f"{article} {kind}"
 
 
+def brief(x) -> str:
+    """x as it is written, for an error message: of much data, the beginning."""
+    return _BRIEF.repr(x)
+
+
 # Lists that share their parts could have more to write than there is memory.
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlevel = 4

@@ -21,6 +21,7 @@ import numpy as np
 from mercer.data.copies import owned
 from mercer.data.points import (
     as_points,
+    brief,
     check_finite,
     count,
     field,
@@ -151,7 +152,7 @@ class Normalized(Kernel):
         if (squares < 0).any():
             i = int(np.argmax(squares < 0))
             raise ValueError(
-                f"Normalized needs k(x, x) ≥ 0; {self.kernel!r} gives "
+                f"Normalized needs k(x, x) ≥ 0; {self.kernel} gives "
                 f"{squares[i]:.6g} at point {i}."
             )
         # An infinite length has no direction.
@@ -265,13 +266,13 @@ class On(Kernel):
         if not (isinstance(self.field, slice) or (parts and named)):
             raise TypeError(
                 f"On needs a column name or number, a slice, or a list of them; got "
-                f"field={self.field!r}."
+                f"field={brief(self.field)}."
             )
 
     def _part(self, X):
         part = field(as_points(X), self.field)
         if not self.kernel.missing:
-            check_finite(part, f"On({self.field!r}, {type(self.kernel).__name__})")
+            check_finite(part, f"On({brief(self.field)}, {type(self.kernel).__name__})")
         return part
 
     def __call__(self, X, Y=None):
@@ -310,7 +311,8 @@ class Centered(Kernel):
     weight: Any = None
 
     def __post_init__(self):
-        check_kernels(self, self.kernel)
+        # A product with it takes three with the kernel inside, and so on inwards.
+        check_kernels(self, *3 * [self.kernel])
         n = None if self.reference is None else count(as_points(self.reference))
         if n == 0:
             raise ValueError("Centered needs at least one reference point; got none.")

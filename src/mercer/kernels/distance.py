@@ -263,7 +263,7 @@ class FromDistance(Kernel):
     def _origin(self):
         if self.origin is None:
             raise ValueError(
-                f"{self!r} learns its origin from data: call resolve(X) first, or pass "
+                f"{self} learns its origin from data: call resolve(X) first, or pass "
                 "a point as origin."
             )
         return self.origin

@@ -126,6 +126,8 @@ class Diffusion(NodeKernel):
     graph: Any
     beta: float = 1.0
 
+    _shared = ("graph",)
+
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
         # Read once: what becomes of a list or a matrix later is not seen.
@@ -185,6 +187,8 @@ class MatrixExponential(NodeKernel):
 
     H: Any
     beta: float = 1.0
+
+    _shared = ("H",)
 
     def __post_init__(self):
         check_positive(self, "beta", self.beta)

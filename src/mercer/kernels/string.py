@@ -92,8 +92,8 @@ class Subsequence(Kernel):
             place = tuple(map(int, np.argwhere(np.isinf(block))[0]))
             i, j = place[0], place[-1]
             raise OverflowError(
-                f"{self!r} of points {i} and {j} is about 2**{power[place]}, beyond "
-                f"float64. Use Normalized({self!r}), which stays in range."
+                f"{self} of points {i} and {j} is about 2**{power[place]}, beyond "
+                f"float64. Use Normalized({self}), which stays in range."
             )
         return block
 
@@ -127,7 +127,7 @@ class Subsequence(Kernel):
         found = sum(math.comb(size, r) for size in sizes.tolist() for r in lengths)
         if found > MOST_SUBSEQUENCES:
             raise ValueError(
-                f"{self!r} would write out {found:,} subsequences; at most "
+                f"{self} would write out {found:,} subsequences; at most "
                 f"{MOST_SUBSEQUENCES:,} are. Use the kernel, which never forms them."
             )
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import brief
 from mercer.data.sequences import (
     Sequences,
     count_substrings,
@@ -117,13 +118,13 @@ class Mismatch(VocabularyKernel):
         if not isinstance(self.alphabet, str | list | tuple) or not self.alphabet:
             raise TypeError(
                 "Mismatch needs its alphabet as a str or a list of tokens; got "
-                f"alphabet={self.alphabet!r}."
+                f"alphabet={brief(self.alphabet)}."
             )
         letters = len(self.alphabet)
         if len(set(self.alphabet)) < letters:
             raise ValueError(
                 "Mismatch needs an alphabet of different tokens; got "
-                f"alphabet={self.alphabet!r}."
+                f"alphabet={brief(self.alphabet)}."
             )
         # Two tokens are enough at 63: a large power takes long to write down.
         if letters > 1 and (self.k >= 63 or letters**self.k >= 2**63):
@@ -173,7 +174,7 @@ class Mismatch(VocabularyKernel):
         )
         if each_word * len(words) > MOST_NEAR:
             raise ValueError(
-                f"{self!r} would write out {each_word:,} words near each of "
+                f"{self} would write out {each_word:,} words near each of "
                 f"{len(words):,}; at most {MOST_NEAR:,} in all are. Lower k or m, "
                 "or pass fewer points at a time."
             )
@@ -215,7 +216,7 @@ class WeightedSubstrings(Kernel):
         if (self.decay is None) == (self.weights is None):
             raise ValueError(
                 "WeightedSubstrings needs either decay or weights; got "
-                f"decay={self.decay!r} and weights={self.weights!r}."
+                f"decay={brief(self.decay)} and weights={brief(self.weights)}."
             )
         check_positive(self, "decay", self.decay, optional=True)
         if self.decay is not None and self.decay > 1:
@@ -257,7 +258,7 @@ class WeightedSubstrings(Kernel):
         entries = sum(int(np.maximum(X.sizes - r + 1, 0).sum()) for r in lengths)
         if entries > MOST_ENTRIES:
             raise ValueError(
-                f"{self!r} would write out {entries:,} substrings; at most "
+                f"{self} would write out {entries:,} substrings; at most "
                 f"{MOST_ENTRIES:,} are. Use the kernel, which never forms them, or "
                 "weights for the short ones only."
             )

@@ -109,9 +109,9 @@ class MatchingNodes(Kernel):
                 "the trees, tell labels apart, or use Subtree, which needs no pairs."
             )
         raise ValueError(
-            f"{self!r} of {one} and {other}, which have {pairs:,.0f} matching pairs of "
+            f"{self} of {one} and {other}, which have {pairs:,.0f} matching pairs of "
             f"nodes, is about 1e{log_value / math.log(10):+.0f}: no float64 holds it. "
-            f"Normalized({self!r}) does without it; or lower decay."
+            f"Normalized({self}) does without it; or lower decay."
         )
 
 
@@ -276,7 +276,7 @@ class TaggedTree(Kernel):
     def _explicit(self) -> Any:
         if not hasattr(self.kernel, "features"):
             raise TypeError(
-                f"TaggedTree has the features of its string kernel; {self.kernel!r} "
+                f"TaggedTree has the features of its string kernel; {self.kernel} "
                 "has none. Use Spectrum, WeightedSubstrings or Subsequence."
             )
         return self.kernel

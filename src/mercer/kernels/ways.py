@@ -206,6 +206,8 @@ class Precomputed(Kernel):
     matrix: Any = None
     psd: bool | None = None  # stated here, derived elsewhere
 
+    _shared = ("matrix",)
+
     def __post_init__(self):
         check_verdict(self, self.psd)
         if sp.issparse(self.matrix):

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
@@ -48,6 +48,7 @@ from mercer.data.points import (
     Points,
     a_string,
     as_points,
+    brief,
     check_ending,
     check_nesting,
     column_names,
@@ -166,10 +167,10 @@ class Machine(BaseEstimator, ABC):
     A machine has a parameter `kernel` and fills in `fit`, which ends with
     `expansion_`; all it says of new points is read from there.
 
-    A fitted machine owns what it learnt: it keeps copies of the points, so that arrays,
-    frames and lists may be edited after `fit`. Shared are memory-mapped arrays, whose
-    files must stay as they are; arrays that are parameters of a kernel, as the matrix
-    of `Precomputed(K)`; and objects that cannot be copied.
+    A fitted machine owns what it learnt: it keeps copies of the points and of its
+    kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
+    memory-mapped arrays, whose files must stay as they are; the matrix of
+    `Precomputed(K)`; functions; and objects that cannot be copied.
     """
 
     kernel: Any
@@ -213,7 +214,7 @@ class Machine(BaseEstimator, ABC):
                 if value is not default and value != default:
                     warnings.warn(
                         f"{type(self).__name__}({name}={value!r}) has no effect beside "
-                        f"the kernel object {self.kernel!r}, which has parameters of "
+                        f"the kernel object {self.kernel}, which has parameters of "
                         "its own: set them there.",
                         UserWarning,
                         stacklevel=3,
@@ -272,7 +273,7 @@ class Machine(BaseEstimator, ABC):
         meant = f" Did you mean {' or '.join(ways)}?" if ways else ""
         raise InvalidParameterError(
             f"{begin}, a function, or one of the words {', '.join(sorted(words))}. Got "
-            f"{kernel!r}.{meant}"
+            f"{brief(kernel)}.{meant}"
         )
 
     def _words(self) -> set[str]:
@@ -369,7 +370,9 @@ class Machine(BaseEstimator, ABC):
                 ) from error
             if found is None:
                 if isinstance(X, list | tuple) and not _is_plain(error):
-                    vectors(list(X), f"{type(self).__name__}(kernel={self.kernel!r})")
+                    vectors(
+                        list(X), f"{type(self).__name__}(kernel={brief(self.kernel)})"
+                    )
                 raise
             raise self._about_string(found) from error
 
@@ -393,7 +396,7 @@ class Machine(BaseEstimator, ABC):
 
     def _about_string(self, found: str) -> ValueError:
         return ValueError(
-            f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
+            f"{type(self).__name__}(kernel={brief(self.kernel)}) compares vectors; "
             f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
             "kernel=Spectrum(3), or encode the strings as numbers."
         )
@@ -535,7 +538,7 @@ def check_numbers(machine: Machine, name: str, values) -> None:
         hint = ""
         if values == "balanced":
             hint = " A machine with class_weight balances classes by that."
-        raise ValueError(f"{needs}, one for each point; got {values!r}.{hint}")
+        raise ValueError(f"{needs}, one for each point; got {brief(values)}.{hint}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"{needs}; got a masked array with masked entries. Leave those points out."
@@ -603,6 +606,8 @@ def as_kernel(
 ) -> Kernel:
     """What a machine's parameter `kernel` stands for, on the points X.
 
+    It shares no array with the parameter: every fit comes through here, once.
+
     Parameters
     ----------
     kernel : a kernel; one of scikit-learn's words; a function; or None for RBF()
@@ -613,12 +618,13 @@ def as_kernel(
     if kernel is None:
         return RBF()
     if isinstance(kernel, Kernel):
-        return kernel
+        return kernel.owned()
     if isinstance(kernel, str):
         if kernel not in _WORDS:
             raise ValueError(
                 f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
-                f"kernel={kernel!r}. Any other kernel is an object, such as Matern()."
+                f"kernel={brief(kernel)}. Any other kernel is an object, such as "
+                "Matern()."
             )
         if gamma is None:
             gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
@@ -630,8 +636,8 @@ def as_kernel(
         )
     if isinstance(kernel, GaussianProcessKernel):
         # scikit-learn's own kernel objects are called on whole blocks.
-        return BlockFunction(kernel)
-    return function(partial(kernel, **parameters) if parameters else kernel)
+        return BlockFunction(clone(kernel))
+    return function(partial(kernel, **owned(parameters)) if parameters else kernel)
 
 
 def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, count, take
+from mercer.data.points import Points, brief, count, take
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.ways import Precomputed
@@ -433,5 +433,5 @@ def evenly(most: float, n_steps: int, ratio: float) -> np.ndarray:
 def positive(values, name: str) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or not values.size or not np.all(values > 0):
-        raise ValueError(f"path needs {name} > 0, one or more; got {values!r}.")
+        raise ValueError(f"path needs {name} > 0, one or more; got {brief(values)}.")
     return values

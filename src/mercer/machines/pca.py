@@ -347,11 +347,11 @@ class KernelPCA(
         rounding = len(found.means) * np.finfo(float).eps * np.abs(found.means).max()
         clear = max(NEGATIVE[found.run.precision] * largest, 1e-10, rounding)
         where = (
-            f"{kernel!r} is no kernel on these points: K̃ has the eigenvalue {least:.6g}"
+            f"{kernel} is no kernel on these points: K̃ has the eigenvalue {least:.6g}"
         )
         if kernel.psd is True:
             where = (
-                f"{kernel!r} is a kernel, but in double precision K̃ of these points "
+                f"{kernel} is a kernel, but in double precision K̃ of these points "
                 f"has the eigenvalue {least:.6g}: centre or scale the points"
             )
         # As scikit-learn's: of both signs the largest, or none.
@@ -602,7 +602,7 @@ class KernelPCA(
             if method == word and not isinstance(kernel, kind):
                 raise ValueError(
                     f"preimage by {word} is for the {name} kernel; this machine has "
-                    f"{kernel!r}. Use method='gradient', which takes any kernel."
+                    f"{kernel}. Use method='gradient', which takes any kernel."
                 )
         return method
 

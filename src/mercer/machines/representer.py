@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from mercer.data.points import Points, count, same_value
+from mercer.data.points import Points, brief, count, same_value
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
@@ -330,11 +330,19 @@ def regularization_path(
     machine : a `RegularizedMachine` without norm, a `KernelLogisticRegression`, ...
     values : of `reg`, or of `C` where the machine has that
     """
+    if not isinstance(machine, RepresenterMachine):
+        kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__
+        raise TypeError(
+            "regularization_path fits a RegularizedMachine, KernelLogisticRegression, "
+            "KernelQuantileRegression or KernelHuberRegression for many values; got "
+            f"{kind}. Fit other machines once for each value."
+        )
     name, more = machine._path
-    values = np.asarray(values, dtype=float)
+    given, values = values, _numbers(values)
     if values.ndim != 1 or not np.all(values > 0):
         raise ValueError(
-            f"regularization_path needs values of {name}, numbers > 0; got {values!r}."
+            f"regularization_path needs values of {name}, numbers > 0; got "
+            f"{brief(given)}."
         )
     first = clone(machine)
     first._validate_params()
@@ -348,6 +356,14 @@ def regularization_path(
         places = np.searchsorted(data.index, fitted[i].support_)
         start[places] = fitted[i].expansion_.coef.reshape(len(places), -1)
     return fitted
+
+
+def _numbers(values) -> np.ndarray:
+    """The values as an array; of what is no list of numbers, one that is refused."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
 
 
 def _same(X, Y) -> bool:

@@ -347,7 +347,11 @@ class KernelSGD(CallbackSupportMixin, Machine):
         at most E ℓ(y, g(x)) + L·B·R/√T for every ‖g‖ ≤ B. `regret_bound`, of which
         it is the share per step, says when.
         """
-        return self.regret_bound() / self.t_
+        try:
+            return self.regret_bound() / self.t_
+        except ValueError as error:
+            # What dir() lists and cannot be read is an attribute that is not there.
+            raise AttributeError(str(error)) from error
 
 
 class _Known(NamedTuple):

@@ -6,6 +6,8 @@ they read memory that is not the matrix's. Each check here is one pass over the 
 
 from __future__ import annotations
 
+import copy
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,34 @@ WAY_OUT = "Build it anew from its entries: sp.csr_array((data, (row, column)), s
 
 
 def as_csr(X):
-    """X as CSR, the same object where it is one; refused where it is damaged."""
+    """X as CSR, the same object where it is one; refused where it is damaged.
+
+    Room behind the last entry is left out, as some routines of scipy read it too;
+    numbers of a type that scipy does not work with are converted.
+    """
     check(X)
-    if X.format == "csr":
+    X = _with_numbers_of_scipy(X)
+    if X.format != "csr":
+        return (X.tocoo() if X.format == "dok" else X).tocsr()
+    stored = int(X.indptr[-1])
+    if len(X.data) == stored:
         return X
-    return (X.tocoo() if X.format == "dok" else X).tocsr()
+    return type(X)((X.data[:stored], X.indices[:stored], X.indptr), shape=X.shape)
+
+
+def _with_numbers_of_scipy(X):
+    """X with native numbers, and float64 for float16, which scipy does not have."""
+    part = getattr(X, "data", None)
+    if not isinstance(part, np.ndarray) or part.dtype.kind not in "biufc":
+        return X
+    native = (
+        np.dtype(float) if part.dtype == np.float16 else part.dtype.newbyteorder("=")
+    )
+    if part.dtype == native:
+        return X
+    X = copy.copy(X)
+    X.data = part.astype(native)
+    return X
 
 
 def canonical(X):
@@ -29,15 +54,14 @@ def canonical(X):
     given, X = X, as_csr(X)
     if X.ndim != 2 or X.dtype.kind not in "biufc":
         return X
-    stored = int(X.indptr[-1])
-    loose = len(X.data) > stored
-    sorted_ = _is_sorted(X.indptr, X.indices[:stored])
-    if not loose and sorted_ and np.count_nonzero(X.data) == stored:
+    sorted_ = _is_sorted(X.indptr, X.indices)
+    if sorted_ and np.count_nonzero(X.data) == len(X.data):
         # What scipy remembers of it may be from before an edit.
         X.has_sorted_indices = X.has_canonical_format = True
         return X
-    parts = (X.data[:stored], X.indices[:stored], X.indptr)
-    X = type(X)(parts, shape=X.shape, copy=X is given or loose)
+    # A part of it is a view, and X itself is the user's.
+    shared = given.format == "csr"
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=shared)
     X.has_sorted_indices = X.has_canonical_format = sorted_
     X.sum_duplicates()
     X.eliminate_zeros()
@@ -63,8 +87,15 @@ def check(X) -> None:
         "coo": _check_coordinates,
         "dia": _check_diagonals,
         "lil": _check_lists,
+        "dok": _check_keys,
     }
-    known.get(X.format, lambda X: None)(X)
+    try:
+        known.get(X.format, lambda X: None)(X)
+    except AttributeError as error:
+        raise ValueError(
+            f"The {type(X).__name__} is damaged: a part of it is gone ({error}). "
+            f"{WAY_OUT}"
+        ) from error
 
 
 def _check_compressed(X) -> None:
@@ -133,14 +164,33 @@ def _check_lists(X) -> None:
             X, f"it has {len(X.rows)} lists of indices and {len(X.data)} of entries"
         )
     for i, (columns, entries) in enumerate(zip(X.rows, X.data, strict=True)):
+        if not (isinstance(columns, list) and isinstance(entries, list)):
+            raise _damaged(X, f"row {i} is not two lists, of indices and of entries")
         if len(columns) != len(entries):
             raise _damaged(
                 X,
                 f"row {i} has {len(columns)} indices for {len(entries)} entries",
             )
         for j in columns:
-            if not (isinstance(j, int | np.integer) and 0 <= j < m):
-                raise _damaged(X, f"row {i} has the index {j!r}")
+            if not _is_place(j, m):
+                raise _damaged(X, f"row {i} has the index {j!r:.60}")
+        for value in entries:
+            if not isinstance(value, Number | np.bool_):
+                raise _damaged(X, f"row {i} has the entry {value!r:.60}")
+
+
+def _check_keys(X) -> None:
+    for key, value in X.items():
+        places = key if isinstance(key, tuple) else (key,)
+        if len(places) != X.ndim or not all(map(_is_place, places, X.shape)):
+            raise _damaged(X, f"it has the key {key!r:.60}")
+        if not isinstance(value, Number | np.bool_):
+            raise _damaged(X, f"its entry at {key} is {value!r:.60}")
+
+
+def _is_place(i, size: int) -> bool:
+    whole = isinstance(i, int | np.integer) and not isinstance(i, bool)
+    return whole and 0 <= i < size
 
 
 def _array(X, name: str, part: Any, ndim: int, kinds: str) -> np.ndarray:

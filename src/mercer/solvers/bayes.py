@@ -147,7 +147,7 @@ class Basis:
         if not np.isfinite(size).all():
             j = int(np.argmin(np.isfinite(size)))
             raise ValueError(
-                f"The kernel {gram.kernel!r} has values, or squares of them, that are "
+                f"The kernel {gram.kernel} has values, or squares of them, that are "
                 f"not finite, at point {j}. Scale the points, or normalise the kernel."
             )
         self.empty = size == 0  # a column of zeros says nothing, and is never used

@@ -71,7 +71,7 @@ class Design:
         n = self.shape[0]
         if 8.0 * n * len(index) > available_memory() / 2:
             raise MemoryError(
-                f"{len(index)} columns of the explicit map of {self.kernel!r} take "
+                f"{len(index)} columns of the explicit map of {self.kernel} take "
                 f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
                 "Penalise more, so that fewer are needed, or take fewer points."
             )

@@ -314,7 +314,7 @@ class SGDState(ABC):
         if not (np.isfinite(f).all() and np.isfinite(self.square).all()):
             raise ValueError(
                 f"f or ‖w‖ is not a finite number after {self.steps} steps: the steps "
-                f"are too large for {self.kernel!r} and these targets, or a kernel "
+                f"are too large for {self.kernel} and these targets, or a kernel "
                 "value is not a number. Lower eta0, give a norm, or scale the targets."
             )
 

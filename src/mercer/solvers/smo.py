@@ -404,7 +404,7 @@ def _largest(recipe: _core.Recipe, packed: Sequence, dtype) -> float:
 def _refuse_unless_finite(gram: Gram, largest: float) -> None:
     if not largest < np.inf:
         raise ValueError(
-            f"{gram.kernel!r} is not finite on these points: the largest k(x, x) is "
+            f"{gram.kernel} is not finite on these points: the largest k(x, x) is "
             f"{largest}. Scale the data, or choose a kernel that grows less."
         )
 

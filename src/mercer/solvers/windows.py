@@ -125,7 +125,7 @@ def window(kernel: Kernel) -> Window:
         names = ", ".join(kind.__name__ for kind in _WINDOWS)
         raise ValueError(
             f"A density needs a kernel whose integral is known: {names}. Got "
-            f"{kernel!r}. Choose one of these, of which RadialWindow(K) and "
+            f"{kernel}. Choose one of these, of which RadialWindow(K) and "
             "ProductWindow(K) take any function; or ParzenClassifier(method='mean'), "
             "which takes any kernel."
         )

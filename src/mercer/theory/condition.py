@@ -110,7 +110,7 @@ def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
     if isinstance(kernel, Kernel):
         if points is None:
             raise TypeError(
-                f"check needs points to try {kernel!r} on: check(kernel, points). "
+                f"check needs points to try {kernel} on: check(kernel, points). "
                 "kernel.proof() needs none."
             )
         return _examined(*_square(Gram(kernel, points)), kernel)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.data.points import take
+from mercer.data.points import describe, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native.interruptible import interruptible, multiply
@@ -58,6 +58,11 @@ def rademacher(
     constant : what is added to the kernel, c of k + c
     samples : how many σ are drawn; two at least
     """
+    if not isinstance(gram, Gram):
+        raise TypeError(
+            f"rademacher needs the Gram of the points; got {describe(gram)}. Pass "
+            "Gram(kernel, X), of a matrix K Gram(Precomputed(K), range(len(K)))."
+        )
     m = gram.shape[0]
     if not samples >= 2:
         raise ValueError(f"rademacher needs samples ≥ 2; got samples={samples!r}.")

@@ -16,8 +16,7 @@ def feature_norms(kernel: Kernel, X: Points) -> np.ndarray:
     if not kernel.psd and (squares < 0).any():
         i = int(np.argmin(squares))
         raise ValueError(
-            f"{kernel!r} has no feature space: k(x, x) is {squares[i]:.6g} at point "
-            f"{i}."
+            f"{kernel} has no feature space: k(x, x) is {squares[i]:.6g} at point {i}."
         )
     # For a kernel a negative square can only be rounding.
     return np.sqrt(np.maximum(squares, 0))
@@ -40,7 +39,7 @@ def feature_cosines(kernel: Kernel, X: Points, Y: Points | None = None) -> np.nd
         largest = float(elementwise(_largest, cosines))
         if largest > 1 + 1e3 * np.finfo(cosines.dtype).eps:
             raise ValueError(
-                f"{kernel!r} has no feature space on these points: |k(x, y)| is "
+                f"{kernel} has no feature space on these points: |k(x, y)| is "
                 f"{largest:.6g} times √(k(x, x) k(y, y)), against Cauchy and Schwarz."
             )
     return elementwise(lambda cosines: np.clip(cosines, -1, 1), cosines)

@@ -320,7 +320,7 @@ def _comparator(w, machine, kernel: Kernel, q: int) -> Expansion:
         )
     if not w.kernel == kernel or w.n_outputs != q:
         raise ValueError(
-            f"The comparator lives in the space of the perceptron: kernel {kernel!r}, "
+            f"The comparator lives in the space of the perceptron: kernel {kernel}, "
             f"{q} output(s); got {w.kernel!r} and {w.n_outputs}."
         )
     return w

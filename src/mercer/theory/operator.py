@@ -144,7 +144,7 @@ def mercer_expansion(
     tolerance = N * np.finfo(float).eps * np.abs(eigenvalues).max()
     if eigenvalues[0] < -tolerance:
         raise ValueError(
-            f"Mercer's theorem needs a positive semidefinite kernel; {kernel!r} has "
+            f"Mercer's theorem needs a positive semidefinite kernel; {kernel} has "
             f"the eigenvalue {eigenvalues[0]:.6g} on this box."
         )
     kept = np.flatnonzero(eigenvalues > tolerance)[::-1][:n_components]

@@ -226,7 +226,7 @@ class _Case:
     def _needs_space(self) -> None:
         for kernel in (self.judged.f.kernel, self.judged.base):
             if kernel.psd is False:
-                raise Absent(f"{kernel!r} is indefinite: there is no feature space")
+                raise Absent(f"{kernel} is indefinite: there is no feature space")
 
     def _fixed(self) -> float:
         """B: what was given, or ‖f‖."""
