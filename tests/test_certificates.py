@@ -12,6 +12,7 @@ from sklearn.base import clone
 from mercer import (
     RBF,
     SVC,
+    SVDD,
     SVR,
     Laplacian,
     Linear,
@@ -22,6 +23,7 @@ from mercer import (
 )
 from mercer import vectors as native
 from mercer.gram import Gram
+from mercer.machines.support import SupportVectorMachine
 from mercer.solvers.problems import svc
 from mercer.solvers.smo import SMO
 
@@ -262,3 +264,105 @@ def test_a_symmetric_product_does_not_depend_on_the_threads():
     finally:
         native.set_threads(before)
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
+# Against extended precision: small problems with large prices
+
+LONG = np.longdouble
+
+
+def hostile(kind, n=60):
+    """Points, two classes, targets and weights of very different sizes."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, 3))
+    side = np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1, -1)
+    if kind == "near":
+        X[n // 2 :] = X[: n // 2] + 1e-6 * rng.standard_normal((n // 2, 3))
+        side[n // 2 :] = -side[: n // 2]
+    if kind == "far":
+        X = X + 1e4
+    target = np.sin(3 * rng.standard_normal(n)) + 0.1 * side
+    return X, side, target, 10.0 ** rng.uniform(-6, 6, n)
+
+
+HOSTILE = {
+    "SVC": (SVC(C=10.0), "side"),
+    "SVC, large C": (SVC(C=1e6, max_iter=20_000), "side"),
+    "SVC without bias": (SVC(C=10.0, fit_intercept=False), "side"),
+    "NuSVC": (NuSVC(nu=0.1), "side"),
+    "SVR": (SVR(C=10.0, epsilon=0.01), "target"),
+    "NuSVR": (NuSVR(C=10.0, nu=0.3), "target"),
+    "OneClassSVM": (OneClassSVM(nu=0.3), None),
+    "SVDD": (SVDD(nu=0.3), None),
+}
+
+
+def exact(problem, value, level, K):
+    """Primal, dual, violation and βᵀKβ from their definitions."""
+    beta = problem.sign.astype(LONG) * value
+    coef = np.zeros(len(K), LONG)
+    index = np.arange(len(K)) if problem.index is None else problem.index
+    np.add.at(coef, index, beta)
+    F = (K @ coef)[index]
+    low, high = problem.bounds
+    tube = np.zeros(len(beta)) if problem.tube is None else problem.tube
+    square = beta @ F
+    dual = problem.target @ beta - square / 2 - tube @ np.abs(beta)
+    surplus, primal, violation = problem.target - F, square / 2, LONG(0)
+    below = np.where(beta > low, -surplus + np.where(beta > 0, tube, -tube), -np.inf)
+    above = np.where(beta < high, -surplus + np.where(beta < 0, -tube, tube), np.inf)
+    for (members, total), rho in zip(problem.groups(), level, strict=True):
+        surplus[members] += LONG(rho)
+        primal -= LONG(rho) * (total or 0.0)
+        down, up = below[members].max(), above[members].min()
+        gain = max(down, -up) if total is None else down - up
+        violation = max(violation, gain)
+    losses = [surplus * b - tube * np.abs(b) for b in (low, high)]
+    primal += np.maximum(np.maximum(*losses), 0).sum()
+    return primal, dual, violation, square
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["ordinary", "near", "far"])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(0.5)], ids=str)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_certificate_is_not_better_than_extended_precision(
+    name, kernel, kind, weighted, dtype, monkeypatch
+):
+    solved = []
+    solve = SupportVectorMachine._solve
+
+    def kept(self, problem, *rest, **options):
+        solved.append((problem, solve(self, problem, *rest, **options)))
+        return solved[-1][1]
+
+    monkeypatch.setattr(SupportVectorMachine, "_solve", kept)
+    machine, which = HOSTILE[name]
+    X, side, target, weight = hostile(kind)
+    X, y = X.astype(dtype), {"side": side, "target": target}.get(which)
+    weight = weight if weighted else None
+    machine = clone(machine).set_params(kernel=kernel).fit(X, y, sample_weight=weight)
+    said, ((problem, solution),) = machine.certificate_, solved
+    points = X.astype(LONG)
+    K = points @ points.T
+    if isinstance(kernel, RBF):
+        squares = np.square(points[:, None] - points[None]).sum(axis=2)
+        K = np.exp(-LONG(kernel.gamma) * squares)
+    found = exact(problem, solution.value, solution.level, K)
+    primal, dual, violation, square = found
+    assert 0 <= said.primal - primal <= said.objective_rounding
+    assert 0 <= dual - said.dual <= said.objective_rounding
+    assert abs(said.violation - violation) <= said.rounding
+    if said.status == "optimal":
+        assert violation <= machine.tol
+    distance = np.ptp(solution.level) / 2 if problem.unit_margin else 1.0
+    if square > 0:
+        assert said.margin <= (1 + 1e-4) * distance / np.sqrt(square)
+    if name == "NuSVR" or said.status == "flat":
+        return  # coef does not tell the width of the tube, nor the scale of no margin
+    again = machine.certify(X, y, sample_weight=weight)
+    error = said.objective_rounding + again.objective_rounding
+    assert abs(said.primal - again.primal) <= error
+    assert abs(said.dual - again.dual) <= error

@@ -303,8 +303,11 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   } else if (all.bias) {
     balance(value, lower, upper, totals[0]);
   }
+  double tidied = 0;
+  for (std::size_t t = 0; t < one.size; ++t) tidied += std::abs(value[t] - result.value[t]);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds};
+  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds,
+          result.checked ? 0.0 : result.moved, tidied};
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.problems import RUN, UNIT, Certificate, Certificates
+from mercer.solvers.problems import RUN, UNIT, Certificate, Certificates, not_less
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,8 @@ class Told(NamedTuple):
     rows: np.ndarray
     hits: np.ndarray
     seconds: np.ndarray
+    moved: np.ndarray  # Σ|Δβ| over all that was added to F; 0 if summed afresh
+    tidied: np.ndarray  # Σ|Δβ| of β put back to its bound, which F does not know of
 
 
 class Precision(NamedTuple):
@@ -182,14 +184,18 @@ def concluded(
     loss = sums.losses(level)
     primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
     width = problems.upper - problems.lower
-    weight = sums.total(np.abs(beta)) + sums.total(np.where(loss > 0, width, 0.0))
+    mass = sums.total(np.abs(beta))
+    weight = mass + sums.total(np.where(loss > 0, width, 0.0))
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
-    rounding = UNIT * (error * weight + 2)
+    # Of F at a point, and of the violation, the difference of two of them.
+    rounding = UNIT * (error * np.maximum(mass, told.moved) + 2)
+    rounding += precision.size * told.tidied
+    doubt = 2 * rounding if problems.bias else rounding
     height = np.maximum(1.0, np.abs(level).max(axis=1))
     size = weight * height + np.abs(square) + np.abs(primal)
     off = weight * rounding + UNIT * (2 * RUN) * size
-    fits = (4 * off <= tol - violation) & (4 * off > rounding)
+    fits = (4 * off <= tol - violation) & (4 * off > doubt)
     indefinite = _indefinite(problems, square, sums.total(np.abs(beta * function)))
     indefinite |= (told.indefinite > 0) & (problems.gram.kernel.psd is not True)
     factor, distance = np.ones(len(problems)), np.ones(len(problems))
@@ -199,8 +205,9 @@ def concluded(
         factor[distance > 0] = 1 / distance[distance > 0]
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
         status[flat] = "flat"
-    length = np.sqrt(np.maximum(square, np.finfo(float).tiny))
-    margin = np.where(square > 0, distance / length, np.inf)
+    most = not_less(square, mass * rounding)
+    length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
+    margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
     found = Certificates.empty(len(problems))
     columns = {
         "primal": np.where(indefinite, np.nan, primal + off),
@@ -215,7 +222,7 @@ def concluded(
         "cache_hits": told.hits,
         "status": status,
         "precision": precision.word,
-        "rounding": np.where(fits, 4 * off, rounding),
+        "rounding": np.where(fits, 4 * off, doubt),
         "objective_rounding": 4 * off,
         "square": np.nan,
     }

@@ -218,17 +218,20 @@ class BoxQP:
         if self.index is None:
             rho = -factor * bias
             spread = (factor, -factor) if self.unit_margin else (0.0,)
-            value = self.snapped(factor * self.sign * coef)
+            # Only what was scaled has lost digits.
+            hair = 1e-9 if self.unit_margin else 1e-13
+            value = self.snapped(factor * self.sign * coef, hair)
             return value, tuple(rho + side for side in spread)
         above, below = np.maximum(coef, 0), np.maximum(-coef, 0)
         upper = np.minimum(*np.split(self.upper, 2))
         # What the totals lack is on both variables of a point alike: coef stays.
         missing = self.total[0] - above.sum()
-        if missing <= 1e-9 * self.total[0]:
+        if missing <= 1e-13 * self.total[0]:
             missing = 0.0  # rounding
         room = np.maximum(upper - np.maximum(above, below), 0)
         both = np.clip(missing - (np.cumsum(room) - room), 0, room)
-        return self.snapped(np.concatenate([above + both, below + both])), None
+        both = np.concatenate([above + both, below + both])
+        return self.snapped(both, hair=1e-13), None
 
     def snapped(self, value, hair: float = 1e-9) -> np.ndarray:
         """α with what rounding took off a bound put back: a hair of that bound.
@@ -403,6 +406,13 @@ class BoxQP:
         error = entry_error + min(terms, RUN) + terms / RUN
         target = float(np.max(np.abs(self.target), initial=0.0))
         return UNIT * (error * size * weight + 2 * target)
+
+    def doubt(self, rounding: float) -> float:
+        """How far the violation can be off where F can by `rounding` at each point.
+
+        It is a difference of F at two points, unless nothing is fixed.
+        """
+        return rounding if self.total is None else 2 * rounding
 
     def objectives(
         self, value, function, level, rounding: float | None = None
@@ -784,7 +794,8 @@ class Certificate:
     objective_rounding : how far primal, dual and gap can be. They are moved outwards
         by a part of it: dual ≤ optimum ≤ primal with the rounding included
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
-    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
+    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space: to four
+        digits, or where rounding does not leave so many, not more than it is
     status : how the solver ended: "optimal", "indefinite", or what kept it from that
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double
         (`completed`); else NaN
@@ -811,6 +822,17 @@ class Certificate:
     def gap(self) -> float:
         """primal - dual, how far from optimal the solution can be at most."""
         return self.primal - self.dual
+
+    def loosened(self, error: float, tol: float) -> Certificate:
+        """The certificate of f whose primal is up to `error` away, its level moved."""
+        off = self.objective_rounding + 2 * error
+        fits = self.rounding < off <= tol - self.violation
+        return replace(
+            self,
+            primal=self.primal + error,
+            rounding=off if fits else self.rounding,
+            objective_rounding=off,
+        )
 
     def completed(self, square: float) -> Certificate:
         """The certificate with βᵀKβ = square, where its own is of single precision.
@@ -925,7 +947,14 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
         violation=solution.violation,
         n_free=n_free,
         n_bound=n_bound,
-        margin=_margin(problem, solution.value, solution.function, solution.level),
+        margin=_margin(
+            problem,
+            solution.value,
+            solution.function,
+            solution.level,
+            solution.rounding,
+            solution.objective_rounding,
+        ),
         n_iter=int(solution.n_iter),
         seconds=solution.seconds,
         rows_computed=int(solution.rows_computed),
@@ -951,6 +980,7 @@ def certified(
     level = problem.level(value, function) if level is None else level
     rounding = problem.rounding(value)
     primal, dual, error = problem.bracket(value, function, level, rounding)
+    doubt = problem.doubt(rounding)
     indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
@@ -959,9 +989,9 @@ def certified(
         violation=problem.violation(value, function),
         n_free=n_free,
         n_bound=n_bound,
-        margin=_margin(problem, value, function, level),
+        margin=_margin(problem, value, function, level, doubt, error),
         status="indefinite" if indefinite else "recomputed",
-        rounding=rounding,
+        rounding=doubt,
         objective_rounding=error,
     )
 
@@ -1009,8 +1039,24 @@ def _counts(problem: BoxQP, value) -> tuple[int, int]:
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def _margin(problem: BoxQP, value, function, level) -> float:
-    """1/‖f‖, f scaled as `decision` scales it."""
-    square = float(problem.coef(value) @ function)
+def not_less(square, off):
+    """‖f‖² to four digits; where it can be `off` by more than that, a bound of it.
+
+    A margin is then not wider than it is: cancellation may leave of ‖f‖² a 0.
+    """
+    return np.where(off > 1e-4 * square, square + off, square)
+
+
+def _margin(problem: BoxQP, value, function, level, doubt, error) -> float:
+    """1/‖f‖, f scaled as `decision` scales it.
+
+    Parameters
+    ----------
+    doubt, error : how far the violation and the objectives can be off
+    """
+    coef = problem.coef(value)
+    square = float(coef @ function)
+    # A quarter of what the objectives allow for covers the error of the square.
+    square = not_less(square, min(float(np.abs(coef).sum()) * doubt, error / 4))
     distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
     return float(distance / np.sqrt(square)) if square > 0 else float("inf")

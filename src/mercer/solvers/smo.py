@@ -16,6 +16,7 @@ import numpy as np
 
 from mercer import _core
 from mercer.gram import Gram, available_memory
+from mercer.kernels.base import row_blocks
 from mercer.points import vectors
 from mercer.solvers.pairs import (
     PairProblems,
@@ -308,20 +309,28 @@ class _Run:
         # One that rounding keeps off its bound would pass for free, and set the level.
         value = problem.snapped(problem.sign * found.beta, hair=1e-13)
         value = problem.balanced(value)
-        function = found.function
+        coef, function = problem.coef(value), found.function
+        moves = coef - problem.coef(problem.sign * found.beta)
         if not found.checked and found.dtype is np.float32:
-            function = problem.gram @ problem.coef(value)
+            function, moves = problem.gram @ coef, np.zeros(0)
             found = found._replace(checked=True, complete=True)
         moved = 0.0 if found.checked else found.moved
         source = found.rows
         rounding = problem.rounding(value, source.entry_error, moved, source.largest)
+        # A hair of a large bound can be more than what rounding does to F.
+        off = source.largest * float(np.abs(moves).sum())
+        if off > rounding / 8:
+            function = _moved(function, problem.gram, moves)
+        else:
+            rounding += off
         level = problem.level(value, function)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
+        doubt = problem.doubt(rounding)
         status, ended = found.status, found.status in ("optimal", "stalled")
         if found.indefinite or problem.refuted(value, function):
             primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + rounding <= tol:
+        elif ended and violation + doubt <= tol:
             status = "optimal"
         elif ended and violation <= tol:
             status = "imprecise"
@@ -339,10 +348,19 @@ class _Run:
             rows_computed=self.rows,
             cache_hits=self.hits,
             precision="single" if found.dtype is np.float32 else "double",
-            rounding=covering(rounding, error, tol - violation),
+            rounding=covering(doubt, error, tol - violation),
             objective_rounding=error,
-            square=None if found.complete else float(problem.coef(value) @ function),
+            square=None if found.complete else float(coef @ function),
         )
+
+
+def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
+    """F + K moves, where few of the moves are not 0."""
+    changed, function = np.flatnonzero(moves), function.copy()
+    for part in row_blocks(len(changed), len(function), gram.block_mb):
+        rows = changed[part]
+        function += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
+    return function
 
 
 def covering(rounding: float, objective: float, room: float) -> float:
