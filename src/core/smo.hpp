@@ -165,6 +165,7 @@ struct PairOutcome {
   double seconds = 0;
   double moved = 0;   // as in Result, where F was not summed afresh
   double tidied = 0;  // Σ|Δβ| of what was tidied up, which F does not know of
+  double missed = 0;  // |Σβ - total|, of both groups together
 };
 
 // What rounding left is tidied up: β that is a hair from a bound is at it, and sums are exact.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.problems import RUN, UNIT, Certificate, Certificates, not_less
+from mercer.solvers.problems import RUN, UNIT, Certificate, Certificates
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +161,7 @@ class Told(NamedTuple):
     seconds: np.ndarray
     moved: np.ndarray  # Σ|Δβ| over all that was added to F; 0 if summed afresh
     tidied: np.ndarray  # Σ|Δβ| of β put back to its bound, which F does not know of
+    missed: np.ndarray  # |Σβ - total|, where doubles are too coarse for it
 
 
 class Precision(NamedTuple):
@@ -178,7 +179,7 @@ def concluded(
     sums = _Sums(problems, beta, function)
     level, violation = sums.levels()
     free, bound = sums.counts()
-    square = sums.total(beta * function)
+    square, product = sums.total(beta * function), sums.total(np.abs(beta * function))
     linear = sums.total(problems.target * beta)
     of_totals = problems.totals[:, : level.shape[1]]
     loss = sums.losses(level)
@@ -193,10 +194,12 @@ def concluded(
     rounding += precision.size * told.tidied
     doubt = 2 * rounding if problems.bias else rounding
     height = np.maximum(1.0, np.abs(level).max(axis=1))
-    size = weight * height + np.abs(square) + np.abs(primal)
+    size = weight * height + product + np.abs(primal)
     off = weight * rounding + UNIT * (2 * RUN) * size
+    # As `BoxQP.bracket` allows for it, with the steepest slope there is.
+    off += 2 * told.missed * sums.steepest()
     fits = (4 * off <= tol - violation) & (4 * off > doubt)
-    indefinite = _indefinite(problems, square, sums.total(np.abs(beta * function)))
+    indefinite = _indefinite(problems, square, product)
     indefinite |= (told.indefinite > 0) & (problems.gram.kernel.psd is not True)
     factor, distance = np.ones(len(problems)), np.ones(len(problems))
     status = np.where(indefinite, "indefinite", "optimal").astype(object)
@@ -205,7 +208,7 @@ def concluded(
         factor[distance > 0] = 1 / distance[distance > 0]
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
         status[flat] = "flat"
-    most = not_less(square, mass * rounding)
+    most = square + mass * rounding + UNIT * (2 * RUN) * product
     length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
     margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
     found = Certificates.empty(len(problems))
@@ -298,6 +301,11 @@ class _Sums:
             surplus = np.broadcast_to(problems.surplus, (m,))[:, None]
             level += np.where(alone, surplus * (level - level[:, ::-1]), 0.0)
         return level, np.maximum((down - up).max(axis=1), 0.0)
+
+    def steepest(self) -> np.ndarray:
+        """max |F - target| over each pair, (m,)."""
+        slopes = np.abs(self.function - self.problems.target)
+        return np.maximum.reduceat(slopes, self.starts)
 
     def losses(self, level: np.ndarray) -> np.ndarray:
         """max { s b : b in its bounds } of each variable, s = target - F + level."""

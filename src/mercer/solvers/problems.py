@@ -209,29 +209,83 @@ class BoxQP:
             factor = 2 / (level[0] - level[1])
         return factor * coef, -factor * float(np.mean(level))
 
-    def inverse(self, coef, bias: float) -> tuple[np.ndarray, tuple[float, ...] | None]:
+    def inverse(
+        self, coef, bias: float, function=None
+    ) -> tuple[np.ndarray, tuple[float, ...] | None]:
         """α and levels from which `decision` makes this coef and this bias.
 
-        The levels are None for `nu_svr`, whose tube coef and bias do not tell.
+        Parameters
+        ----------
+        function : F at the points, which tells what coef and bias do not: the tube of
+            `nu_svr`, and levels that are as near as rounding can tell. Without it the
+            levels of `nu_svr` are None
         """
         factor = self.unscaling(coef)
-        if self.index is None:
-            rho = -factor * bias
-            spread = (factor, -factor) if self.unit_margin else (0.0,)
-            # Only what was scaled has lost digits.
-            hair = 1e-9 if self.unit_margin else 1e-13
-            value = self.snapped(factor * self.sign * coef, hair)
-            return value, tuple(rho + side for side in spread)
+        rho = -factor * bias
+        if self.tube_is_found:
+            level = None if function is None else self.tube_levels(function, rho)
+            return self.split(coef, function, rho), level
+        if not self.unit_margin:
+            return self.sign * coef, (rho,)
+        # What was scaled has lost digits.
+        value = self.snapped(factor * self.sign * coef)
+        if function is not None:
+            level = self.level(value, function)
+            if self.is_flat(level):
+                return value, level
+        return value, (rho + factor, rho - factor)
+
+    @property
+    def tube_is_found(self) -> bool:
+        """Whether each point has two variables, of two groups, as in `nu_svr`."""
+        return self.index is not None and self.group is not None
+
+    def is_flat(self, level) -> bool:
+        """Whether two levels are as near to each other as rounding can tell."""
+        largest = self.total[0] * float(np.abs(self.gram.diag()).max(initial=0))
+        return not level[0] - level[1] > 1e-9 * largest
+
+    def split(self, coef, function=None, rho: float = 0.0) -> np.ndarray:
+        """α of `nu_svr` with this coef: of the two α of a point one is 0, if it can be.
+
+        What the totals lack is on both variables of a point alike, which leaves coef as
+        it is: first where f is nearest to the target, the only place where an optimum
+        has both.
+        """
+        n = len(coef)
         above, below = np.maximum(coef, 0), np.maximum(-coef, 0)
-        upper = np.minimum(*np.split(self.upper, 2))
-        # What the totals lack is on both variables of a point alike: coef stays.
-        missing = self.total[0] - above.sum()
+        missing = fsum([self.total[0], *(-above).tolist()])
         if missing <= 1e-13 * self.total[0]:
-            missing = 0.0  # rounding
-        room = np.maximum(upper - np.maximum(above, below), 0)
-        both = np.clip(missing - (np.cumsum(room) - room), 0, room)
-        both = np.concatenate([above + both, below + both])
-        return self.snapped(both, hair=1e-13), None
+            return np.concatenate([above, below])  # rounding
+        order: Any = slice(None)
+        if function is not None:
+            distance = np.abs(self.target[:n] - function + rho)
+            # A solver makes distances equal; rounding is not to choose among them.
+            share = distance / max(float(distance.max()), np.finfo(float).tiny)
+            order = np.argsort(np.round(share, 6), kind="stable")
+        upper = np.minimum(*np.split(self.upper, 2))
+        room = np.maximum(upper - np.maximum(above, below), 0)[order]
+        both = np.zeros(n)
+        both[order] = np.clip(missing - (np.cumsum(room) - room), 0, room)
+        # Rounding is not to leave a variable just inside a bound that it should be at.
+        full = (both > 0) & (both == np.maximum(upper - np.maximum(above, below), 0))
+        above = np.where(full & (above >= below), upper, above + both)
+        below = np.where(full & (coef < 0), upper, below + both)
+        return np.concatenate([above, below])
+
+    def tube_levels(self, function, rho: float) -> tuple[float, float]:
+        """ρ ∓ ε with the ε ≥ 0 that is best for f = F - ρ, of `nu_svr`.
+
+        Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε) + ε ν Σupper is least where the points beyond
+        the tube have the share ν of all upper: ε is a quantile of the distances.
+        """
+        n = len(function)
+        distance = np.abs(self.target[:n] - function + rho)
+        order = np.argsort(-distance, kind="stable")
+        beyond = np.cumsum(self.upper[:n][order])
+        outside = int(np.searchsorted(beyond, 2 * self.total[0], side="right"))
+        inner = distance[order[outside]] if outside < n else 0.0
+        return rho - float(inner), rho + float(inner)
 
     def snapped(self, value, hair: float = 1e-9) -> np.ndarray:
         """α with what rounding took off a bound put back: a hair of that bound.
@@ -250,8 +304,10 @@ class BoxQP:
     def balanced(self, value) -> np.ndarray:
         """α with signᵀα = total without an error, in each group where that can be.
 
-        What rounding left over is taken off the smallest free variable, whose last
-        digit is finer than that of the sum.
+        What rounding left over is taken off free variables, from a large one to the
+        smallest: the last digit of each is finer than that of the one before. It cannot
+        be where a bound has finer digits than all of them; what is then missed is less
+        than the last digit of the smallest, and `bracket` allows for it.
         """
         beta, (low, high) = self.sign * np.asarray(value, dtype=float), self.bounds
         for members, total in self.groups():
@@ -259,15 +315,15 @@ class BoxQP:
                 continue
             part, least, most = beta[members], low[members], high[members]
             free = np.flatnonzero((part > least) & (part < most) & (part != 0))
-            if not len(free):
-                continue
-            t = free[np.argmin(np.abs(part[free]))]
-            for _ in range(4):
+            # One of each binary order: others of that order have the same digits.
+            _, first = np.unique(np.frexp(part[free])[1], return_index=True)
+            for t in free[first[::-1]]:
                 excess = fsum([*part.tolist(), -total])
-                moved = part[t] - excess
-                if excess == 0 or not least[t] < moved < most[t]:
+                if excess == 0:
                     break
-                part[t] = moved
+                moved = part[t] - excess
+                if least[t] < moved < most[t] and moved != 0:
+                    part[t] = moved
             beta[members] = part
         return self.sign * beta
 
@@ -281,6 +337,7 @@ class BoxQP:
     def start(self, near: np.ndarray | None = None) -> np.ndarray:
         """A feasible α close to `near`, or to 0; ValueError if there is none."""
         near = np.zeros(len(self)) if near is None else np.asarray(near, dtype=float)
+        near = self.snapped(near, hair=1e-13)
         beta = self.sign * np.clip(near, self.lower, self.upper)
         low, high = self.bounds
         for members, total in self.groups():
@@ -363,7 +420,8 @@ class BoxQP:
         """The common gradient on the free variables of each group.
 
         With none free: the midpoint of the interval that optimality leaves, or its end
-        (and `surplus`) where it has but one.
+        (and `surplus`) where it has but one. The levels of `nu_svr` are then moved
+        apart, or together, to where the primal is least.
         """
         below, above = self.slopes(value, function)
         found, opened = [], []
@@ -381,6 +439,8 @@ class BoxQP:
         if self.surplus and len(opened) == 1:
             one = opened[0]
             found[one] += self.surplus * (found[one] - found[1 - one])
+        if self.tube_is_found:
+            return self.tube_levels(function, float(np.mean(found)))
         return tuple(found)
 
     def rounding(
@@ -400,7 +460,8 @@ class BoxQP:
         """
         coef = np.abs(self.coef(value))
         terms = int(np.count_nonzero(coef))
-        weight = max(float(coef.sum()), moved)
+        # Of two variables of a point coef is the difference, and rounded.
+        weight = max(float(np.abs(value).sum()), moved)
         if size is None:
             size = float(np.max(np.abs(self.gram.diag()), initial=0.0))
         error = entry_error + min(terms, RUN) + terms / RUN
@@ -459,21 +520,35 @@ class BoxQP:
         ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
         weight = float(np.sum(np.abs(beta)))
         losing = float(np.sum(ends[(loss != 0) & np.isfinite(ends)]))
-        size = float(np.abs(self.target) @ np.abs(beta)) + abs(square)
+        size = float((np.abs(self.target) + np.abs(F)) @ np.abs(beta))
         losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
         digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
         below = weight * rounding + digits * size
         above = min(scale, 4.0) * below + losing * rounding + digits * losses
-        below += self._residual(beta) * float(np.max(np.abs(level), initial=1.0))
+        below += self._imbalance(beta, F - self.target, tube)
         return Bracket(primal + above, dual - below, 2 * (above + below))
 
-    def _residual(self, beta) -> float:
-        """By how much the sums that are fixed are missed."""
-        return sum(
-            abs(fsum([*beta[members].tolist(), -total]))
-            for members, total in self.groups()
-            if total is not None
-        )
+    def _imbalance(self, beta, gradient, tube) -> float:
+        """What the dual can gain by missing the sums that are fixed.
+
+        Some variable has room for what is missing, though perhaps not the digits: with
+        that much more or less of it β is feasible, and its dual below the optimum.
+        """
+        low, high = self.bounds
+        gain = 0.0
+        for members, total in self.groups():
+            part = beta[members]
+            excess = 0.0 if total is None else fsum([*part.tolist(), -total])
+            if excess:
+                moved = part - excess
+                fits = (low[members] <= moved) & (moved <= high[members])
+                slope = (
+                    np.abs(gradient[members])
+                    + np.broadcast_to(tube, beta.shape)[members]
+                )
+                most = np.min(slope[fits]) if fits.any() else np.max(slope)
+                gain += abs(excess) * float(most)
+        return 2 * gain  # and its square, and the rounding of these
 
     def _reached(self, surplus, tube, rounding: float) -> float:
         """The least share of its hard margin that f reaches, rounding included.
@@ -794,8 +869,8 @@ class Certificate:
     objective_rounding : how far primal, dual and gap can be. They are moved outwards
         by a part of it: dual ≤ optimum ≤ primal with the rounding included
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
-    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space: to four
-        digits, or where rounding does not leave so many, not more than it is
+    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space, or less: a lower
+        bound, with the rounding of ‖f‖² included
     status : how the solver ended: "optimal", "indefinite", or what kept it from that
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double
         (`completed`); else NaN
@@ -845,7 +920,9 @@ class Certificate:
         square : βᵀKβ, summed in double over all support vectors
         """
         shift = (self.square - square) / 2
-        margin = self.margin * math.sqrt(self.square / square) if square > 0 else np.inf
+        # With the rounding that this margin allows for.
+        bound = self.margin**-2 - 2 * shift
+        margin = bound**-0.5 if bound > 0 else math.inf
         return replace(
             self,
             primal=self.primal + shift,
@@ -1039,24 +1116,20 @@ def _counts(problem: BoxQP, value) -> tuple[int, int]:
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def not_less(square, off):
-    """‖f‖² to four digits; where it can be `off` by more than that, a bound of it.
-
-    A margin is then not wider than it is: cancellation may leave of ‖f‖² a 0.
-    """
-    return np.where(off > 1e-4 * square, square + off, square)
-
-
 def _margin(problem: BoxQP, value, function, level, doubt, error) -> float:
-    """1/‖f‖, f scaled as `decision` scales it.
+    """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
 
     Parameters
     ----------
     doubt, error : how far the violation and the objectives can be off
     """
     coef = problem.coef(value)
-    square = float(coef @ function)
-    # A quarter of what the objectives allow for covers the error of the square.
-    square = not_less(square, min(float(np.abs(coef).sum()) * doubt, error / 4))
+    size = np.abs(coef)
+    # A quarter of what the objectives allow for covers what F does to the square.
+    off = min(float(size.sum()) * doubt, error / 4)
+    off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
+    square = float(coef @ function) + off
     distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
-    return float(distance / np.sqrt(square)) if square > 0 else float("inf")
+    if not size.any() or not square > 0:
+        return float("inf")
+    return float(distance / np.sqrt(square)) * (1 - 4 * UNIT)

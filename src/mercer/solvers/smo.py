@@ -324,6 +324,13 @@ class _Run:
         else:
             rounding += off
         level = problem.level(value, function)
+        if problem.tube_is_found:
+            # As `certify` does it, from coef and the bias alone.
+            value = problem.split(coef, function, float(np.mean(level)))
+            value = problem.balanced(value)
+            changed = np.abs(problem.coef(value) - coef)
+            rounding += source.largest * float(changed.sum())
+            coef = problem.coef(value)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
         doubt = problem.doubt(rounding)
