@@ -76,10 +76,10 @@ class Shift:
         return dense(vectors(X, "Linear")).astype(float) - self.origin
 
 
-def _about_the_middle(X) -> Kernel:
+def about_the_middle(X) -> Kernel:
     """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
 
-    Components are the same, as they are about the mean; but ⟨x, y⟩ would hold the
+    Components and clusters are the same about any point; but ⟨x, y⟩ would hold the
     square of a large offset, and few digits of what varies. Sparse points too large
     to be made dense stay as they are.
     """
@@ -289,7 +289,7 @@ class KernelPCA(
                 )
             return Precomputed(X), np.arange(X.shape[0])
         kernel = self._as_kernel(X, self.gamma).resolve(X)
-        return (_about_the_middle(X) if type(kernel) is Linear else kernel), X
+        return (about_the_middle(X) if type(kernel) is Linear else kernel), X
 
     def _as_kernel(self, X, gamma: float | None) -> Kernel:
         return as_kernel(
