@@ -710,3 +710,22 @@ def test_spam_is_a_cluster_of_the_normalised_cut():
     machine.set_params(normalized_cut=True).fit(words)
     assert adjusted_rand_score(kinds, machine.labels_) > 0.7
     assert_array_equal(machine.predict(words[:50]), machine.labels_[:50])
+
+
+@pytest.mark.parametrize(
+    "offset, dtype",
+    [(2.0**8, np.float32), (2.0**20, np.float32)]
+    + [(2.0**e, np.float64) for e in (8, 20, 30, 40)],
+)
+def test_clusters_far_from_the_origin_are_those_at_it(offset, dtype):
+    rng = np.random.default_rng(0)
+    near = rng.standard_normal((90, 3)) + 4.0 * np.repeat(np.eye(3), 30, axis=0)
+    X = (near + offset).astype(dtype)
+    moved = X.astype(float) - offset  # what rounding to these digits left of them
+    far = KernelKMeans(3, kernel=Linear(), random_state=0).fit(X)
+    own = [moved[far.labels_ == c] for c in range(3)]
+    inertia = sum(np.sum((part - part.mean(axis=0)) ** 2) for part in own)
+    assert_allclose(far.inertia_, inertia, rtol=1e-9)
+    assert far.rounding_ <= 1e-9 * inertia
+    assert_array_equal(far.predict(X), far.labels_)
+    assert_allclose(far.score(X), -inertia, rtol=1e-9)

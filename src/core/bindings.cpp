@@ -315,13 +315,16 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
 }
 
 // What there is to say of a pair's problem, in the order in which `solve_pairs` writes it.
-std::array<double, 6> numbers(const PairOutcome& o) {
+std::array<double, 9> numbers(const PairOutcome& o) {
   return {static_cast<double>(o.indefinite),
           static_cast<double>(o.status == Status::imprecise || o.status == Status::stalled),
           static_cast<double>(o.iterations),
           static_cast<double>(o.rows),
           static_cast<double>(o.hits),
-          o.seconds};
+          o.seconds,
+          o.moved,
+          o.tidied,
+          o.missed};
 }
 
 // The problems of `solve_pairs`, wherever its kernel values come from.

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -161,28 +163,38 @@ void snap(std::span<double> beta, std::span<const double> lower, std::span<const
   }
 }
 
-// Makes Σβ = total without an error: what rounding left over is taken off the smallest free variable,
-// whose last digit is finer than that of the sum.
-void balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
-             double total) {
-  for (int tries = 0; tries < 4; ++tries) {
-    // Twice the digits of a double: the rounding errors of the sum are summed themselves.
-    double sum = -total, rest = 0;
-    std::size_t least = beta.size();
-    for (std::size_t t = 0; t < beta.size(); ++t) {
-      double before = sum, by = beta[t];
-      sum += by;
-      double took = sum - before;
-      rest += (before - (sum - took)) + (by - took);
-      bool free = by > lower[t] && by < upper[t] && by != 0;
-      if (free && (least == beta.size() || std::abs(by) < std::abs(beta[least]))) least = t;
-    }
-    double excess = sum + rest;
-    if (excess == 0 || least == beta.size()) return;
-    double moved = beta[least] - excess;
-    if (!(moved > lower[least] && moved < upper[least])) return;
-    beta[least] = moved;
+// Σβ - total in twice the digits of a double: the rounding errors of the sum are summed themselves.
+double excess_over(std::span<const double> beta, double total) {
+  double sum = -total, rest = 0;
+  for (double by : beta) {
+    double before = sum;
+    sum += by;
+    double took = sum - before;
+    rest += (before - (sum - took)) + (by - took);
   }
+  return sum + rest;
+}
+
+// Makes Σβ = total without an error where that can be, as BoxQP.balanced does: what rounding left over is
+// taken off free variables, from a large one to the smallest, whose last digits are finer and finer. Returns
+// what is still missed, where a bound has finer digits than all of them.
+double balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
+               double total) {
+  double excess = excess_over(beta, total);
+  if (excess == 0) return 0;
+  std::map<int, std::size_t, std::greater<>> of_order;  // one of each binary order: the same digits
+  for (std::size_t t = 0; t < beta.size(); ++t) {
+    bool free = beta[t] > lower[t] && beta[t] < upper[t] && beta[t] != 0;
+    if (free) of_order.try_emplace(std::ilogb(beta[t]), t);
+  }
+  for (auto [order, t] : of_order) {
+    double moved = beta[t] - excess;
+    if (!(moved > lower[t] && moved < upper[t]) || moved == 0) continue;
+    beta[t] = moved;
+    excess = excess_over(beta, total);
+    if (excess == 0) break;
+  }
+  return std::abs(excess);
 }
 
 // One variable after another goes to its bound until they sum to `total`.
@@ -298,13 +310,17 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   std::copy_n(result.value.begin(), one.size, value.begin());
   std::copy_n(result.function.begin(), one.size, function.begin());
   snap(value, lower, upper);
+  double missed = 0;
   if (all.grouped) {
-    each_group(balance);
+    each_group([&](auto... part) { missed += balance(part...); });
   } else if (all.bias) {
-    balance(value, lower, upper, totals[0]);
+    missed = balance(value, lower, upper, totals[0]);
   }
+  double tidied = 0;
+  for (std::size_t t = 0; t < one.size; ++t) tidied += std::abs(value[t] - result.value[t]);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds};
+  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds,
+          result.checked ? 0.0 : result.moved, tidied, missed};
 }
 
 }  // namespace

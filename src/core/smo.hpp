@@ -163,6 +163,9 @@ struct PairOutcome {
   Status status = Status::optimal;
   Index iterations = 0, rows = 0, hits = 0;
   double seconds = 0;
+  double moved = 0;   // as in Result, where F was not summed afresh
+  double tidied = 0;  // Σ|Δβ| of what was tidied up, which F does not know of
+  double missed = 0;  // |Σβ - total|, of both groups together
 };
 
 // What rounding left is tidied up: β that is a hair from a bound is at it, and sums are exact.

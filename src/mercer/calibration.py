@@ -148,6 +148,6 @@ def _raised(p: np.ndarray, winner: int) -> np.ndarray:
         total, count = total + p[other], count + 1
         level = total / count
     raised = np.minimum(p, level)
-    # A hair above the others: equal numbers would leave the order to the reader.
+    # A little above the others: equal numbers would leave the order to the reader.
     raised[winner] = level * (1 + 4 * np.finfo(float).eps)
     return raised

@@ -237,7 +237,8 @@ class Certificate:
     objective_rounding : how far primal, dual and gap can be. They are moved outwards
         by a part of it: dual ≤ optimum ≤ primal with the rounding included
     n_free, n_bound : points with a coefficient inside its bounds, and at one of them
-    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space
+    margin : 1/‖f‖, the distance of f = ±1 from f = 0 in feature space, or less: a lower
+        bound, with the rounding of ‖f‖² included
     run : how the solver ended ("optimal", "indefinite", or what kept it from that), and
         what it took
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double
@@ -284,6 +285,17 @@ class Certificate:
         """How the solver ended."""
         return self.run.status
 
+    def loosened(self, error: float, tol: float) -> Certificate:
+        """The certificate of f whose primal is up to `error` away, its level moved."""
+        off = self.objective_rounding + 2 * error
+        fits = self.rounding < off <= tol - self.violation
+        return replace(
+            self,
+            primal=self.primal + error,
+            rounding=off if fits else self.rounding,
+            objective_rounding=off,
+        )
+
     def completed(self, square: float) -> Certificate:
         """The certificate with βᵀKβ = square, where its own is of single precision.
 
@@ -295,7 +307,9 @@ class Certificate:
         square : βᵀKβ, summed in double over all support vectors
         """
         shift = (self.square - square) / 2
-        margin = self.margin * math.sqrt(self.square / square) if square > 0 else np.inf
+        # With the rounding that this margin allows for.
+        bound = self.margin**-2 - 2 * shift
+        margin = bound**-0.5 if bound > 0 else math.inf
         return replace(
             self,
             primal=self.primal + shift,

@@ -30,7 +30,7 @@ from mercer.kernels.base import (
     row_blocks,
 )
 from mercer.kernels.explicit import PolynomialMap
-from mercer.kernels.ways import dense
+from mercer.kernels.ways import FeatureFunction, dense
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.vectors import Recipe
@@ -403,3 +403,36 @@ def by_tiles(formula: Callable, X, Y, depth: int = 1) -> np.ndarray:
             if Y is None:
                 out[columns, rows] = tile.T
     return out
+
+
+MADE_DENSE = 2.0**24  # numbers of sparse points far from the origin
+# Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
+OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
+
+
+@dataclass
+class Shift:
+    """x ↦ x - origin, in float64."""
+
+    origin: np.ndarray
+
+    def __call__(self, X) -> np.ndarray:
+        return dense(points.vectors(X, "Linear")).astype(float) - self.origin
+
+
+def about_the_middle(X) -> Kernel:
+    """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
+
+    Components and clusters are the same about any point; but ⟨x, y⟩ would hold the
+    square of a large offset, and few digits of what varies. Sparse points too large
+    to be made dense stay as they are.
+    """
+    X = points.vectors(X, "Linear")
+    if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
+        return Linear()
+    X = dense(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=float)
+        spread = X.std(axis=0, dtype=float).max()
+        far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
+    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()

@@ -633,6 +633,14 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
+    def _loosened(self, found, moved: float, weight) -> list[Certificate]:
+        """The certificates, where the level was moved outwards by so much.
+
+        A point's loss grows by at most its weight times that.
+        """
+        error = moved * float(np.sum(weight))
+        return [one.loosened(error, self._tolerance) for one in found]
+
     def decision_function(self, X: Points) -> np.ndarray:
         """How far inside the m points of X are; negative outside."""
         check_is_fitted(self)

@@ -22,6 +22,7 @@ from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import finite
+from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.labels import available_if
@@ -233,7 +234,10 @@ class KernelKMeans(
             K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
         points = X if n == count(X) else take(X, index)
-        gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
+        kernel = as_kernel(self.kernel, X).resolve(points, weight)
+        if type(kernel) is Linear and not self.normalized_cut:
+            kernel = about_the_middle(points)
+        gram = Gram(kernel, points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
         room = available_memory() / 4

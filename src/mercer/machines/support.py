@@ -280,7 +280,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self._refuse_unless_finite(problem, solution)
         if solution.status == "infeasible":
             raise self._inseparable(problem, solution)
-        if problem.unit_margin and _is_flat(problem, solution) and not early(solution):
+        if (
+            problem.unit_margin
+            and problem.is_flat(solution.level)
+            and not early(solution)
+        ):
             return solution.ended(Status.FLAT)
         return solution
 
@@ -546,10 +550,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         found = []
         for j, (problem, members) in enumerate(problems):
             beta = coef[members, j]
-            value, level = problem.inverse(beta, bias[j])
-            factor = problem.unscaling(beta)
             # f of a problem on some points is 0 off them: the column is already theirs.
-            function = factor * values[members, j]
+            function = problem.unscaling(beta) * values[members, j]
+            value, level = problem.inverse(beta, bias[j], function)
             found.append(certified(problem, value, function, level, indefinite))
         return together(found)
 
@@ -636,12 +639,6 @@ def _reached(solution: Solution) -> Solution:
     """
     convex = not np.isnan(solution.primal)
     return solution.ended(Status.OPTIMAL if convex else Status.INDEFINITE)
-
-
-def _is_flat(problem: BoxQP, solution: Solution) -> bool:
-    """Whether the levels are as near to each other as rounding can tell."""
-    largest = problem.total[0] * float(np.abs(problem.gram.diag()).max(initial=0))
-    return not solution.level[0] - solution.level[1] > 1e-9 * largest
 
 
 def _keys(points) -> list[Hashable]:

@@ -437,10 +437,11 @@ class OneClassSVM(OneClass):
         return one_class(gram, self.nu, weight)
 
     def _learn(self, X, counted, coef, bias, found):
-        # A hair more than the level of the free points: they are on the boundary, and
+        # A little more than the level of the free points: they are on the boundary, and
         # rounding is not to decide on which side of it.
-        bias += RELATIVE_SLACK * abs(bias)
-        self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        moved = RELATIVE_SLACK * abs(bias)
+        found = self._loosened(found, moved, counted.weight)
+        self._keep(X, counted, np.arange(len(coef)), coef, bias + moved, found)
         self.offset_ = -self.intercept_
 
     def _depth(self, X):
@@ -531,7 +532,10 @@ class SVDD(OneClass):
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.
         self._square = self.expansion_.inner(self.expansion_)
-        square = self._square + 2 * bias / total + RELATIVE_SLACK * abs(self._square)
+        moved = RELATIVE_SLACK * abs(self._square)
+        square = self._square + 2 * bias / total + moved
+        found = self._loosened(found, total / 2 * moved, counted.weight)
+        self._certificate = found[0]
         # Below 0 by rounding, or where the kernel is indefinite.
         self.radius_, self.offset_ = float(np.sqrt(max(0.0, square))), -float(square)
 
@@ -556,5 +560,5 @@ class SVDD(OneClass):
         coef[places, 0] = problem.total * self.expansion_.coef
         values, indefinite = self._dense_values(counted.gram, coef)
         level = problem.total / 2 * (self._square + self.offset_)
-        value = problem.snapped(coef[:, 0])
+        value = problem.snapped(coef[:, 0], slack=1e-13)
         return certified(problem, value, values[:, 0], (level,), indefinite)

@@ -135,46 +135,105 @@ class BoxQP:
             factor = 2 / (level[0] - level[1])
         return factor * coef, -factor * float(np.mean(level))
 
-    def inverse(self, coef, bias: float) -> tuple[np.ndarray, tuple[float, ...] | None]:
+    def inverse(
+        self, coef, bias: float, function=None
+    ) -> tuple[np.ndarray, tuple[float, ...] | None]:
         """α and levels from which `decision` makes this coef and this bias.
 
-        The levels are None for `nu_svr`, whose tube coef and bias do not tell.
+        Parameters
+        ----------
+        function : F at the points, which tells what coef and bias do not: the tube of
+            `nu_svr`, and levels that are as near as rounding can tell. Without it the
+            levels of `nu_svr` are None
         """
         factor = self.unscaling(coef)
-        if self.index is None:
-            rho = -factor * bias
-            spread = (factor, -factor) if self.unit_margin else (0.0,)
-            value = self.snapped(factor * self.sign * coef)
-            return value, tuple(rho + side for side in spread)
+        rho = -factor * bias
+        if self.tube_is_found:
+            level = None if function is None else self.tube_levels(function, rho)
+            return self.split(coef, function, rho), level
+        if not self.unit_margin:
+            return self.sign * coef, (rho,)
+        # What was scaled has lost digits.
+        value = self.snapped(factor * self.sign * coef)
+        if function is not None:
+            level = self.level(value, function)
+            if self.is_flat(level):
+                return value, level
+        return value, (rho + factor, rho - factor)
+
+    @property
+    def tube_is_found(self) -> bool:
+        """Whether each point has two variables, of two groups, as in `nu_svr`."""
+        return self.index is not None and self.group is not None
+
+    def is_flat(self, level) -> bool:
+        """Whether two levels are as near to each other as rounding can tell."""
+        largest = self.total[0] * float(np.abs(self.gram.diag()).max(initial=0))
+        return not level[0] - level[1] > 1e-9 * largest
+
+    def split(self, coef, function=None, rho: float = 0.0) -> np.ndarray:
+        """α of `nu_svr` with this coef: of the two α of a point one is 0, if it can be.
+
+        What the totals lack is on both variables of a point alike, which leaves coef as
+        it is: first where f is nearest to the target, the only place where an optimum
+        has both.
+        """
+        n = len(coef)
         above, below = np.maximum(coef, 0), np.maximum(-coef, 0)
+        missing = fsum([self.total[0], *(-above).tolist()])
+        if missing <= 1e-13 * self.total[0]:
+            return np.concatenate([above, below])  # rounding
+        order: Any = slice(None)
+        if function is not None:
+            distance = np.abs(self.target[:n] - function + rho)
+            # A solver makes distances equal; rounding is not to choose among them.
+            share = distance / max(float(distance.max()), np.finfo(float).tiny)
+            order = np.argsort(np.round(share, 6), kind="stable")
         upper = np.minimum(*np.split(self.upper, 2))
-        # What the totals lack is on both variables of a point alike: coef stays.
-        missing = self.total[0] - above.sum()
-        if missing <= 1e-9 * self.total[0]:
-            missing = 0.0  # rounding
-        room = np.maximum(upper - np.maximum(above, below), 0)
-        both = np.clip(missing - (np.cumsum(room) - room), 0, room)
-        return self.snapped(np.concatenate([above + both, below + both])), None
+        room = np.maximum(upper - np.maximum(above, below), 0)[order]
+        both = np.zeros(n)
+        both[order] = np.clip(missing - (np.cumsum(room) - room), 0, room)
+        # Rounding is not to leave a variable just inside a bound that it should be at.
+        full = (both > 0) & (both == np.maximum(upper - np.maximum(above, below), 0))
+        above = np.where(full & (above >= below), upper, above + both)
+        below = np.where(full & (coef < 0), upper, below + both)
+        return np.concatenate([above, below])
 
-    def snapped(self, value, hair: float = 1e-9) -> np.ndarray:
-        """α with what rounding took off a bound put back: a hair of that bound.
+    def tube_levels(self, function, rho: float) -> tuple[float, float]:
+        """ρ ∓ ε with the ε ≥ 0 that is best for f = F - ρ, of `nu_svr`.
 
-        At 0 it is a hair of the other bound, or of the largest α if that is less: all
+        Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε) + ε ν Σupper is least where the points beyond
+        the tube have the share ν of all upper: ε is a quantile of the distances.
+        """
+        n = len(function)
+        distance = np.abs(self.target[:n] - function + rho)
+        order = np.argsort(-distance, kind="stable")
+        beyond = np.cumsum(self.upper[:n][order])
+        outside = int(np.searchsorted(beyond, 2 * self.total[0], side="right"))
+        inner = distance[order[outside]] if outside < n else 0.0
+        return rho - float(inner), rho + float(inner)
+
+    def snapped(self, value, slack: float = 1e-9) -> np.ndarray:
+        """α with what rounding took off a bound put back: within `slack` of that bound.
+
+        At 0 it is a share of the other bound, or of the largest α if that is less: all
         α may be tiny, and none of them 0.
         """
         largest = np.abs(value).max(initial=0.0)
         ends = (self.lower, self.upper)
         for bound, other in (ends, ends[::-1]):
             size = np.where(bound == 0, np.minimum(np.abs(other), largest), bound)
-            near = np.abs(value - bound) <= hair * np.abs(size)
+            near = np.abs(value - bound) <= slack * np.abs(size)
             value = np.where(near & np.isfinite(bound), bound, value)
         return value
 
     def balanced(self, value) -> np.ndarray:
         """α with signᵀα = total without an error, in each group where that can be.
 
-        What rounding left over is taken off the smallest free variable, whose last
-        digit is finer than that of the sum.
+        What rounding left over is taken off free variables, from a large one to the
+        smallest: the last digit of each is finer than that of the one before. It cannot
+        be where a bound has finer digits than all of them; what is then missed is less
+        than the last digit of the smallest, and `bracket` allows for it.
         """
         beta, (low, high) = self.sign * np.asarray(value, dtype=float), self.bounds
         for members, total in self.groups():
@@ -182,15 +241,15 @@ class BoxQP:
                 continue
             part, least, most = beta[members], low[members], high[members]
             free = np.flatnonzero((part > least) & (part < most) & (part != 0))
-            if not len(free):
-                continue
-            t = free[np.argmin(np.abs(part[free]))]
-            for _ in range(4):
+            # One of each binary order: others of that order have the same digits.
+            _, first = np.unique(np.frexp(part[free])[1], return_index=True)
+            for t in free[first[::-1]]:
                 excess = fsum([*part.tolist(), -total])
-                moved = part[t] - excess
-                if excess == 0 or not least[t] < moved < most[t]:
+                if excess == 0:
                     break
-                part[t] = moved
+                moved = part[t] - excess
+                if least[t] < moved < most[t] and moved != 0:
+                    part[t] = moved
             beta[members] = part
         return self.sign * beta
 
@@ -204,6 +263,7 @@ class BoxQP:
     def start(self, near: np.ndarray | None = None) -> np.ndarray:
         """A feasible α close to `near`, or to 0; ValueError if there is none."""
         near = np.zeros(len(self)) if near is None else np.asarray(near, dtype=float)
+        near = self.snapped(near, slack=1e-13)
         beta = self.sign * np.clip(near, self.lower, self.upper)
         low, high = self.bounds
         for members, total in self.groups():
@@ -286,7 +346,8 @@ class BoxQP:
         """The common gradient on the free variables of each group.
 
         With none free: the midpoint of the interval that optimality leaves, or its end
-        (and `surplus`) where it has but one.
+        (and `surplus`) where it has but one. The levels of `nu_svr` are then moved
+        apart, or together, to where the primal is least.
         """
         below, above = self.slopes(value, function)
         found, opened = [], []
@@ -304,6 +365,8 @@ class BoxQP:
         if self.surplus and len(opened) == 1:
             one = opened[0]
             found[one] += self.surplus * (found[one] - found[1 - one])
+        if self.tube_is_found:
+            return self.tube_levels(function, float(np.mean(found)))
         return tuple(found)
 
     def rounding(
@@ -323,12 +386,20 @@ class BoxQP:
         """
         coef = np.abs(self.coef(value))
         terms = int(np.count_nonzero(coef))
-        weight = max(float(coef.sum()), moved)
+        # Of two variables of a point coef is the difference, and rounded.
+        weight = max(float(np.abs(value).sum()), moved)
         if size is None:
             size = float(np.max(np.abs(self.gram.diag()), initial=0.0))
         error = entry_error + min(terms, RUN) + terms / RUN
         target = float(np.max(np.abs(self.target), initial=0.0))
         return UNIT * (error * size * weight + 2 * target)
+
+    def doubt(self, rounding: float) -> float:
+        """How far the violation can be off where F can by `rounding` at each point.
+
+        It is a difference of F at two points, unless nothing is fixed.
+        """
+        return rounding if self.total is None else 2 * rounding
 
     def objectives(
         self, value, function, level, rounding: float | None = None
@@ -375,21 +446,35 @@ class BoxQP:
         ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
         weight = float(np.sum(np.abs(beta)))
         losing = float(np.sum(ends[(loss != 0) & np.isfinite(ends)]))
-        size = float(np.abs(self.target) @ np.abs(beta)) + abs(square)
+        size = float((np.abs(self.target) + np.abs(F)) @ np.abs(beta))
         losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
         digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
         below = weight * rounding + digits * size
         above = min(scale, 4.0) * below + losing * rounding + digits * losses
-        below += self._residual(beta) * float(np.max(np.abs(level), initial=1.0))
+        below += self._imbalance(beta, F - self.target, tube)
         return Bracket(primal + above, dual - below, 2 * (above + below))
 
-    def _residual(self, beta) -> float:
-        """By how much the sums that are fixed are missed."""
-        return sum(
-            abs(fsum([*beta[members].tolist(), -total]))
-            for members, total in self.groups()
-            if total is not None
-        )
+    def _imbalance(self, beta, gradient, tube) -> float:
+        """What the dual can gain by missing the sums that are fixed.
+
+        Some variable has room for what is missing, though perhaps not the digits: with
+        that much more or less of it β is feasible, and its dual below the optimum.
+        """
+        low, high = self.bounds
+        gain = 0.0
+        for members, total in self.groups():
+            part = beta[members]
+            excess = 0.0 if total is None else fsum([*part.tolist(), -total])
+            if excess:
+                moved = part - excess
+                fits = (low[members] <= moved) & (moved <= high[members])
+                slope = (
+                    np.abs(gradient[members])
+                    + np.broadcast_to(tube, beta.shape)[members]
+                )
+                most = np.min(slope[fits]) if fits.any() else np.max(slope)
+                gain += abs(excess) * float(most)
+        return 2 * gain  # and its square, and the rounding of these
 
     def _reached(self, surplus, tube, rounding: float) -> float:
         """The least share of its hard margin that f reaches, rounding included.
@@ -621,7 +706,14 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
     if solution.status == Status.INDEFINITE:
         solution = replace(solution, primal=np.nan)
-    margin = _margin(problem, solution.value, solution.function, solution.level)
+    margin = _margin(
+        problem,
+        solution.value,
+        solution.function,
+        solution.level,
+        solution.rounding,
+        solution.objective_rounding,
+    )
     return Certificate.of(solution, *_counts(problem, solution.value), margin)
 
 
@@ -638,6 +730,7 @@ def certified(
     level = problem.level(value, function) if level is None else level
     rounding = problem.rounding(value)
     primal, dual, error = problem.bracket(value, function, level, rounding)
+    doubt = problem.doubt(rounding)
     indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
@@ -646,9 +739,9 @@ def certified(
         violation=problem.violation(value, function),
         n_free=n_free,
         n_bound=n_bound,
-        margin=_margin(problem, value, function, level),
+        margin=_margin(problem, value, function, level, doubt, error),
         run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
-        rounding=rounding,
+        rounding=doubt,
         objective_rounding=error,
     )
 
@@ -660,8 +753,20 @@ def _counts(problem: BoxQP, value) -> tuple[int, int]:
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def _margin(problem: BoxQP, value, function, level) -> float:
-    """1/‖f‖, f scaled as `decision` scales it."""
-    square = float(problem.coef(value) @ function)
+def _margin(problem: BoxQP, value, function, level, doubt, error) -> float:
+    """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
+
+    Parameters
+    ----------
+    doubt, error : how far the violation and the objectives can be off
+    """
+    coef = problem.coef(value)
+    size = np.abs(coef)
+    # A quarter of what the objectives allow for covers what F does to the square.
+    off = min(float(size.sum()) * doubt, error / 4)
+    off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
+    square = float(coef @ function) + off
     distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
-    return float(distance / np.sqrt(square)) if square > 0 else float("inf")
+    if not size.any() or not square > 0:
+        return float("inf")
+    return float(distance / np.sqrt(square)) * (1 - 4 * UNIT)

@@ -160,6 +160,9 @@ class Told(NamedTuple):
     rows: np.ndarray
     hits: np.ndarray
     seconds: np.ndarray
+    moved: np.ndarray  # Σ|Δβ| over all that was added to F; 0 if summed afresh
+    tidied: np.ndarray  # Σ|Δβ| of β put back to its bound, which F does not know of
+    missed: np.ndarray  # |Σβ - total|, where doubles are too coarse for it
 
 
 class Precision(NamedTuple):
@@ -177,21 +180,27 @@ def concluded(
     sums = _Sums(problems, beta, function)
     level, violation = sums.levels()
     free, bound = sums.counts()
-    square = sums.total(beta * function)
+    square, product = sums.total(beta * function), sums.total(np.abs(beta * function))
     linear = sums.total(problems.target * beta)
     of_totals = problems.totals[:, : level.shape[1]]
     loss = sums.losses(level)
     primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
     width = problems.upper - problems.lower
-    weight = sums.total(np.abs(beta)) + sums.total(np.where(loss > 0, width, 0.0))
+    mass = sums.total(np.abs(beta))
+    weight = mass + sums.total(np.where(loss > 0, width, 0.0))
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
-    rounding = UNIT * (error * weight + 2)
+    # Of F at a point, and of the violation, the difference of two of them.
+    rounding = UNIT * (error * np.maximum(mass, told.moved) + 2)
+    rounding += precision.size * told.tidied
+    doubt = 2 * rounding if problems.bias else rounding
     height = np.maximum(1.0, np.abs(level).max(axis=1))
-    size = weight * height + np.abs(square) + np.abs(primal)
+    size = weight * height + product + np.abs(primal)
     off = weight * rounding + UNIT * (2 * RUN) * size
-    fits = (4 * off <= tol - violation) & (4 * off > rounding)
-    indefinite = _indefinite(problems, square, sums.total(np.abs(beta * function)))
+    # As `BoxQP.bracket` allows for it, with the steepest slope there is.
+    off += 2 * told.missed * sums.steepest()
+    fits = (4 * off <= tol - violation) & (4 * off > doubt)
+    indefinite = _indefinite(problems, square, product)
     indefinite |= (told.indefinite > 0) & (problems.gram.kernel.psd is not True)
     factor, distance = np.ones(len(problems)), np.ones(len(problems))
     status = np.where(indefinite, "indefinite", "optimal").astype(object)
@@ -200,8 +209,9 @@ def concluded(
         factor[distance > 0] = 1 / distance[distance > 0]
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
         status[flat] = "flat"
-    length = np.sqrt(np.maximum(square, np.finfo(float).tiny))
-    margin = np.where(square > 0, distance / length, np.inf)
+    most = square + mass * rounding + UNIT * (2 * RUN) * product
+    length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
+    margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
     found = Certificates.empty(len(problems))
     columns = {
         "primal": np.where(indefinite, np.nan, primal + off),
@@ -216,7 +226,7 @@ def concluded(
         "reused": told.hits,
         "status": status,
         "precision": precision.word,
-        "rounding": np.where(fits, 4 * off, rounding),
+        "rounding": np.where(fits, 4 * off, doubt),
         "objective_rounding": 4 * off,
         "square": np.nan,
     }
@@ -292,6 +302,11 @@ class _Sums:
             surplus = np.broadcast_to(problems.surplus, (m,))[:, None]
             level += np.where(alone, surplus * (level - level[:, ::-1]), 0.0)
         return level, np.maximum((down - up).max(axis=1), 0.0)
+
+    def steepest(self) -> np.ndarray:
+        """max |F - target| over each pair, (m,)."""
+        slopes = np.abs(self.function - self.problems.target)
+        return np.maximum.reduceat(slopes, self.starts)
 
     def losses(self, level: np.ndarray) -> np.ndarray:
         """max { s b : b in its bounds } of each variable, s = target - F + level."""

@@ -101,9 +101,9 @@ class LowRank:
         self.reg = reg
         self.left = scale.astype(L.dtype) * L
         inner = multiply(self.left.T, self.left).astype(float)
-        # Rounding can leave a singular L a hair below 0.
-        hair = 8 * np.finfo(L.dtype).eps * np.trace(inner)
-        inner[np.diag_indices_from(inner)] += max(reg, hair)
+        # Rounding can leave a singular L a little below 0.
+        slack = 8 * np.finfo(L.dtype).eps * np.trace(inner)
+        inner[np.diag_indices_from(inner)] += max(reg, slack)
         # By numpy alone: scipy's BLAS would wait for the threads of numpy's to rest.
         self.inverse = interruptible(np.linalg.inv, inner, work=1.0 * len(inner) ** 3)
 

@@ -64,7 +64,7 @@ class Softmax:
         """Σⱼ pⱼ ln pⱼ with p = u + e_y, where p is a probability."""
         p = np.array(u)
         p[np.arange(len(target)), target] += 1
-        # The slope of a sure point is a hair off: 1 - 1 leaves a rounding error.
+        # The slope of a sure point is a little off: 1 - 1 leaves a rounding error.
         return xlogy(np.maximum(p, 0), np.maximum(p, 0)).sum(axis=1)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from mercer import _core
 from mercer.data.points import vectors
 from mercer.gram import Gram, available_memory
+from mercer.kernels.base import row_blocks
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
@@ -307,22 +308,37 @@ class _Run:
     def solution(self, found: _Found) -> Solution:
         problem, tol = self.problem, self.options.tol
         # One that rounding keeps off its bound would pass for free, and set the level.
-        value = problem.snapped(problem.sign * found.beta, hair=1e-13)
+        value = problem.snapped(problem.sign * found.beta, slack=1e-13)
         value = problem.balanced(value)
-        function = found.function
+        coef, function = problem.coef(value), found.function
+        moves = coef - problem.coef(problem.sign * found.beta)
         if not found.checked and found.dtype is np.float32:
-            function = problem.gram @ problem.coef(value)
+            function, moves = problem.gram @ coef, np.zeros(0)
             found = found._replace(checked=True, complete=True)
         moved = 0.0 if found.checked else found.moved
         source = found.rows
         rounding = problem.rounding(value, source.entry_error, moved, source.largest)
+        # A small share of a large bound can be more than what rounding does to F.
+        off = source.largest * float(np.abs(moves).sum())
+        if off > rounding / 8:
+            function = _moved(function, problem.gram, moves)
+        else:
+            rounding += off
         level = problem.level(value, function)
+        if problem.tube_is_found:
+            # As `certify` does it, from coef and the bias alone.
+            value = problem.split(coef, function, float(np.mean(level)))
+            value = problem.balanced(value)
+            changed = np.abs(problem.coef(value) - coef)
+            rounding += source.largest * float(changed.sum())
+            coef = problem.coef(value)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
+        doubt = problem.doubt(rounding)
         status, ended = found.status, found.status in ("optimal", "stalled")
         if found.indefinite or problem.refuted(value, function):
             primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + rounding <= tol:
+        elif ended and violation + doubt <= tol:
             status = "optimal"
         elif ended and violation <= tol:
             status = "imprecise"
@@ -342,10 +358,19 @@ class _Run:
             ),
             level=level,
             function=function,
-            rounding=covering(rounding, error, tol - violation),
+            rounding=covering(doubt, error, tol - violation),
             objective_rounding=error,
-            square=None if found.complete else float(problem.coef(value) @ function),
+            square=None if found.complete else float(coef @ function),
         )
+
+
+def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
+    """F + K moves, where few of the moves are not 0."""
+    changed, function = np.flatnonzero(moves), function.copy()
+    for part in row_blocks(len(changed), len(function), gram.block_mb):
+        rows = changed[part]
+        function += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
+    return function
 
 
 def covering(rounding: float, objective: float, room: float) -> float:
