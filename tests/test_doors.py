@@ -334,6 +334,71 @@ def test_a_memory_mapped_array_is_shared(machine, tmp_path):
     assert is_mapped(machine._points if kept is None else kept.points)
 
 
+CUT = """
+import os, sys
+sys.path.insert(0, "tests")
+import catalog, numpy as np, scipy.sparse as sp
+from mercer import RBF
+from sklearn.base import clone
+
+where = sys.argv[1]
+points = np.random.default_rng(0).normal(size=(3000, 8))
+
+def opened(how):
+    name = os.path.join(where, f"{how}.npy")
+    if how == "offset":
+        points.tofile(name)
+        X = np.memmap(name, float, "r", offset=64_000, shape=(2000, 8))
+    else:
+        np.save(name, points)
+        X = np.load(name, mmap_mode="r")
+        X = {"view": X[::2, :3], "plain": np.asarray(X)}.get(how, X)
+    if how == "sparse":
+        flat = X.reshape(-1)
+        index = np.tile(np.arange(8), 3000)
+        X = sp.csr_array((flat, index, np.arange(0, 24_001, 8)), shape=(3000, 8))
+    # Half of what the array needs, on a border of pages.
+    os.truncate(name, 73_728)
+    return X
+
+small = np.random.default_rng(1).normal(size=(20, 8))
+asked = 0
+for how in ("load", "view", "plain", "offset", "sparse"):
+    X = opened(how)
+    y = np.arange(X.shape[0]) % 2
+    tries = []
+    for case in catalog.machines + catalog.window_machines:
+        machine = clone(case.values[0])
+        tries.append(lambda machine=machine: machine.fit(X, y))
+        fitted = clone(machine).fit(small[:, : X.shape[1]], np.arange(20) % 2)
+        for method in ("predict", "transform", "decision_function"):
+            if hasattr(fitted, method):
+                tries.append(lambda f=fitted, method=method: getattr(f, method)(X))
+    if how in ("load", "view", "offset"):
+        tries += [lambda: RBF(1.0)(X), lambda: RBF().resolve(X)]
+    for one in tries:
+        try:
+            one()
+        except ValueError as error:
+            assert "it was cut after" in str(error), error
+            asked += 1
+        else:
+            raise AssertionError(how)
+print(asked)
+"""
+
+
+def test_a_memory_map_of_a_file_that_was_cut_is_refused(tmp_path):
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CUT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert int(found.stdout) > 5 * len(MACHINES)
+
+
 def test_points_that_are_a_copy_already_are_not_copied_again():
     mixed = framed(POINTS).astype({"c1": "float32"})
     for given in (POINTS.tolist(), sp.csc_array(POINTS), mixed, mixed.astype(object)):

@@ -6,13 +6,12 @@ What is out of core stays there: an array in a memory-mapped file is shared.
 from __future__ import annotations
 
 import copy
-import mmap
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points, cloned_frame, is_frame
+from mercer.data.points import Points, cloned_frame, is_frame, mapping_of
 from mercer.native.interruptible import elementwise
 
 DEEPEST = 100  # levels of lists in lists that are copied
@@ -86,12 +85,7 @@ def shares(X, Y) -> bool:
 
 def is_mapped(array: np.ndarray) -> bool:
     """Whether the numbers of an array are in a memory-mapped file."""
-    source: Any = array
-    while isinstance(source, np.ndarray):
-        source = source.base
-    if isinstance(source, memoryview):
-        source = source.obj
-    return isinstance(source, mmap.mmap)
+    return mapping_of(array)[0] is not None
 
 
 def is_foreign(array: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ are reached through narwhals, and only here.
 
 from __future__ import annotations
 
+import mmap
 import numbers
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -66,6 +67,7 @@ def as_points(X) -> Points:
     if is_series(X):
         return _column(nw.from_native(X, series_only=True))
     if hasattr(X, "__array__") and not isinstance(X, np.generic):
+        check_file(X)
         return _plain_array(X)
     if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
         raise TypeError(
@@ -82,7 +84,10 @@ def sound(X) -> Points:
     What is missing among numbers is NaN.
     """
     if sp.issparse(X):
+        for name in ("data", "indices", "indptr"):
+            check_file(getattr(X, name, None))
         return sparsity.canonical(X)
+    check_file(X)
     if isinstance(X, np.ma.MaskedArray):
         X = _plain_array(X)
     if isinstance(X, np.ndarray):
@@ -98,6 +103,36 @@ def sound(X) -> Points:
             return sparsity.canonical(vectors(list(X)))
         return _read(X)
     return X
+
+
+def mapping_of(array) -> tuple[mmap.mmap | None, int]:
+    """The memory map that holds an array, None for none, and where it begins."""
+    offset, source = 0, array
+    while isinstance(source, np.ndarray):
+        if isinstance(source, np.memmap):
+            offset = getattr(source, "offset", None) or 0
+        source = source.base
+    if isinstance(source, memoryview):
+        source = source.obj
+    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+    return (source, begin) if isinstance(source, mmap.mmap) else (None, 0)
+
+
+def check_file(X) -> None:
+    """Refuse a memory-mapped array whose file was cut: to read it ends the process."""
+    source, begin = mapping_of(X)
+    if source is None:
+        return
+    try:
+        size = source.size()
+    except (OSError, ValueError):  # not of a file, or the file is closed
+        return
+    if size < begin + len(source):
+        raise ValueError(
+            f"The file of a memory-mapped array has {size:,} bytes, where the array "
+            f"needs {begin + len(source):,}: it was cut after the array was opened. "
+            "Restore the file, or open it anew."
+        )
 
 
 def _read(X: Sequence) -> Points:

@@ -169,7 +169,8 @@ class Machine(BaseEstimator, ABC):
 
     A fitted machine owns what it learnt: it keeps copies of the points and of its
     kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
-    memory-mapped arrays, whose files must stay as they are; the matrix of
+    memory-mapped arrays, whose files must stay as they are (a file that is cut ends
+    the process that reads it, unless that is seen at the door); the matrix of
     `Precomputed(K)`; functions; and objects that cannot be copied.
     """
 
