@@ -268,16 +268,16 @@ def unboxed(problem: Penalized, solution: Solution) -> Solution:
     box = problem.boxed()
     coef = box.coef(solution.value)
     function = _product(problem.wide, coef)
-    violation = box.violation(solution.value, function)
     found = _straight(problem, coef, function, float(solution.bias), problem.reg)
     return replace(
         solution,
         value=coef,
         primal=np.nan if np.isnan(solution.primal) else found.primal,
         dual=found.dual,
-        violation=violation,
+        violation=found.violation,
         function=function + solution.bias,
         rounding=found.rounding,
+        objective_rounding=found.objective_rounding,
     )
 
 
@@ -311,6 +311,8 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         reg=reg,
     )
     rounding = doubt(problem, reading)
+    box = at.boxed()
+    value, _ = box.inverse(coef, bias)
     primal = problem.primal(float(coef @ function), values)
     dual = problem.dual(u, float(wu @ image)) - rounding.dual
     return Solution(
@@ -318,11 +320,12 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         bias=bias,
         primal=primal,
         dual=dual,
-        violation=primal - dual,
+        violation=box.violation(value, function),
         n_iter=0,
         status="recomputed",
         function=values,
-        rounding=rounding.most,
+        rounding=max(rounding.most, box.doubt(box.rounding(value))),
+        objective_rounding=rounding.most,
     )
 
 
@@ -354,6 +357,7 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
         status=solution.status,
         precision=solution.precision,
         rounding=solution.rounding,
+        objective_rounding=solution.objective_rounding,
     )
 
 
