@@ -49,7 +49,13 @@ from mercer.kernels.base import (
 )
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
+from mercer.kernels.kinds import (
+    BlockFunction,
+    FeatureFunction,
+    PairFunction,
+    Precomputed,
+    dense,
+)
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.points import (
@@ -634,3 +640,36 @@ def _array_of_sequences(X) -> np.ndarray | None:
         return np.array(X)
     except ValueError:  # sequences of different lengths
         return None
+
+
+MADE_DENSE = 2.0**24  # numbers of sparse points far from the origin
+# Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
+OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
+
+
+@dataclass
+class Shift:
+    """x ↦ x - origin, in float64."""
+
+    origin: np.ndarray
+
+    def __call__(self, X) -> np.ndarray:
+        return dense(vectors(X, "Linear")).astype(float) - self.origin
+
+
+def about_the_middle(X) -> Kernel:
+    """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
+
+    Components and clusters are the same about any point; but ⟨x, y⟩ would hold the
+    square of a large offset, and few digits of what varies. Sparse points too large
+    to be made dense stay as they are.
+    """
+    X = vectors(X, "Linear")
+    if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
+        return Linear()
+    X = dense(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=float)
+        spread = X.std(axis=0, dtype=float).max()
+        far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
+    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()

@@ -23,10 +23,15 @@ from mercer.gram import Gram, available_memory
 from mercer.kernels.base import finite
 from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
-from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
+from mercer.machines.base import (
+    WORDS,
+    Machine,
+    about_the_middle,
+    as_kernel,
+    checked_weight,
+)
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.machines.transform import about_the_middle
 from mercer.points import Points, count, double, take
 from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
 

@@ -7,7 +7,7 @@ problem, Neural Computation 10 (1998).
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -27,12 +27,12 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.interruptible import multiply
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import FeatureFunction, Precomputed, dense
+from mercer.kernels.kinds import Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, is_vectors
-from mercer.machines.base import WORDS, Machine, as_kernel, outside
+from mercer.machines.base import WORDS, Machine, about_the_middle, as_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, count, double, precision, vectors
+from mercer.points import Points, count, double, precision
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,
@@ -61,37 +61,6 @@ SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # single precision, as in scikit-learn.
 NEGATIVE = {"double": 1e-5, "single": 5e-3}
 ZERO = {"double": 1e-12, "single": 2e-7}
-MADE_DENSE = 2.0**24  # numbers of sparse points far from the origin
-# Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
-OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
-
-
-@dataclass
-class Shift:
-    """x ↦ x - origin, in float64."""
-
-    origin: np.ndarray
-
-    def __call__(self, X) -> np.ndarray:
-        return dense(vectors(X, "Linear")).astype(float) - self.origin
-
-
-def about_the_middle(X) -> Kernel:
-    """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
-
-    Components and clusters are the same about any point; but ⟨x, y⟩ would hold the
-    square of a large offset, and few digits of what varies. Sparse points too large
-    to be made dense stay as they are.
-    """
-    X = vectors(X, "Linear")
-    if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
-        return Linear()
-    X = dense(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = X.mean(axis=0, dtype=float)
-        spread = X.std(axis=0, dtype=float).max()
-        far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
-    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()
 
 
 class KernelPCA(
