@@ -252,6 +252,8 @@ def test_certificate_is_computed_again(loss):
     assert fresh.status == "recomputed"
     assert_allclose(fresh.primal, machine.certificate_.primal, rtol=1e-9, atol=1e-12)
     assert -1e-12 <= fresh.gap <= 1e-4
+    said = machine.certificate_
+    assert abs(fresh.violation - said.violation) <= said.rounding + fresh.rounding
 
 
 @on_losses

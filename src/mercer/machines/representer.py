@@ -199,7 +199,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             budget = STEPS if self.max_iter < 0 else self.max_iter
             fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
             found = unboxed(problem, fine.solve(box, start=near, watch=watch))
-            close_enough = found.gap + found.rounding <= goal
+            close_enough = found.gap + found.objective_rounding <= goal
             if found.status in ("max_iter", "stalled", "imprecise") and close_enough:
                 found = found.ended(Status.OPTIMAL)
             if (found.status == "optimal" and close_enough) or self.max_iter >= 0:
@@ -207,15 +207,21 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             near = found.value
         solver = SMO(close, None, self.max_iter)
         found = unboxed(problem, solver.solve(box, start=near, watch=watch))
-        if found.status == "imprecise" and found.gap + found.rounding <= goal:
+        if found.status == "imprecise" and found.gap + found.objective_rounding <= goal:
             found = found.ended(Status.OPTIMAL)
         for _ in range(3):
-            if found.status != "optimal" or found.gap + found.rounding <= goal:
+            if (
+                found.status != "optimal"
+                or found.gap + found.objective_rounding <= goal
+            ):
                 break
             solver = replace(solver, tol=solver.tol / 10, precision="double")
             near = found.value
             found = unboxed(problem, solver.solve(box, start=near, watch=watch))
-        if found.status == "optimal" and not found.gap + found.rounding <= goal:
+        if (
+            found.status == "optimal"
+            and not found.gap + found.objective_rounding <= goal
+        ):
             return found.ended(Status.IMPRECISE)
         return found
 

@@ -269,16 +269,16 @@ def unboxed(problem: Penalized, solution: Solution) -> Solution:
     box = problem.boxed()
     coef = box.coef(solution.value)
     function = _product(problem.wide, coef)
-    violation = box.violation(solution.value, function)
     found = _straight(problem, coef, function, float(solution.bias), problem.reg)
     return replace(
         solution,
         value=coef,
         primal=np.nan if np.isnan(solution.primal) else found.primal,
         dual=found.dual,
-        violation=violation,
+        violation=found.violation,
         function=function + solution.bias,
         rounding=found.rounding,
+        objective_rounding=found.objective_rounding,
     )
 
 
@@ -312,6 +312,8 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         reg=reg,
     )
     rounding = doubt(problem, reading)
+    box = at.boxed()
+    value, _ = box.inverse(coef, bias)
     primal = problem.primal(float(coef @ function), values)
     dual = problem.dual(u, float(wu @ image)) - rounding.dual
     return Solution(
@@ -319,10 +321,11 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         bias=bias,
         primal=primal,
         dual=dual,
-        violation=primal - dual,
+        violation=box.violation(value, function),
         run=Run(Status.RECOMPUTED),
         function=values,
-        rounding=rounding.most,
+        rounding=max(rounding.most, box.doubt(box.rounding(value))),
+        objective_rounding=rounding.most,
     )
 
 
