@@ -30,9 +30,9 @@ void bind_trees(nb::module_& m) {
           "__init__",
           [](Forest* self, Vector<std::int32_t> label, Vector<std::int32_t> arity,
              Vector<Index> start) {
-            new (self) Forest(Forest::of({label.data(), label.shape(0)},
-                                         {arity.data(), arity.shape(0)},
-                                         {start.data(), start.shape(0)}));
+            new (self)
+                Forest(Forest::of({label.data(), label.shape(0)}, {arity.data(), arity.shape(0)},
+                                  {start.data(), start.shape(0)}));
           },
           "label"_a, "arity"_a, "start"_a);
   m.def(

@@ -23,7 +23,9 @@ using namespace nb::literals;
 
 // threadpoolctl finds the pool by these two names.
 extern "C" {
-__attribute__((visibility("default"))) int mercer_get_num_threads() { return mercer::threads(); }
+__attribute__((visibility("default"))) int mercer_get_num_threads() {
+  return mercer::threads();
+}
 __attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
   mercer::set_threads(count);
 }
@@ -32,7 +34,9 @@ __attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
 namespace mercer {
 namespace {
 
-Index extent(std::size_t n) { return static_cast<Index>(n); }
+Index extent(std::size_t n) {
+  return static_cast<Index>(n);
+}
 
 Recipe recipe_of(const std::string& part, const std::string& finish, double scale, double offset,
                  Index degree, bool cumulative) {
@@ -68,17 +72,18 @@ using Gemm = void (*)(char*, char*, int*, int*, int*, T*, T*, int*, T*, int*, T*
 
 template <class T>
 const char* gemm_signature() {
-  return sizeof(T) == 4
-             ? "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_s *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *)"
-             : "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_d *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *)";
+  return sizeof(T) == 4 ? "void (char *, char *, int *, int *, int *, "
+                          "__pyx_t_5scipy_6linalg_11cython_blas_s *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *)"
+                        : "void (char *, char *, int *, int *, int *, "
+                          "__pyx_t_5scipy_6linalg_11cython_blas_d *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *)";
 }
 
 // out = X Yᵀ by the capsule's function; False if the capsule or the sizes are not its.
@@ -147,7 +152,8 @@ class SparseOriginals final : public Originals {
       }
       start.push_back(extent(column.size()));
     }
-    return Points<double>::of_csr(start.data(), column.data(), value.data(), extent(which.size()), d_);
+    return Points<double>::of_csr(start.data(), column.data(), value.data(), extent(which.size()),
+                                  d_);
   }
 
  private:
@@ -158,15 +164,21 @@ class SparseOriginals final : public Originals {
 
 template <class T>
 void bind_originals(nb::module_& m) {
-  m.def("originals", [](Matrix<T> X) -> std::unique_ptr<Originals> {
-    return std::make_unique<DenseOriginals<T>>(X);
-  }, "X"_a);
+  m.def(
+      "originals",
+      [](Matrix<T> X) -> std::unique_ptr<Originals> {
+        return std::make_unique<DenseOriginals<T>>(X);
+      },
+      "X"_a);
   auto sparse = [&](auto index) {
     using I = decltype(index);
-    m.def("originals", [](Vector<I> start, Vector<I> column, Vector<T> value,
-                          Index d) -> std::unique_ptr<Originals> {
-      return std::make_unique<SparseOriginals<I, T>>(start, column, value, d);
-    }, "start"_a, "column"_a, "value"_a, "d"_a);
+    m.def(
+        "originals",
+        [](Vector<I> start, Vector<I> column, Vector<T> value,
+           Index d) -> std::unique_ptr<Originals> {
+          return std::make_unique<SparseOriginals<I, T>>(start, column, value, d);
+        },
+        "start"_a, "column"_a, "value"_a, "d"_a);
   };
   sparse(std::int32_t{});
   sparse(std::int64_t{});
@@ -256,12 +268,18 @@ class CallbackRows final : public Rows<T> {
 
 const char* word(Status status) {
   switch (status) {
-    case Status::optimal: return "optimal";
-    case Status::max_iter: return "max_iter";
-    case Status::time_limit: return "time_limit";
-    case Status::stopped: return "stopped";
-    case Status::imprecise: return "imprecise";
-    default: return "stalled";
+    case Status::optimal:
+      return "optimal";
+    case Status::max_iter:
+      return "max_iter";
+    case Status::time_limit:
+      return "time_limit";
+    case Status::stopped:
+      return "stopped";
+    case Status::imprecise:
+      return "imprecise";
+    default:
+      return "stalled";
   }
 }
 
@@ -310,8 +328,8 @@ nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
     std::copy(result.function.begin(), result.function.end(), function.data());
   }
   return nb::make_tuple(word(result.status), result.indefinite, result.violation, result.objective,
-                        result.iterations, result.rows, result.hits, result.checked, result.complete,
-                        result.moved);
+                        result.iterations, result.rows, result.hits, result.checked,
+                        result.complete, result.moved);
 }
 
 // What there is to say of a pair's problem, in the order in which `solve_pairs` writes it.
@@ -453,8 +471,8 @@ void bind(nb::module_& m, const char* name) {
   class_of<P>(m, name, "Points packed for the core.")
       .def_prop_ro("shape", [](const P& p) { return nb::make_tuple(p.n, p.d); })
       .def_prop_ro("nbytes", [](const P& p) {
-        return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) +
-               p.start.size() * 8 + p.norms.size() * sizeof(T);
+        return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) + p.start.size() * 8 +
+               p.norms.size() * sizeof(T);
       });
   m.def(
       "pack",
@@ -520,11 +538,11 @@ void bind(nb::module_& m, const char* name) {
       [](Strided<T> tile, Matrix<T> v_rows, Matrix<T> v_columns, Output<double> of_rows,
          std::optional<Output<double>> of_columns) {
         Index n = extent(tile.shape(0)), m = extent(tile.shape(1)), q = extent(v_columns.shape(1));
-        check(tile.stride(1) == 1 && extent(v_rows.shape(0)) == n &&
-                  extent(v_rows.shape(1)) == q && extent(v_columns.shape(0)) == m &&
-                  extent(of_rows.shape(0)) == n && extent(of_rows.shape(1)) == q &&
-                  (!of_columns || (extent(of_columns->shape(0)) == m &&
-                                   extent(of_columns->shape(1)) == q)),
+        check(tile.stride(1) == 1 && extent(v_rows.shape(0)) == n && extent(v_rows.shape(1)) == q &&
+                  extent(v_columns.shape(0)) == m && extent(of_rows.shape(0)) == n &&
+                  extent(of_rows.shape(1)) == q &&
+                  (!of_columns ||
+                   (extent(of_columns->shape(0)) == m && extent(of_columns->shape(1)) == q)),
               "both_ways needs a tile (n, m) with contiguous rows, v_rows and of_rows (n, q), "
               "v_columns and of_columns (m, q).");
         WithoutLock unlocked;
@@ -587,7 +605,8 @@ void bind(nb::module_& m, const char* name) {
 // What the system refuses, in words that say what to do: memory, and threads for want of it.
 void translate(const std::exception_ptr& thrown, void*) {
   constexpr const char* words =
-      "The compiled core ran out of memory: an allocation was refused, by the machine or by a limit "
+      "The compiled core ran out of memory: an allocation was refused, by the machine or by a "
+      "limit "
       "on this process (RLIMIT_AS, a control group). Take fewer points, lower cache_size, or raise "
       "the limit.";
   try {
@@ -610,14 +629,15 @@ NB_MODULE(_core, m) {
   // build gives this module a domain of its own.
   nb::set_leak_warnings(false);
   mercer::instruction_set();  // a MERCER_ISA that cannot run fails the import, not a computation
-  mercer::class_of<mercer::Recipe>(m, "Recipe").def(
-      "__init__",
-      [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
-         double offset, mercer::Index degree, bool cumulative) {
-        new (self) mercer::Recipe(
-            mercer::recipe_of(part, finish, scale, offset, degree, cumulative));
-      },
-      "part"_a, "finish"_a, "scale"_a, "offset"_a, "degree"_a, "cumulative"_a);
+  mercer::class_of<mercer::Recipe>(m, "Recipe")
+      .def(
+          "__init__",
+          [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
+             double offset, mercer::Index degree, bool cumulative) {
+            new (self)
+                mercer::Recipe(mercer::recipe_of(part, finish, scale, offset, degree, cumulative));
+          },
+          "part"_a, "finish"_a, "scale"_a, "offset"_a, "degree"_a, "cumulative"_a);
   mercer::bind<float>(m, "PointsFloat");
   mercer::bind<double>(m, "PointsDouble");
   m.def(
@@ -635,27 +655,35 @@ NB_MODULE(_core, m) {
          double cache_bytes, mercer::Index max_iter, double time_limit, mercer::Index working_set,
          bool demanding, bool objectives, nb::object watch) {
         new (self) mercer::Task{
-            target, lower, upper, tube, point, group,
+            target,
+            lower,
+            upper,
+            tube,
+            point,
+            group,
             {tol, cache_bytes, max_iter, time_limit, working_set, demanding, objectives},
             std::move(watch)};
       },
       "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
       "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "objectives"_a,
       "watch"_a.none());
-  mercer::class_of<mercer::PairTask>(m, "PairTask").def(
-      "__init__",
-      [](mercer::PairTask* self, mercer::Matrix<mercer::Index> pairs, mercer::Vector<double> target,
-         mercer::Vector<double> lower, mercer::Vector<double> upper, mercer::Vector<double> totals,
-         bool grouped, bool bias, double tol, double cache_bytes, mercer::Index max_iter,
-         bool demanding) {
-        new (self) mercer::PairTask{pairs,   target, lower, upper, totals,
-                                    grouped, bias,   {tol, cache_bytes, max_iter, 0, 0, demanding}};
-      },
-      "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
-      "cache_bytes"_a, "max_iter"_a, "demanding"_a);
+  mercer::class_of<mercer::PairTask>(m, "PairTask")
+      .def(
+          "__init__",
+          [](mercer::PairTask* self, mercer::Matrix<mercer::Index> pairs,
+             mercer::Vector<double> target, mercer::Vector<double> lower,
+             mercer::Vector<double> upper, mercer::Vector<double> totals, bool grouped, bool bias,
+             double tol, double cache_bytes, mercer::Index max_iter, bool demanding) {
+            new (self) mercer::PairTask{
+                pairs,  target,  lower, upper,
+                totals, grouped, bias,  {tol, cache_bytes, max_iter, 0, 0, demanding}};
+          },
+          "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
+          "cache_bytes"_a, "max_iter"_a, "demanding"_a);
   m.def("solve_pairs_of_matrix", &mercer::solve_pairs_of_matrix, "matrix"_a, "sizes"_a, "members"_a,
         "task"_a, "value"_a, "function"_a, "about"_a);
-  mercer::class_of<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
+  mercer::class_of<mercer::Originals>(m, "Originals",
+                                      "Points as they were given, for sums in double.");
   mercer::bind_originals<float>(m);
   mercer::bind_originals<double>(m);
   mercer::bind_smo<float>(m);
@@ -669,9 +697,12 @@ NB_MODULE(_core, m) {
   mercer::bind_nearest(m);
   mercer::bind_votes(m);
   m.def("threads", &mercer::threads);
-  m.def("set_threads", [](int count) {
-    mercer::check(count >= 1, "set_threads needs at least 1.");
-    mercer::set_threads(count);
-  }, "count"_a);
+  m.def(
+      "set_threads",
+      [](int count) {
+        mercer::check(count >= 1, "set_threads needs at least 1.");
+        mercer::set_threads(count);
+      },
+      "count"_a);
   m.def("instruction_set", [] { return mercer::instruction_set().name; });
 }

@@ -16,7 +16,9 @@ constexpr double stream_above = 8e6;  // bytes
 // falling on the same cache sets.
 constexpr Index slack = 16;
 
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
+Index rounded_up(Index n, Index grain) {
+  return (n + grain - 1) / grain * grain;
+}
 
 template <class T>
 double mean_length(const Points<T>& X) {
@@ -41,8 +43,8 @@ bool streams(Index n, Index m) {
   return static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
 }
 
-// Tiles of a rectangular block, whose rows are `out_ld` apart; where `turned` is not null, its mirror
-// image goes there.
+// Tiles of a rectangular block, whose rows are `out_ld` apart; where `turned` is not null, its
+// mirror image goes there.
 template <class T>
 void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const Points<T>& Y,
                T* out, T* turned, Index out_ld, int workers, const Poll& poll) {
@@ -74,7 +76,8 @@ void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const 
       }
       native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
                     norms_from(from, Y, j), tile.data(), ld, false);
-      native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, there, out_ld, stream);
+      native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, there, out_ld,
+                    stream);
       native.transpose(tile.data(), ld, height, width, turned + j * out_ld + i, out_ld, stream);
     }
   };
@@ -182,8 +185,8 @@ bool direct(const Recipe& recipe, Index d, double largest) {
   constexpr Index short_points = 64;
   constexpr double tolerated = sizeof(T) == 4 ? 2e-5 : 1e-11;
   if (recipe.finish != Finish::exp || d <= short_points) return true;
-  double error = std::abs(recipe.scale) * largest * 4 *
-                 static_cast<double>(std::numeric_limits<T>::epsilon());
+  double error =
+      std::abs(recipe.scale) * largest * 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
   return !(error <= tolerated);
 }
 
@@ -196,8 +199,8 @@ void block(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out,
 }
 
 template <class T>
-void block_both_ways(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
-                     Index ld, const Poll& poll) {
+void block_both_ways(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out,
+                     T* turned, Index ld, const Poll& poll) {
   if (X.n == 0 || Y.n == 0) return;
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
@@ -295,8 +298,8 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   }
 }
 
-// A task is a run of columns with the rows above it; what it adds to the rows has a place of its own,
-// so that the order of the sums is always the same.
+// A task is a run of columns with the rows above it; what it adds to the rows has a place of its
+// own, so that the order of the sums is always the same.
 template <class T>
 void symmetric_product(const Recipe& recipe, const Points<T>& X, const T* v, double* out,
                        const Poll& poll) {
@@ -320,7 +323,8 @@ void symmetric_product(const Recipe& recipe, const Points<T>& X, const T* v, dou
     Index J = runs - 1 - number;  // long ones first
     Index j0 = J * run, j1 = std::min(n, j0 + run);
     auto& [tile, totals] = states[worker];
-    if (tile.empty()) tile.resize(static_cast<std::size_t>(rounded_up(from->band, from->grain) * ld));
+    if (tile.empty())
+      tile.resize(static_cast<std::size_t>(rounded_up(from->band, from->grain) * ld));
     totals.assign(static_cast<std::size_t>(columns), T{0});
     double* sums = above.data() + J * n;
     for (Index j = j0; j < j1; j += columns) {
@@ -394,8 +398,8 @@ void diag(const Recipe& recipe, const Points<T>& X, T* out) {
     }
   } else {
     for (Index i = 0; i < X.n; ++i) {
-      sums[i] = native.self_of_row(recipe, X.value.data() + X.start[i],
-                                   X.start[i + 1] - X.start[i], scratch.data());
+      sums[i] = native.self_of_row(recipe, X.value.data() + X.start[i], X.start[i + 1] - X.start[i],
+                                   scratch.data());
     }
   }
   native.finish(recipe, sums.data(), 0, 1, X.n, nullptr, nullptr, out, 0, false);
@@ -436,7 +440,8 @@ void add_rows_of(const Recipe& recipe, const Points<T>& X, const Points<T>& Y,
     Index j = number * columns, width = std::min(columns, m - j);
     auto& [tile, row] = states[worker];
     if (tile.empty()) {
-      tile.resize(static_cast<std::size_t>(rounded_up(std::min(X.n, from->band), from->grain) * ld));
+      tile.resize(
+          static_cast<std::size_t>(rounded_up(std::min(X.n, from->band), from->grain) * ld));
     }
     for (Index i = 0; i < X.n; i += from->band) {
       Index height = std::min(from->band, X.n - i);
@@ -451,7 +456,8 @@ void add_rows_of(const Recipe& recipe, const Points<T>& X, const Points<T>& Y,
         Index own = additions.own[i + r] - j;
         if (own >= 0 && own < width) values[own] = additions.value[i + r];
         T* keep = additions.keep[i + r];
-        if (keep) native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep + j, 0, stream);
+        if (keep)
+          native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep + j, 0, stream);
       }
       native.add_rows(sums + j, row.data(), additions.factor.data() + i, height, 0, width);
     }
@@ -499,22 +505,22 @@ void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   block(recipe_, points_.take(which), out.data(), poll_);
 }
 
-#define MERCER_BLOCKS_OF(T)                                                                      \
-  template bool direct<T>(const Recipe&, Index, double);                                         \
-  template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);       \
-  template void block(const Recipe&, const Points<T>&, T*, const Poll&);                         \
-  template void block_both_ways(const Recipe&, const Points<T>&, const Points<T>&, T*, T*,       \
-                                Index, const Poll&);                                             \
-  template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,            \
-                         const Poll&);                                                           \
-  template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
-                        double*, const Poll&);                                                   \
-  template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,            \
-                                  const Poll&);                                                  \
-  template void diag(const Recipe&, const Points<T>&, T*);                                       \
-  template WorstError<T> worst_error(const Recipe&, const Points<T>&);                           \
-  template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                   \
-                            const Additions<T>&, double*, const Poll&);                          \
+#define MERCER_BLOCKS_OF(T)                                                                       \
+  template bool direct<T>(const Recipe&, Index, double);                                          \
+  template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);        \
+  template void block(const Recipe&, const Points<T>&, T*, const Poll&);                          \
+  template void block_both_ways(const Recipe&, const Points<T>&, const Points<T>&, T*, T*, Index, \
+                                const Poll&);                                                     \
+  template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,             \
+                         const Poll&);                                                            \
+  template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,       \
+                        double*, const Poll&);                                                    \
+  template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,             \
+                                  const Poll&);                                                   \
+  template void diag(const Recipe&, const Points<T>&, T*);                                        \
+  template WorstError<T> worst_error(const Recipe&, const Points<T>&);                            \
+  template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                    \
+                            const Additions<T>&, double*, const Poll&);                           \
   template class VectorRows<T>;
 
 MERCER_BLOCKS_OF(float)

@@ -25,8 +25,13 @@ class PairRows final : public Rows<T> {
   PairRows(const Recipe& recipe, const Points<T>& first, const Points<T>& second,
            std::span<const T> first_matrix, std::span<const T> second_matrix, Poll poll,
            const Originals* originals, std::vector<Index> origin)
-      : recipe_(recipe), first_(first), second_(second), first_matrix_(first_matrix),
-        second_matrix_(second_matrix), poll_(std::move(poll)), originals_(originals),
+      : recipe_(recipe),
+        first_(first),
+        second_(second),
+        first_matrix_(first_matrix),
+        second_matrix_(second_matrix),
+        poll_(std::move(poll)),
+        originals_(originals),
         origin_(std::move(origin)),
         diagonal_(static_cast<std::size_t>(first.n + second.n)) {
     diag(recipe, first, diagonal_.data());
@@ -87,7 +92,8 @@ class PairRows final : public Rows<T> {
     }
     // All of them: the classes' own matrices are there.
     Index n = first_.n, m = second_.n, across = n + m;
-    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across, poll_);
+    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across,
+                    poll_);
     for (Index i = 0; i < n; ++i) {
       std::copy_n(first_matrix_.data() + i * n, n, out.data() + i * across);
     }
@@ -161,8 +167,8 @@ void snap(std::span<double> beta, std::span<const double> lower, std::span<const
   }
 }
 
-// Makes Σβ = total without an error: what rounding left over is taken off the smallest free variable,
-// whose last digit is finer than that of the sum.
+// Makes Σβ = total without an error: what rounding left over is taken off the smallest free
+// variable, whose last digit is finer than that of the sum.
 void balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
              double total) {
   for (int tries = 0; tries < 4; ++tries) {
@@ -203,7 +209,9 @@ template <class T>
 PointClasses<T>::PointClasses(const Recipe& recipe, std::vector<const Points<T>*> classes,
                               const Originals* originals,
                               std::vector<std::span<const Index>> origin)
-    : recipe_(recipe), classes_(std::move(classes)), originals_(originals),
+    : recipe_(recipe),
+      classes_(std::move(classes)),
+      originals_(originals),
       origin_(std::move(origin)) {}
 
 template <class T>
@@ -214,7 +222,8 @@ double PointClasses<T>::cost() const {
 template <class T>
 void PointClasses<T>::prepare(double bytes, int workers, const Poll& poll) {
   double room = 0;
-  for (auto* points : classes_) room += static_cast<double>(points->n) * static_cast<double>(points->n);
+  for (auto* points : classes_)
+    room += static_cast<double>(points->n) * static_cast<double>(points->n);
   if (room * sizeof(T) > bytes) return;
   own_.resize(classes_.size());
   auto make = [&](Index c, int) {
@@ -232,7 +241,9 @@ std::unique_ptr<Rows<T>> PointClasses<T>::rows(Index a, Index b, const Poll& pol
     origin.assign(origin_[a].begin(), origin_[a].end());
     origin.insert(origin.end(), origin_[b].begin(), origin_[b].end());
   }
-  auto own = [&](Index c) { return own_.empty() ? std::span<const T>() : std::span<const T>(own_[c]); };
+  auto own = [&](Index c) {
+    return own_.empty() ? std::span<const T>() : std::span<const T>(own_[c]);
+  };
   return std::make_unique<PairRows<T>>(recipe_, *classes_[a], *classes_[b], own(a), own(b), poll,
                                        originals_, std::move(origin));
 }
@@ -256,7 +267,9 @@ template <class T>
 PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const One& one,
                       Index number, Scratch<T>& scratch, const Options& options, const Poll& poll) {
   auto begin = std::chrono::steady_clock::now();
-  auto part = [&](auto span) { return span.subspan(static_cast<std::size_t>(one.start), one.size); };
+  auto part = [&](auto span) {
+    return span.subspan(static_cast<std::size_t>(one.start), one.size);
+  };
   auto value = part(all.value), function = part(all.function);
   auto target = part(all.target), lower = part(all.lower), upper = part(all.upper);
   std::fill(value.begin(), value.end(), 0.0);
@@ -265,7 +278,8 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   auto each_group = [&](auto&& f) {
     for (int g = 0; g < 2; ++g) {
       std::size_t from = ends[g], count = ends[g + 1] - from;
-      f(value.subspan(from, count), lower.subspan(from, count), upper.subspan(from, count), totals[g]);
+      f(value.subspan(from, count), lower.subspan(from, count), upper.subspan(from, count),
+        totals[g]);
     }
   };
   std::vector<std::uint8_t> group;
@@ -282,7 +296,8 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   } else {
     // A variable of no point takes up what the others sum to, at no cost.
     double room = 0;
-    for (std::size_t t = 0; t < one.size; ++t) room += std::max(std::abs(lower[t]), std::abs(upper[t]));
+    for (std::size_t t = 0; t < one.size; ++t)
+      room += std::max(std::abs(lower[t]), std::abs(upper[t]));
     auto with = [&](auto numbers, double last) {
       std::vector<double> longer(numbers.begin(), numbers.end());
       longer.push_back(last);
@@ -319,7 +334,8 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   Index at = 0;
   for (auto [a, b] : all.pairs) {
     Index size = classes.size(a) + classes.size(b);
-    ones.push_back({a, b, at, static_cast<std::size_t>(size), static_cast<std::size_t>(classes.size(a))});
+    ones.push_back(
+        {a, b, at, static_cast<std::size_t>(size), static_cast<std::size_t>(classes.size(a))});
     at += size;
     entries += static_cast<double>(size) * static_cast<double>(size);
   }
@@ -329,7 +345,8 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   // Large ones first, so that no thread is left alone with one at the end.
   std::vector<Index> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), Index{0});
-  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return points(a) > points(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Index a, Index b) { return points(a) > points(b); });
   std::vector<Scratch<T>> scratch(static_cast<std::size_t>(std::max(workers, 1)));
   Index done = 0;
   for (; done < count && points(order[done]) >= alone_from; ++done) {
@@ -371,7 +388,9 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
 template class PointClasses<float>;
 template class PointClasses<double>;
 template class MatrixClasses<double>;
-template std::vector<PairOutcome> solve(Classes<float>&, const PairPrograms&, const Options&, const Poll&);
-template std::vector<PairOutcome> solve(Classes<double>&, const PairPrograms&, const Options&, const Poll&);
+template std::vector<PairOutcome> solve(Classes<float>&, const PairPrograms&, const Options&,
+                                        const Poll&);
+template std::vector<PairOutcome> solve(Classes<double>&, const PairPrograms&, const Options&,
+                                        const Poll&);
 
 }  // namespace mercer

@@ -22,7 +22,7 @@ enum class Finish { identity, power, exp };
 struct Recipe {
   Part part = Part::product;
   Finish finish = Finish::identity;
-  double scale = 1;         // power: (scale·s + offset)^degree; exp: exp(scale·s)
+  double scale = 1;  // power: (scale·s + offset)^degree; exp: exp(scale·s)
   double offset = 0;
   Index degree = 1;         // of power; of anova the order
   bool cumulative = false;  // anova: the sum of the orders 1..degree
@@ -59,9 +59,7 @@ struct CacheLines {
   static std::align_val_t boundary(std::size_t count) {
     return std::align_val_t{fills_some(count) ? large_page : line};
   }
-  static bool fills_some(std::size_t count) {
-    return large && count * sizeof(T) >= 2 * large_page;
-  }
+  static bool fills_some(std::size_t count) { return large && count * sizeof(T) >= 2 * large_page; }
   // resize() leaves new numbers as they are: every user writes before reading.
   template <class U>
   void construct(U* p) {
@@ -121,7 +119,8 @@ using Poll = std::function<void()>;
 template <class T>
 void block(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, const Poll& = {});
 
-// The same with rows `ld` apart, and its mirror image at `turned`: out[i·ld + j] = turned[j·ld + i].
+// The same with rows `ld` apart, and its mirror image at `turned`: out[i·ld + j] = turned[j·ld +
+// i].
 template <class T>
 void block_both_ways(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
                      Index ld, const Poll& = {});
@@ -130,10 +129,11 @@ void block_both_ways(const Recipe&, const Points<T>& X, const Points<T>& Y, T* o
 template <class T>
 void block(const Recipe&, const Points<T>& X, T* out, const Poll& = {});
 
-// out[i·q + c] = Σⱼ k(xᵢ, yⱼ) v[j·q + c]. A fixed run of columns is summed in T, the runs in double.
+// out[i·q + c] = Σⱼ k(xᵢ, yⱼ) v[j·q + c]. A fixed run of columns is summed in T, the runs in
+// double.
 template <class T>
-void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q, double* out,
-             const Poll& = {});
+void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q,
+             double* out, const Poll& = {});
 
 // For an n × m tile of a symmetric matrix, its rows `ld` apart, above or below the diagonal:
 // of_rows[i·q + c] += Σⱼ tile(i, j) v_columns[j·q + c], and what its mirror image adds,
@@ -143,13 +143,14 @@ template <class T>
 void both_ways(const T* tile, Index ld, Index n, Index m, const T* v_rows, const T* v_columns,
                Index q, double* of_rows, double* of_columns, const Poll& = {});
 
-// out[i] = Σⱼ k(xᵢ, xⱼ) v[j], every pair of points met once. The sums do not depend on the number of
-// threads.
+// out[i] = Σⱼ k(xᵢ, xⱼ) v[j], every pair of points met once. The sums do not depend on the number
+// of threads.
 template <class T>
-void symmetric_product(const Recipe&, const Points<T>& X, const T* v, double* out, const Poll& = {});
+void symmetric_product(const Recipe&, const Points<T>& X, const T* v, double* out,
+                       const Poll& = {});
 
-// What the rounding of one entry is at most, in units of eps/2 · max k(x, x), where `terms` is how many
-// coordinates of a point are not zero (or its root, for what to expect of roundings that are
+// What the rounding of one entry is at most, in units of eps/2 · max k(x, x), where `terms` is how
+// many coordinates of a point are not zero (or its root, for what to expect of roundings that are
 // independent of each other), and `largest` the largest ‖x‖². `differences` as `direct` says.
 double entry_error(const Recipe&, double terms, double largest, bool differences);
 
@@ -157,8 +158,9 @@ double entry_error(const Recipe&, double terms, double largest, bool differences
 template <class T>
 void diag(const Recipe&, const Points<T>& X, T* out);
 
-// In place on an n × m matrix of products ⟨xᵢ, yⱼ⟩ (from a BLAS): the rest of the recipe, whose part
-// is `product`, or `square` where `direct` below says no. `symmetric` as in the second `block`.
+// In place on an n × m matrix of products ⟨xᵢ, yⱼ⟩ (from a BLAS): the rest of the recipe, whose
+// part is `product`, or `square` where `direct` below says no. `symmetric` as in the second
+// `block`.
 template <class T>
 void complete(const Recipe&, const Points<T>& X, const Points<T>& Y, bool symmetric, T* matrix,
               const Poll& = {});
@@ -199,15 +201,16 @@ struct Rows {
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
   virtual double cost() const = 0;  // of one entry, in multiplications and the like
-  // sums[a] = Σᵣ factor[r] k(which[r], at[a]) with kernel values in double, `at` being the points of
-  // `which`, if `themselves`, and then the others. False where there are no such values.
+  // sums[a] = Σᵣ factor[r] k(which[r], at[a]) with kernel values in double, `at` being the points
+  // of `which`, if `themselves`, and then the others. False where there are no such values.
   virtual bool sum_in_double(std::span<const Index> /*which*/, std::span<const double> /*factor*/,
                              bool /*themselves*/, std::span<const Index> /*others*/,
                              double* /*sums*/) {
     return false;
   }
   virtual WorstError<T> worst_error() const { return {}; }
-  // `entry_error` with the root of the number of terms: what to expect, times the norm of the factors.
+  // `entry_error` with the root of the number of terms: what to expect, times the norm of the
+  // factors.
   virtual double typical_error() const { return 1; }
 };
 
@@ -225,7 +228,8 @@ bool sum_by_rows(Rows<T>& rows, std::span<const Index> which, std::span<const do
 }
 
 // sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
-// is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r] < 0.
+// is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r]
+// < 0.
 template <class T>
 struct Additions {
   std::span<const double> factor;
@@ -240,8 +244,7 @@ void add_rows_of(const Recipe&, const Points<T>& X, const Points<T>& Y, const Ad
 // Whether products of sparse rows with panels serve for this recipe on these points.
 template <class T>
 bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
-  return recipe.part == Part::product ||
-         (recipe.part == Part::square && !direct(recipe, X, Y));
+  return recipe.part == Part::product || (recipe.part == Part::square && !direct(recipe, X, Y));
 }
 
 // sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, which come first in
@@ -280,20 +283,20 @@ class VectorRows final : public Rows<T> {
   std::vector<T> diagonal_;
 };
 
-// A working set of `size` variables, those of group 0 before `split`; arrays padded by variables that
-// cannot move (lower = upper) to whole vectors in each group.
+// A working set of `size` variables, those of group 0 before `split`; arrays padded by variables
+// that cannot move (lower = upper) to whole vectors in each group.
 template <class T>
 struct WorkingSet {
   Index size = 0, split = 0, ld = 0;
   const T* matrix = nullptr;
   const T* diagonal = nullptr;
-  T* gradient = nullptr;  // in, out
+  T* gradient = nullptr;             // in, out
   T *up = nullptr, *down = nullptr;  // scratch
-  double* beta = nullptr;  // in, out
+  double* beta = nullptr;            // in, out
   const double *lower = nullptr, *upper = nullptr, *tube = nullptr;
   double tol = 0;
   Index max_steps = 0;
-  Index steps = 0;        // out
+  Index steps = 0;          // out
   bool indefinite = false;  // out: a pair with a negative curvature was met
 };
 

@@ -3,7 +3,8 @@
 //   minimise over c   ½ cᵀHc + linear part + reg ‖c‖₁,   H symmetric, p × p.
 //
 // `gradient` is that of the part without the penalty. Both functions move `coef` and `gradient`
-// together, never raise the objective, and return the largest violation of the optimality conditions.
+// together, never raise the objective, and return the largest violation of the optimality
+// conditions.
 #pragma once
 
 #include <span>

@@ -15,7 +15,9 @@ namespace {
 constexpr Index slack = 16;  // numbers beyond the columns of a tile that its readers may touch
 constexpr Index group = 16;  // scores that are looked at together
 
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
+Index rounded_up(Index n, Index grain) {
+  return (n + grain - 1) / grain * grain;
+}
 
 // The `most` least keys so far, a heap with the worst on top: of equal keys the one of the later
 // point.
@@ -95,9 +97,12 @@ double sum(const SparseRows<T>& X, Index i, const SparseRows<T>& Y, Index j, Ter
 template <class Rows>
 double sum_of(Part part, const Rows& X, Index i, const Rows& Y, Index j) {
   switch (part) {
-    case Part::product: return sum(X, i, Y, j, Times{});
-    case Part::square: return sum(X, i, Y, j, Squared{});
-    default: return sum(X, i, Y, j, Apart{});
+    case Part::product:
+      return sum(X, i, Y, j, Times{});
+    case Part::square:
+      return sum(X, i, Y, j, Squared{});
+    default:
+      return sum(X, i, Y, j, Apart{});
   }
 }
 
@@ -190,7 +195,8 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   if (X.n == 0 || Y.n == 0 || count == 0) return;
   const auto& native = loops<T>();
   Index n = X.n, m = Y.n;
-  int workers = static_cast<double>(n) * static_cast<double>(m) * (X.d + 16.0) < 1e6 ? 1 : threads();
+  int workers =
+      static_cast<double>(n) * static_cast<double>(m) * (X.d + 16.0) < 1e6 ? 1 : threads();
   auto from = source(recipe, X, Y, workers);
   Keys<Rows> keys(exact, x, y);
   Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
@@ -227,9 +233,10 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
                       from->products ? X.norms.data() + i : nullptr,
                       from->products ? Y.norms.data() + j : nullptr, tile.data(), ld, false);
         for (Index r = 0; r < height; ++r) {
-          look(tile.data() + r * ld, halves.data() + j, width, j, own ? own[i + r] : -1, count,
-               base[i + r], factor, [&](Index c) { return keys(i + r, c); },
-               best[static_cast<std::size_t>((i + r) * runs + part)]);
+          look(
+              tile.data() + r * ld, halves.data() + j, width, j, own ? own[i + r] : -1, count,
+              base[i + r], factor, [&](Index c) { return keys(i + r, c); },
+              best[static_cast<std::size_t>((i + r) * runs + part)]);
         }
       }
     }
@@ -251,11 +258,12 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
 }
 
 template <class Rows>
-void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Index count, double* out,
-               const Poll& poll) {
+void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Index count,
+               double* out, const Poll& poll) {
   constexpr Index rows = 64;
   Index n = X.n;
-  int workers = static_cast<double>(n) * static_cast<double>(count) * (X.d + 16.0) < 1e6 ? 1 : threads();
+  int workers =
+      static_cast<double>(n) * static_cast<double>(count) * (X.d + 16.0) < 1e6 ? 1 : threads();
   auto task = [&](Index number, int) {
     for (Index i = number * rows; i < std::min(n, (number + 1) * rows); ++i) {
       for (Index c = i * count; c < (i + 1) * count; ++c) {
@@ -266,9 +274,9 @@ void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Inde
   parallel((n + rows - 1) / rows, workers, task, poll);
 }
 
-#define MERCER_NEAREST_OF(T, Rows)                                                               \
-  template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,             \
-                        const double*, double, const Recipe&, const Rows&, const Rows&, Index,   \
+#define MERCER_NEAREST_OF(T, Rows)                                                             \
+  template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,           \
+                        const double*, double, const Recipe&, const Rows&, const Rows&, Index, \
                         const Index*, double*, Index*, const Poll&);
 MERCER_NEAREST_OF(float, DenseRows<float>)
 MERCER_NEAREST_OF(double, DenseRows<float>)
@@ -277,8 +285,9 @@ MERCER_NEAREST_OF(float, SparseRows<float>)
 MERCER_NEAREST_OF(double, SparseRows<float>)
 MERCER_NEAREST_OF(double, SparseRows<double>)
 
-#define MERCER_PAIR_SUMS_OF(Rows) \
-  template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, const Poll&);
+#define MERCER_PAIR_SUMS_OF(Rows)                                                       \
+  template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, \
+                          const Poll&);
 MERCER_PAIR_SUMS_OF(DenseRows<float>)
 MERCER_PAIR_SUMS_OF(DenseRows<double>)
 MERCER_PAIR_SUMS_OF(SparseRows<float>)

@@ -1,9 +1,9 @@
 // Freund and Schapire, Machine Learning 37 (1999), section 3: the perceptron with a kernel.
 //
-// A pass over [first, last) is a pass over its first half, then the mistakes made there added to the
-// scores of the second half, all at once, then a pass over the second half. Every pair of a mistake
-// and a point is computed once, nearly all of them in large blocks, and the order of updates is that
-// of one point after another.
+// A pass over [first, last) is a pass over its first half, then the mistakes made there added to
+// the scores of the second half, all at once, then a pass over the second half. Every pair of a
+// mistake and a point is computed once, nearly all of them in large blocks, and the order of
+// updates is that of one point after another.
 #include "perceptron.hpp"
 
 #include <algorithm>
@@ -21,7 +21,9 @@ namespace {
 
 constexpr Index slack = 16;  // numbers beyond the columns of a tile that its readers may touch
 
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
+Index rounded_up(Index n, Index grain) {
+  return (n + grain - 1) / grain * grain;
+}
 
 // Asks those outside every 50 ms or so.
 class Clock {
@@ -70,7 +72,11 @@ class Halves {
  public:
   Halves(const Recipe& recipe, const Points<T>& points, const Pass& pass, const Look& look,
          const Poll& poll)
-      : recipe_(recipe), points_(points), pass_(pass), clock_(look, poll), poll_(poll),
+      : recipe_(recipe),
+        points_(points),
+        pass_(pass),
+        clock_(look, poll),
+        poll_(poll),
         // Tiles of every source begin on a multiple of this.
         leaf_(std::lcm(loops<T>().width, loops<T>().sweep_width)) {}
 
@@ -150,7 +156,8 @@ class Halves {
     int workers = steps < 1e6 ? 1 : threads();
     auto rows = source(recipe_, X, points_, workers);
     Index columns = std::min(rows->columns, rounded_up(to - from, rows->grain));
-    while (workers > 1 && columns > rows->grain && (to - from + columns - 1) / columns < 4 * workers) {
+    while (workers > 1 && columns > rows->grain &&
+           (to - from + columns - 1) / columns < 4 * workers) {
       columns = rounded_up(columns / 2, rows->grain);
     }
     Index ld = columns + slack;
@@ -166,10 +173,9 @@ class Halves {
         Index height = std::min(rows->band, X.n - i);
         rows->fill(worker, i, height, j, width, state.tile.data(), ld);
         bool by_norms = rows->products;
-        loops<T>().finish(recipe_, state.tile.data(), ld, height, width,
-                          by_norms ? X.norms.data() + i : nullptr,
-                          by_norms ? points_.norms.data() + j : nullptr, state.tile.data(), ld,
-                          false);
+        loops<T>().finish(
+            recipe_, state.tile.data(), ld, height, width, by_norms ? X.norms.data() + i : nullptr,
+            by_norms ? points_.norms.data() + j : nullptr, state.tile.data(), ld, false);
         for (Index c = 0; c < q; ++c) add(state, which, i, height, ld, c, j, width);
       }
     };
@@ -292,12 +298,12 @@ Index pass(const Vectors<T, I>& X, std::span<const Index> order, const Weights& 
   return pass.n;
 }
 
-#define MERCER_PASSES_OF(T)                                                                      \
-  template Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll&);   \
-  template Index pass(const T*, std::span<const Index>, const Pass&, const Look&, const Poll&);  \
-  template Index pass(const Vectors<T, std::int32_t>&, std::span<const Index>, const Weights&,   \
-                      const Pass&, const Look&, const Poll&);                                    \
-  template Index pass(const Vectors<T, std::int64_t>&, std::span<const Index>, const Weights&,   \
+#define MERCER_PASSES_OF(T)                                                                     \
+  template Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll&);  \
+  template Index pass(const T*, std::span<const Index>, const Pass&, const Look&, const Poll&); \
+  template Index pass(const Vectors<T, std::int32_t>&, std::span<const Index>, const Weights&,  \
+                      const Pass&, const Look&, const Poll&);                                   \
+  template Index pass(const Vectors<T, std::int64_t>&, std::span<const Index>, const Weights&,  \
                       const Pass&, const Look&, const Poll&);
 
 MERCER_PASSES_OF(float)

@@ -37,7 +37,9 @@ constexpr double sparse_below = 0.33;
 constexpr Index sparse_from = 48;
 constexpr Index widest = 64;  // no panel is wider
 
-Index panels_of(Index n, Index width) { return (n + width - 1) / width; }
+Index panels_of(Index n, Index width) {
+  return (n + width - 1) / width;
+}
 
 template <class T>
 bool finite(T x) {
@@ -61,9 +63,8 @@ void measure(Points<T>& points) {
       return;
     }
     for (Index i = p * width; i < std::min(points.n, (p + 1) * width); ++i) {
-      points.norms[i] =
-          native.self_of_row(Recipe{}, points.value.data() + points.start[i],
-                             points.start[i + 1] - points.start[i], nullptr);
+      points.norms[i] = native.self_of_row(Recipe{}, points.value.data() + points.start[i],
+                                           points.start[i + 1] - points.start[i], nullptr);
     }
   };
   parallel(panels, workers_for(points.n, points.d), one_panel, {});
@@ -319,10 +320,10 @@ Points<double> widened(const Points<float>& X) {
 
 template struct Points<float>;
 template struct Points<double>;
-template Points<float> Points<float>::of_csr(const std::int32_t*, const std::int32_t*,
-                                             const float*, Index, Index);
-template Points<float> Points<float>::of_csr(const std::int64_t*, const std::int64_t*,
-                                             const float*, Index, Index);
+template Points<float> Points<float>::of_csr(const std::int32_t*, const std::int32_t*, const float*,
+                                             Index, Index);
+template Points<float> Points<float>::of_csr(const std::int64_t*, const std::int64_t*, const float*,
+                                             Index, Index);
 template Points<double> Points<double>::of_csr(const std::int32_t*, const std::int32_t*,
                                                const double*, Index, Index);
 template Points<double> Points<double>::of_csr(const std::int64_t*, const std::int64_t*,

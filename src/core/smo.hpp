@@ -13,14 +13,14 @@ namespace mercer {
 // min ½ βᵀKβ - Σ targetₜ βₜ + Σ tubeₜ |βₜ|,  lowerₜ ≤ βₜ ≤ upperₜ,  Σβ given (in each group).
 //
 // Variable t stands for point point[t] (empty: point t; a point n of n stands for none, with k = 0:
-// the one such variable takes up whatever the others sum to); βₜ enters f = Σ βₜ k(x_point(t), ·), the sum
-// over the variables of a point. A pair of variables moves by (+δ, -δ) and stays within its group,
-// so the sum over each group stays what it is at the start.
+// the one such variable takes up whatever the others sum to); βₜ enters f = Σ βₜ k(x_point(t), ·),
+// the sum over the variables of a point. A pair of variables moves by (+δ, -δ) and stays within its
+// group, so the sum over each group stays what it is at the start.
 struct Program {
   std::span<const double> target, lower, upper;
-  std::span<const double> tube;           // empty: 0
-  std::span<const std::int32_t> point;    // empty: the identity
-  std::span<const std::uint8_t> group;    // empty: one group; otherwise 0 or 1
+  std::span<const double> tube;         // empty: 0
+  std::span<const std::int32_t> point;  // empty: the identity
+  std::span<const std::uint8_t> group;  // empty: one group; otherwise 0 or 1
 };
 
 struct Options {
@@ -56,8 +56,8 @@ struct Result {
   // too. Elsewhere it is as precise as the rows.
   std::vector<double> function;
   bool checked = false, complete = true;
-  double moved = 0;              // Σ|β - β before| over the rounds
-  double violation = 0;          // the largest over the groups
+  double moved = 0;      // Σ|β - β before| over the rounds
+  double violation = 0;  // the largest over the groups
   double objective = 0;
   Index iterations = 0, rounds = 0, rows = 0, hits = 0;
   bool indefinite = false;  // a pair was met along which the problem is not convex
@@ -66,7 +66,9 @@ struct Result {
 
 // Few points, or points whose kernel costs little: the matrix is made at once, and every round is
 // about all the variables.
-inline bool is_small(Index n, double cost) { return n <= 512 || (n <= 2048 && cost <= 64); }
+inline bool is_small(Index n, double cost) {
+  return n <= 512 || (n <= 2048 && cost <= 64);
+}
 
 // Memory that one solve may hand on to the next: what was touched before costs nothing, and many
 // tiny problems would take longer to ask for memory than to be solved.
@@ -152,9 +154,9 @@ class MatrixClasses final : public Classes<T> {
 struct PairPrograms {
   std::vector<std::pair<Index, Index>> pairs;
   std::span<const double> target, lower, upper;
-  std::span<const double> totals;  // two for each pair: of all its variables, or of either class
-  bool grouped = false;            // whether either class has a total of its own
-  bool bias = true;                // without one there is no total
+  std::span<const double> totals;     // two for each pair: of all its variables, or of either class
+  bool grouped = false;               // whether either class has a total of its own
+  bool bias = true;                   // without one there is no total
   std::span<double> value, function;  // β and Kβ, written here
 };
 

@@ -200,9 +200,13 @@ std::atomic<int>& setting() {
 
 }  // namespace
 
-int threads() { return setting(); }
+int threads() {
+  return setting();
+}
 
-void set_threads(int count) { setting() = std::max(count, 1); }
+void set_threads(int count) {
+  setting() = std::max(count, 1);
+}
 
 void parallel(Index tasks, int workers, const std::function<void(Index, int)>& work,
               const Poll& poll) {

@@ -104,8 +104,12 @@ template <class N>
 class Comparison {
  public:
   explicit Comparison(const Shared& shared)
-      : forest_(shared.forest), groups_(shared.groups), by_label_(shared.by_label),
-        decay_(shared.rule.decay), gap_(shared.rule.gap), square_(gap_ * gap_) {}
+      : forest_(shared.forest),
+        groups_(shared.groups),
+        by_label_(shared.by_label),
+        decay_(shared.rule.decay),
+        gap_(shared.rule.gap),
+        square_(gap_ * gap_) {}
 
   // Tree `a` against the tree entered in `found`; `offset[v]` is where the values of node v of `a`
   // begin, one for each node of its group in the other tree.
