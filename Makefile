@@ -5,7 +5,7 @@
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make bench   build, install, run the benchmarks against their peers
-#   make lint    formatting, linting, types
+#   make lint    formatting of Python and C++, linting, types, generated stubs in sync
 
 VENV ?= .venv
 python = $(VENV)/bin/python
@@ -29,7 +29,10 @@ bench: $(VENV)/.test
 lint: $(VENV)/.dev
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
+	$(VENV)/bin/clang-format --dry-run --Werror src/core/*.cpp src/core/*.hpp
 	$(python) -m mypy
+	$(python) tools/public_names.py --check
+	$(python) tools/stub.py --check
 
 $(VENV)/.demo: $(sources)
 	sh tools/setup.sh $(VENV) plot,progress

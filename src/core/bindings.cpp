@@ -624,7 +624,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 NB_MODULE(_core, m) {
   nb::register_exception_translator(mercer::translate);
-  m.doc() = "The native core: blocks of Gram matrices. Called by mercer.vectors only.";
+  m.doc() = "The native core: points packed for it, blocks of Gram matrices, solvers.";
   // What a daemon thread still uses at the end of the process is no leak. Set for ours only: the
   // build gives this module a domain of its own.
   nb::set_leak_warnings(false);

@@ -1,5 +1,5 @@
 """
-The native core: blocks of Gram matrices. Called by mercer.native.vectors only.
+The native core: points packed for it, blocks of Gram matrices, solvers.
 """
 
 from collections.abc import Callable
