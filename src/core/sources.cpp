@@ -8,10 +8,6 @@
 namespace mercer {
 namespace {
 
-Index rounded_up(Index n, Index grain) {
-  return (n + grain - 1) / grain * grain;
-}
-
 template <class T>
 class Tiles final : public Source<T> {
  public:

@@ -7,6 +7,14 @@
 
 namespace mercer {
 
+// The least multiple of `grain` that is at least n, and how many grains that is.
+inline Index rounded_up(Index n, Index grain) {
+  return (n + grain - 1) / grain * grain;
+}
+inline Index pieces_of(Index n, Index grain) {
+  return (n + grain - 1) / grain;
+}
+
 template <class T>
 struct Source {
   virtual ~Source() = default;
