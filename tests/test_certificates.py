@@ -21,6 +21,7 @@ from mercer import (
     Polynomial,
 )
 from mercer.gram import Gram
+from mercer.native import threads
 from mercer.native import vectors as native
 from mercer.solvers.problems import svc
 from mercer.solvers.smo import SMO
@@ -253,12 +254,12 @@ def test_a_symmetric_product_is_the_product(n, d, zeros, dtype):
 
 def test_a_symmetric_product_does_not_depend_on_the_threads():
     X = np.random.default_rng(0).standard_normal((900, 30))
-    v, before = np.linspace(-1, 1, 900), native.threads()
+    v, before = np.linspace(-1, 1, 900), threads.threads()
     recipe, found = RBF(0.1).native(X), []
     try:
         for count in (1, 2, 3):
-            native.set_threads(count)
+            threads.set_threads(count)
             found.append(native.symmetric_product(recipe, X, v))
     finally:
-        native.set_threads(before)
+        threads.set_threads(before)
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()

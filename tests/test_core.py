@@ -85,6 +85,7 @@ def test_exp_keeps_shape_and_takes_any_layout():
 
 INSTRUCTION_SETS = """
 import numpy as np
+from mercer.native.threads import *
 from mercer.native.vectors import *
 rng = np.random.default_rng(0)
 total = 0
@@ -146,7 +147,7 @@ def test_unknown_words_in_the_environment_are_refused():
 
 
 def test_environment_limits_the_threads():
-    code = "import mercer.native.vectors as v; print(v.threads())"
+    code = "import mercer.native.threads as v; print(v.threads())"
     assert run(code, MERCER_NUM_THREADS="1").strip() == "1"
     assert run(code, MERCER_NUM_THREADS="", OMP_NUM_THREADS="1").strip() == "1"
     assert int(run(code, MERCER_NUM_THREADS="1000000")) <= os.cpu_count()
@@ -188,6 +189,7 @@ def test_importing_scipy_linalg_is_left_to_the_blas():
 FORK = """
 import os, threading
 import numpy as np
+from mercer.native.threads import *
 from mercer.native.vectors import *
 set_threads(2)
 X = np.random.default_rng(0).random((1500, 20))

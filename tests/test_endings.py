@@ -17,6 +17,7 @@ import numpy as np
 warnings.simplefilter("ignore")
 import mercer
 from mercer import *
+from mercer.densities import *
 rng = np.random.default_rng(0)
 """
 

@@ -16,7 +16,7 @@ from mercer.data.graphs import Graph
 from mercer.densities import chain, normals
 from mercer.densities.chain import MarkovChain
 from mercer.densities.gaussian import Gaussian
-from mercer.kernels import base, counts, explicit, kinds, node
+from mercer.kernels import base, counts, explicit, node, ways
 from mercer.kernels.base import Constant
 from mercer.kernels.graph import WeisfeilerLehman
 from mercer.kernels.node import Diffusion
@@ -37,7 +37,7 @@ from mercer.theory.condition import check, empirical_features, repair
 
 # The modules whose long calls go through `interruptible`.
 LEAVING = [module, lapack, counts, node, eigen, evidence, krylov, newton, posterior]
-LEAVING += [base, chain, edges, explicit, kinds, labels, normals]
+LEAVING += [base, chain, edges, explicit, labels, ways, normals]
 
 # Where the fits of machines come by when they have read their points.
 LAST = [(RBF, "resolve"), (RBF, "__call__"), (RBF, "matmul")]

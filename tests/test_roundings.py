@@ -15,14 +15,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer import KernelKNNClassifier, KernelKNNRegressor, KernelPCA, vectors
+from mercer import KernelKNNClassifier, KernelKNNRegressor, KernelPCA
 from mercer.data.points import take
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.vector import Bilinear, Linear
 from mercer.kernels.ways import FeatureFunction, mirrored
-from mercer.native import threads
+from mercer.native import threads, vectors
 from mercer.native.vectors import Recipe
 from mercer.solvers import nearest as search
 from mercer.solvers.nearest import nearest

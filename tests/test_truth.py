@@ -183,8 +183,8 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
         machine.solver = Newton(direct=0) if "hinge" != name != "quantile" else None
     quiet(lambda: machine.fit(X, y))
     claimed = machine.certificate_
-    task = machine._task(X, y, None)
-    (problem,) = machine._problems(task)
+    data = machine._fit_data(X, y, None)
+    (problem,) = machine._problems(data)
     coef = np.zeros((N, machine.expansion_.n_outputs))
     coef[machine.support_] = machine.expansion_.coef.reshape(-1, coef.shape[1])
     K, bias = matrix(kernel, X), np.atleast_1d(machine.expansion_.bias)
@@ -211,7 +211,7 @@ def test_a_ball_is_what_it_says(dtype):
     X, y = points("ordinary").astype(dtype), sides("ordinary")
     machine = RegularizedMachine(SquaredHinge(), norm=3.0, kernel=RBF(0.3)).fit(X, y)
     claimed, f = machine.certificate_, machine.expansion_
-    (problem,) = machine._problems(machine._task(X, y, None))
+    (problem,) = machine._problems(machine._fit_data(X, y, None))
     coef = np.zeros(N)
     coef[machine.support_] = f.coef
     values = matrix(RBF(0.3), X) @ coef.astype(LONG)
