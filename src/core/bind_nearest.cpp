@@ -8,7 +8,7 @@ namespace mercer {
 namespace {
 
 template <class T>
-DenseRows<T> rows_of(const Matrix<T>& X) {
+DenseArray<T> rows_of(const Matrix<T>& X) {
   return {static_cast<Index>(X.shape(0)), static_cast<Index>(X.shape(1)), X.data()};
 }
 
@@ -22,7 +22,7 @@ struct Csr {
 };
 
 template <class T>
-SparseRows<T> rows_of(const Csr<T>& X) {
+SparseArray<T> rows_of(const Csr<T>& X) {
   Index n = static_cast<Index>(X.start.shape(0)) - 1;
   Index entries = static_cast<Index>(X.value.shape(0));
   const Index* start = X.start.data();

@@ -9,10 +9,6 @@ using namespace nanobind::literals;
 namespace mercer {
 namespace {
 
-Index extent(std::size_t n) {
-  return static_cast<Index>(n);
-}
-
 Pass pass_of(Matrix<std::int8_t> side, Output<double>* scores, Output<std::uint8_t> missed,
              double shift, bool settle) {
   std::size_t n = side.shape(0), q = side.shape(1);

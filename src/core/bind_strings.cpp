@@ -46,11 +46,6 @@ struct Both {
   const Sequences* other() const { return one ? nullptr : &Y; }
 };
 
-template <class T>
-std::span<const T> view(const Vector<T>& array) {
-  return {array.data(), array.shape(0)};
-}
-
 Index longest(const Sequences& X) {
   Index most = 0;
   for (Index i = 0; i < X.n; ++i) most = std::max(most, X.size(i));

@@ -311,13 +311,15 @@ double entry_error(const Recipe& recipe, double terms, double largest, bool diff
   return 4 * scale * largest * (terms + 4) + 4;
 }
 
-void sum_in_double(const Recipe& recipe, const Points<double>& X, std::span<const double> factor,
-                   bool themselves, const Points<double>& others, double* sums, const Poll& poll) {
+void PointSums::sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                    std::span<const Index> others, double* sums) {
+  Points<double> X = take_(which);
   if (themselves) {
-    symmetric_product<double>(recipe, X, factor.data(), sums, poll);
+    symmetric_product<double>(recipe_, X, factor.data(), sums, poll_);
     sums += X.n;
   }
-  if (others.n > 0) product<double>(recipe, others, X, factor.data(), 1, sums, poll);
+  if (others.empty()) return;
+  product<double>(recipe_, take_(others), X, factor.data(), 1, sums, poll_);
 }
 
 template <class T>
@@ -356,19 +358,42 @@ void diag(const Recipe& recipe, const Points<T>& X, T* out) {
   native.finish(recipe, sums.data(), 0, 1, X.n, nullptr, nullptr, out, 0, false);
 }
 
+namespace {
+
+template <class T>
+std::vector<T> diagonal_of(const Recipe& recipe, const Points<T>& X) {
+  std::vector<T> values(static_cast<std::size_t>(X.n));
+  diag(recipe, X, values.data());
+  return values;
+}
+
+template <class T>
+RowFacts<T> facts_of(const Recipe& recipe, const Points<T>& X, const Poll& poll,
+                     const Originals* originals) {
+  PointSums::Take take;
+  if (originals) {
+    take = [originals](std::span<const Index> which) { return originals->take(which); };
+  } else if constexpr (sizeof(T) == 8) {
+    take = [&X](std::span<const Index> which) { return X.take(which); };
+  }
+  return {mean_length(X),
+          entry_error(recipe, std::sqrt(mean_length(X)), X.largest, direct(recipe, X, X)),
+          worst_error(recipe, X),
+          take ? std::make_unique<PointSums>(recipe, std::move(take), poll) : nullptr};
+}
+
+}  // namespace
+
 template <class T>
 VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll,
                           const Originals* originals)
-    : recipe_(recipe),
+    : Rows<T>(diagonal_of(recipe, points), facts_of(recipe, points, poll, originals)),
+      recipe_(recipe),
       points_(points),
-      poll_(std::move(poll)),
-      originals_(originals),
-      diagonal_(static_cast<std::size_t>(points.n)) {
-  diag(recipe_, points_, diagonal_.data());
-}
+      poll_(std::move(poll)) {}
 
-// A task is a run of columns with all the rows: its sums are nobody else's, and while it runs the
-// rows stay in the caches.
+// A task is a run of columns with all the rows: no other task adds to its sums, and while it runs
+// the rows stay in the caches.
 template <class T>
 void add_rows_of(const Recipe& recipe, const Points<T>& X, const Points<T>& Y,
                  const Additions<T>& additions, double* sums, const Poll& poll) {
@@ -408,7 +433,7 @@ template <class T>
 void VectorRows<T>::add(std::span<const Index> which, std::span<const double> factor,
                         std::span<T* const> keep, double* sums) {
   std::vector<T> value;
-  for (Index i : which) value.push_back(diagonal_[i]);
+  for (Index i : which) value.push_back(this->diagonal()[i]);
   add_rows_of<T>(recipe_, points_.take(which, by_products(recipe_, points_, points_)), points_,
                  {factor, keep, which, value}, sums, poll_);
 }
@@ -416,27 +441,6 @@ void VectorRows<T>::add(std::span<const Index> which, std::span<const double> fa
 template <class T>
 double VectorRows<T>::cost_on(const Points<T>& points) {
   return mean_length(points);
-}
-
-template <class T>
-bool VectorRows<T>::sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                                  bool themselves, std::span<const Index> others, double* sums) {
-  if (originals_) {
-    mercer::sum_in_double(recipe_, originals_->take(which), factor, themselves,
-                          originals_->take(others), sums, poll_);
-  } else if constexpr (sizeof(T) == 8) {
-    mercer::sum_in_double(recipe_, points_.take(which), factor, themselves, points_.take(others),
-                          sums, poll_);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-template <class T>
-double VectorRows<T>::typical_error() const {
-  return entry_error(recipe_, std::sqrt(mean_length(points_)), points_.largest,
-                     direct(recipe_, points_, points_));
 }
 
 template <class T>

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mercer {
@@ -34,6 +36,9 @@ void welcome_large_pages(void* storage, std::size_t bytes);
 // Tells the system that it may have the pages back, and what they hold is not needed (points.cpp).
 void release_pages(void* storage, std::size_t bytes);
 
+// Storage; where the system refuses it, once more without what is kept between solves (kept.cpp).
+void* allocated(std::size_t bytes, std::align_val_t boundary);
+
 // Storage on cache lines, because panels are read a whole vector at a time, and on large pages
 // once it fills some: new memory costs more than what is done to it, page by small page. Not so
 // where `large` is false: hundreds of megabytes of large pages make the system tidy its memory
@@ -51,7 +56,7 @@ struct CacheLines {
   CacheLines(const CacheLines<U, large>&) {}
   T* allocate(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
-    void* storage = ::operator new(count * sizeof(T), boundary(count));
+    void* storage = allocated(count * sizeof(T), boundary(count));
     if (fills_some(count)) welcome_large_pages(storage, count * sizeof(T));
     return static_cast<T*>(storage);
   }
@@ -188,44 +193,52 @@ struct WorstError {
   std::span<const T> squares = {};
 };
 
-// Rows of a symmetric matrix, computed on demand, a block at a time.
+// Sums of kernel values in double, on the points as they were given.
+struct ExactSums {
+  virtual ~ExactSums() = default;
+  // sums[a] = Σᵣ factor[r] k(which[r], at[a]), `at` being the points of `which`, if `themselves`,
+  // and then the others.
+  virtual void sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                   std::span<const Index> others, double* sums) = 0;
+};
+
+// What there is to know of the rows of a matrix beside their values.
 template <class T>
-struct Rows {
+struct RowFacts {
+  double cost = 1;  // of one entry, in multiplications and the like
+  // `entry_error` with the root of the number of terms: what to expect, times the norm of the
+  // factors.
+  double typical_error = 1;
+  WorstError<T> worst_error = {};
+  std::unique_ptr<ExactSums> exact = {};  // none where there are no such values
+};
+
+// Rows of a symmetric matrix K, computed on demand, a block at a time: all that a solver sees of a
+// kernel and its points. K does not change, and the same entry has the same bits in `add` each
+// time. Called by one thread at a time, which is not the one that made it, perhaps.
+template <class T>  // float or double: one precision for rows and diagonal
+class Rows {
+ public:
   virtual ~Rows() = default;
-  virtual Index size() const = 0;
-  virtual std::span<const T> diagonal() const = 0;
-  // sums[j] += Σᵣ factor[r] k(which[r], j); row which[r] is written to keep[r] too, unless that is
-  // null. The sums do not depend on the number of threads.
+  Index size() const { return static_cast<Index>(diagonal_.size()); }
+  std::span<const T> diagonal() const { return diagonal_; }
+  // The block of rows `which`, different from each other: sums[j] += Σᵣ factor[r] k(which[r], j),
+  // and row which[r] is written to keep[r] too, unless that is null. The sums do not depend on the
+  // number of threads.
   virtual void add(std::span<const Index> which, std::span<const double> factor,
                    std::span<T* const> keep, double* sums) = 0;
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
-  virtual double cost() const = 0;  // of one entry, in multiplications and the like
-  // sums[a] = Σᵣ factor[r] k(which[r], at[a]) with kernel values in double, `at` being the points
-  // of `which`, if `themselves`, and then the others. False where there are no such values.
-  virtual bool sum_in_double(std::span<const Index> /*which*/, std::span<const double> /*factor*/,
-                             bool /*themselves*/, std::span<const Index> /*others*/,
-                             double* /*sums*/) {
-    return false;
-  }
-  virtual WorstError<T> worst_error() const { return {}; }
-  // `entry_error` with the root of the number of terms: what to expect, times the norm of the
-  // factors.
-  virtual double typical_error() const { return 1; }
-};
 
-// `Rows::sum_in_double` by rows that are in double themselves.
-template <class T>
-bool sum_by_rows(Rows<T>& rows, std::span<const Index> which, std::span<const double> factor,
-                 bool themselves, std::span<const Index> others, double* sums) {
-  if (sizeof(T) == 4) return false;
-  std::vector<T*> nowhere(which.size(), nullptr);
-  std::vector<double> all(static_cast<std::size_t>(rows.size()), 0.0);
-  rows.add(which, factor, nowhere, all.data());
-  for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
-  for (Index i : others) *sums++ = all[i];
-  return true;
-}
+  const RowFacts<T> facts;
+
+ protected:
+  Rows(std::vector<T> diagonal, RowFacts<T> given)
+      : facts(std::move(given)), diagonal_(std::move(diagonal)) {}
+
+ private:
+  std::vector<T> diagonal_;
+};
 
 // sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
 // is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r]
@@ -247,10 +260,20 @@ bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
   return recipe.part == Part::product || (recipe.part == Part::square && !direct(recipe, X, Y));
 }
 
-// sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, which come first in
-// `sums` if `themselves`; the others follow.
-void sum_in_double(const Recipe&, const Points<double>& X, std::span<const double> factor,
-                   bool themselves, const Points<double>& others, double* sums, const Poll&);
+// `ExactSums` of k on some points of many, which `take` gives in double.
+class PointSums final : public ExactSums {
+ public:
+  using Take = std::function<Points<double>(std::span<const Index> which)>;
+  PointSums(const Recipe& recipe, Take take, Poll poll)
+      : recipe_(recipe), take_(std::move(take)), poll_(std::move(poll)) {}
+  void sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+           std::span<const Index> others, double* sums) override;
+
+ private:
+  Recipe recipe_;
+  Take take_;
+  Poll poll_;
+};
 
 // Of values in T, the rounding of the points to T included.
 template <class T>
@@ -263,24 +286,15 @@ class VectorRows final : public Rows<T> {
   // `originals` are the same points in double; without them, those of `points` are.
   VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {},
              const Originals* originals = nullptr);
-  Index size() const override { return points_.n; }
-  std::span<const T> diagonal() const override { return diagonal_; }
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;
-  double cost() const override { return cost_on(points_); }
   static double cost_on(const Points<T>& points);
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
-                     std::span<const Index> others, double* sums) override;
-  double typical_error() const override;
-  WorstError<T> worst_error() const override { return mercer::worst_error(recipe_, points_); }
 
  private:
   Recipe recipe_;
   const Points<T>& points_;
   Poll poll_;
-  const Originals* originals_;
-  std::vector<T> diagonal_;
 };
 
 // A working set of `size` variables, those of group 0 before `split`; arrays padded by variables

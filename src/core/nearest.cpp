@@ -56,7 +56,7 @@ struct Apart {
 };
 
 template <class T, class Term>
-double sum(const DenseRows<T>& X, Index i, const DenseRows<T>& Y, Index j, Term term) {
+double sum(const DenseArray<T>& X, Index i, const DenseArray<T>& Y, Index j, Term term) {
   const T *x = X.value + i * X.d, *y = Y.value + j * Y.d;
   double part[lanes] = {};
   Index t = 0;
@@ -73,7 +73,7 @@ double sum(const DenseRows<T>& X, Index i, const DenseRows<T>& Y, Index j, Term 
 
 // Where both points are 0 there is nothing to add.
 template <class T, class Term>
-double sum(const SparseRows<T>& X, Index i, const SparseRows<T>& Y, Index j, Term term) {
+double sum(const SparseArray<T>& X, Index i, const SparseArray<T>& Y, Index j, Term term) {
   double part[lanes] = {};
   Index k = X.start[i], l = Y.start[j], k_end = X.start[i + 1], l_end = Y.start[j + 1];
   while (k < k_end || l < l_end) {
@@ -255,19 +255,19 @@ void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Inde
   template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,           \
                         const double*, double, const Recipe&, const Rows&, const Rows&, Index, \
                         const Index*, double*, Index*, const Poll&);
-MERCER_NEAREST_OF(float, DenseRows<float>)
-MERCER_NEAREST_OF(double, DenseRows<float>)
-MERCER_NEAREST_OF(double, DenseRows<double>)
-MERCER_NEAREST_OF(float, SparseRows<float>)
-MERCER_NEAREST_OF(double, SparseRows<float>)
-MERCER_NEAREST_OF(double, SparseRows<double>)
+MERCER_NEAREST_OF(float, DenseArray<float>)
+MERCER_NEAREST_OF(double, DenseArray<float>)
+MERCER_NEAREST_OF(double, DenseArray<double>)
+MERCER_NEAREST_OF(float, SparseArray<float>)
+MERCER_NEAREST_OF(double, SparseArray<float>)
+MERCER_NEAREST_OF(double, SparseArray<double>)
 
 #define MERCER_PAIR_SUMS_OF(Rows)                                                       \
   template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, \
                           const Poll&);
-MERCER_PAIR_SUMS_OF(DenseRows<float>)
-MERCER_PAIR_SUMS_OF(DenseRows<double>)
-MERCER_PAIR_SUMS_OF(SparseRows<float>)
-MERCER_PAIR_SUMS_OF(SparseRows<double>)
+MERCER_PAIR_SUMS_OF(DenseArray<float>)
+MERCER_PAIR_SUMS_OF(DenseArray<double>)
+MERCER_PAIR_SUMS_OF(SparseArray<float>)
+MERCER_PAIR_SUMS_OF(SparseArray<double>)
 
 }  // namespace mercer

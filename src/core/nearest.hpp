@@ -8,12 +8,12 @@ namespace mercer {
 // Points as they were given: n rows of d numbers; or, sparse, row i in column/value[start[i],
 // start[i + 1]), columns ascending.
 template <class T>  // float or double
-struct DenseRows {
+struct DenseArray {
   Index n, d;
   const T* value;
 };
 template <class T>
-struct SparseRows {
+struct SparseArray {
   Index n, d;
   const Index* start;
   const std::int32_t* column;

@@ -18,7 +18,7 @@
 namespace mercer {
 namespace {
 
-// Asks those outside every 50 ms or so.
+// Calls back every 50 ms or so.
 class Clock {
  public:
   Clock(const Look& look, const Poll& poll) : look_(look), poll_(poll) {}

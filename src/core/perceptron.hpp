@@ -9,7 +9,8 @@
 
 namespace mercer {
 
-// Told now and then how many points were seen and how many updates made; returns true to stop.
+// A callback, now and then, with how many points were seen and how many updates made; returns true
+// to stop.
 using Look = std::function<bool(Index seen, Index mistakes)>;
 
 // One pass of q perceptrons over n points. At time t perceptron c is wrong where

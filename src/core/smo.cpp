@@ -11,12 +11,12 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
+#include "rows.hpp"
 #include "threads.hpp"
 
 namespace mercer {
@@ -24,17 +24,17 @@ namespace {
 
 constexpr Index first_set = 64;   // variables in the first round, doubled every other round
 constexpr Index many = 100'000;   // variables: what is done once for each takes a while
-constexpr Index patience = 20;    // rounds without progress: rounding stands in the way
+constexpr Index most_idle = 20;   // rounds without progress: rounding stands in the way
 constexpr Index most_checks = 8;  // so often F is summed anew in double before that is given up
 // What the error of F at a point is taken to be at most, in units of what independent roundings
 // give (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
 constexpr double safety = 8;
 // Of the support vectors: with fewer points that decide, a sum over all pairs costs more.
-constexpr double worthwhile = 0.4;
+constexpr double most_checked = 0.4;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Rows that were computed. Memory that was never touched is dear, so the cache grows towards what
-// it may take only where rows would be lost that are likely to be wanted again.
+// Rows that were computed. Memory that was never touched takes time, so the cache grows towards
+// what it may take only where rows would be lost that are likely to be wanted again.
 template <class T>
 class RowCache {
  public:
@@ -62,7 +62,9 @@ class RowCache {
   template <class Likely>
   void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
            double* sums) {
-    auto worth = [&](Index p) { return rows_.cost() > free && (rows_.cost() > dear || likely(p)); };
+    auto keeps = [&](Index p) {
+      return rows_.facts.cost > cheap && (rows_.facts.cost > costly || likely(p));
+    };
     ++round_;
     std::vector<const T*> there;
     std::vector<Index> missing;
@@ -77,7 +79,7 @@ class RowCache {
       } else {
         missing.push_back(p);
         factors_missing.push_back(factor[k]);
-        keeping += worth(p);
+        keeping += keeps(p);
       }
     }
     add_all<T>(there, factors_there, n_, sums);
@@ -86,7 +88,7 @@ class RowCache {
     std::vector<T*> keep;
     for (Index p : missing) {
       keep.push_back(nullptr);
-      if (slots.empty() || !worth(p)) continue;
+      if (slots.empty() || !keeps(p)) continue;
       Index slot = slots.back();
       slots.pop_back();
       owner_[slot] = p;
@@ -101,8 +103,8 @@ class RowCache {
   Index computed = 0, hits = 0;
 
  private:
-  static constexpr double free = 1, dear = 64;  // the cost of an entry
-  static constexpr double most_beyond = 1e9;    // bytes, however small the cache is to be
+  static constexpr double cheap = 1, costly = 64;  // the cost of an entry
+  static constexpr double most_beyond = 1e9;       // bytes, however small the cache is to be
 
   // Up to `count` places for rows: new ones, or those of rows that may go.
   template <class Likely>
@@ -118,8 +120,8 @@ class RowCache {
         idle += !waits;
         old.emplace_back(waits, used_[s], s);
       }
-      // A row in hand is worth new memory if it is dear, or if one would go that is wanted again.
-      if (limit_ < capacity_ && (rows_.cost() > dear || held + count - limit_ > idle)) {
+      // New memory is taken for rows that are costly, or if one would go that is wanted again.
+      if (limit_ < capacity_ && (rows_.facts.cost > costly || held + count - limit_ > idle)) {
         limit_ = std::min(capacity_, limit_ + std::max(limit_ / 2, count));
       }
     }
@@ -180,7 +182,7 @@ class Solver {
     for (Index t = 0; t < m_ && null_ < 0; ++t) {
       if (point(t) == n_) null_ = t;
     }
-    if (!o_.objectives) worst_ = rows_.worst_error();
+    if (!o_.objectives) worst_ = rows_.facts.worst_error;
   }
 
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
@@ -188,7 +190,7 @@ class Solver {
  private:
   static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
 
-  bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.cost()); }
+  bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.facts.cost); }
   void make_all();
   double norm(Index i) const {
     return worst_.squares.empty() ? 0 : std::sqrt(static_cast<double>(worst_.squares[i]));
@@ -368,7 +370,7 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
   Index p = static_cast<Index>(points.size());
   std::vector<Index> known, lacking, which;
   for (Index a = 0; a < p; ++a) {
-    bool there = whole_ || (rows_.cost() > picking && cache_->has(points[a]));
+    bool there = whole_ || (rows_.facts.cost > picking && cache_->has(points[a]));
     (there ? known : lacking).push_back(a);
     if (!there) which.push_back(points[a]);
   }
@@ -539,7 +541,7 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
     return unit *
            (worst_.base * result_.moved + worst_.slope * (moved_norm_ + norm(i) * result_.moved));
   };
-  std::size_t most = static_cast<std::size_t>(worthwhile * static_cast<double>(which.size()));
+  std::size_t most = static_cast<std::size_t>(most_checked * static_cast<double>(which.size()));
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
   std::vector<Index> some;
   auto find = [&](bool at_worst) {
@@ -568,11 +570,12 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
   for (bool sure = false; !sure || !some.empty(); find(true), sure = true) {
     count += some.size();
     sums.resize(some.size());
-    if (count > most || !rows_.sum_in_double(which, factor, false, some, sums.data())) {
+    if (count > most) {
       F_ = std::move(before);
       slopes();
       return false;
     }
+    rows_.facts.exact->sum(which, factor, false, some, sums.data());
     for (std::size_t k = 0; k < some.size(); ++k) {
       F_[some[k]] = sums[k];
       taken[some[k]] = 1;
@@ -612,6 +615,7 @@ bool Solver<T>::check(const Slopes& s) {
     add_all<T>(rows, factor, n_, F_.data());
     return true;
   }
+  if (!rows_.facts.exact) return false;
   auto diag = rows_.diagonal();
   double largest = 0, square = 0;
   for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
@@ -622,7 +626,7 @@ bool Solver<T>::check(const Slopes& s) {
     return true;
   }
   double typical = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) *
-                   rows_.typical_error() * std::sqrt(square * largest);
+                   rows_.facts.typical_error * std::sqrt(square * largest);
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
   for (Index i : at) taken[i] = 1;
   taken[n_] = 1;
@@ -644,7 +648,7 @@ bool Solver<T>::check(const Slopes& s) {
   add_near(0);
   std::vector<double> sums(at.size());
   auto others = [&] { return std::span<const Index>(at).subspan(which.size()); };
-  if (!rows_.sum_in_double(which, factor, true, others(), sums.data())) return false;
+  rows_.facts.exact->sum(which, factor, true, others(), sums.data());
   for (std::size_t k = 0; k < at.size(); ++k)
     found = std::max(found, std::abs(sums[k] - F_[at[k]]));
   if (sizeof(T) == 4 && found > typical * std::sqrt(largest)) {
@@ -652,7 +656,7 @@ bool Solver<T>::check(const Slopes& s) {
     add_near(safety * found);
     if (at.size() > before) {
       sums.resize(at.size());
-      rows_.sum_in_double(which, factor, true, others(), sums.data());
+      rows_.facts.exact->sum(which, factor, true, others(), sums.data());
     }
   }
   for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];
@@ -692,7 +696,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   Index checks = 0;
   for (;; ++result_.rounds) {
     result_.violation = s.violation();
-    // What was added up round by round is not taken on trust.
+    // F was added up round by round, with rounding errors: it is summed anew.
     if (result_.violation < o_.tol) {
       if (checks++ == most_checks) {
         result_.status = o_.demanding ? Status::imprecise : Status::stalled;
@@ -723,7 +727,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       result_.status = Status::imprecise;
       break;
     }
-    if (since >= patience) {
+    if (since >= most_idle) {
       result_.status = Status::stalled;
       break;
     }
@@ -732,7 +736,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     if (!everything.empty()) {
       refine(everything, 0.5 * o_.tol);
     } else {
-      // Small sets first: before anything is learnt most points look alike, and rows are dear.
+      // Small sets first: in the first rounds most points violate alike, and rows are costly.
       Index now = std::min(size, first_set << std::min<Index>(result_.rounds / 2, 20));
       std::vector<Index> chosen = choose(s, now);
       if (poll && m_ > many) poll();
@@ -758,62 +762,6 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
 }
 
 }  // namespace
-
-template <class T>
-void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n,
-             double* sums) {
-  if (rows.empty()) return;
-  constexpr Index run = 2048;
-  int workers = static_cast<double>(n) * static_cast<double>(rows.size()) < 2e5 ? 1 : threads();
-  auto task = [&](Index number, int) {
-    Index from = number * run;
-    loops<T>().add_rows(sums, rows.data(), factor.data(), static_cast<Index>(rows.size()), from,
-                        std::min(n, from + run));
-  };
-  parallel((n + run - 1) / run, workers, task, {});
-}
-
-namespace {
-
-constexpr std::size_t most_kept = std::size_t{1} << 30;  // bytes
-
-template <class T>
-struct Kept {
-  std::mutex mutex;
-  RowBuffer<T> rows;
-};
-
-template <class T>
-Kept<T>& kept() {
-  // Never destroyed: a daemon thread may still be at work when the process ends.
-  static Kept<T>* all = new Kept<T>;
-  return *all;
-}
-
-}  // namespace
-
-template <class T>
-Inherited<T>::Inherited() {
-  // Not waited for: a forked child may find it locked for ever.
-  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
-  if (lock) scratch.rows.swap(kept<T>().rows);
-}
-
-template <class T>
-Inherited<T>::~Inherited() {
-  std::size_t bytes = scratch.rows.capacity() * sizeof(T);
-  if (bytes == 0 || bytes > most_kept) return;
-  release_pages(scratch.rows.data(), bytes);
-  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
-  if (lock && scratch.rows.capacity() > kept<T>().rows.capacity())
-    scratch.rows.swap(kept<T>().rows);
-}
-
-template class Inherited<float>;
-template class Inherited<double>;
-
-template void add_all(std::span<const float* const>, std::span<const double>, Index, double*);
-template void add_all(std::span<const double* const>, std::span<const double>, Index, double*);
 
 template <class T>
 Result solve(Rows<T>& rows, const Program& program, const Options& options,
