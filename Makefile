@@ -4,6 +4,7 @@
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
+#   make sanitize   the core under ASan and UBSan, the solvers under TSan
 #   make bench   build, install, run the benchmarks against their peers
 #   make lint    formatting of Python and C++, linting, types, generated stubs in sync
 
@@ -12,7 +13,7 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings bench lint clean
+.PHONY: demo test test-roundings sanitize bench lint clean
 
 demo: $(VENV)/.demo
 	$(python) examples/demo.py out/demo.png
@@ -22,6 +23,9 @@ test: $(VENV)/.test
 
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto
+
+sanitize: $(VENV)/.test
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/sanitize.py
 
 bench: $(VENV)/.test
 	$(python) benchmarks/gram.py --json out/gram.json

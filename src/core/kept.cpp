@@ -58,14 +58,17 @@ Inherited<T>::Inherited(double cache_bytes) : cache_bytes_(cache_bytes) {
 template <class T>
 Inherited<T>::~Inherited() {
   using Other = std::conditional_t<sizeof(T) == 4, double, float>;
+  RowBuffer<T> too_large;
   RowBuffer<Other> given_back;
   double bytes = bytes_of(scratch.rows);
-  if (bytes == 0 || bytes > cache_bytes_) return;
-  release_pages(scratch.rows.data(), static_cast<std::size_t>(bytes));
+  bool fits = bytes > 0 && bytes <= cache_bytes_;
+  if (fits) release_pages(scratch.rows.data(), static_cast<std::size_t>(bytes));
   auto lock = lock_if_free();
   if (!lock) return;
-  // Two solves at once: the larger one's is kept.
-  if (bytes > bytes_of(kept().of<T>())) scratch.rows.swap(kept().of<T>());
+  // Where two solves ran at once there may be one already: the larger that fits is kept.
+  auto& own = kept().of<T>();
+  if (bytes_of(own) > cache_bytes_) too_large.swap(own);
+  if (fits && bytes > bytes_of(own)) scratch.rows.swap(own);
   if (static_cast<double>(kept().bytes()) > cache_bytes_) given_back.swap(kept().of<Other>());
 }
 

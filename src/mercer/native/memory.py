@@ -8,8 +8,8 @@ was never touched takes a tenth of the time of a fit. What is kept:
 - is never more than the `cache_mb` of the last solve, single and double precision
   together: what is larger is freed when that solve ends, or before it begins;
 - has, on Linux, pages that the system takes back by itself when it needs memory, and
-  writes nowhere (MADV_FREE). Until then they count in the resident size of this process,
-  and in what `MemAvailable` says is available. Other systems leave them as they are;
+  writes nowhere (MADV_FREE). Until then they count in the process's resident size, and
+  in what `MemAvailable` says is available. Other systems leave them as they are;
 - is freed where an allocation of the compiled core is refused, which is then tried
   again; and by `release`.
 """
