@@ -215,7 +215,7 @@ struct RowFacts {
 
 // Rows of a symmetric matrix K, computed on demand, a block at a time: all that a solver sees of a
 // kernel and its points. K does not change, and the same entry has the same bits in `add` each
-// time. Called by one thread at a time, which is not the one that made it, perhaps.
+// time. Called by one thread at a time.
 template <class T>  // float or double: one precision for rows and diagonal
 class Rows {
  public:

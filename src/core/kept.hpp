@@ -4,7 +4,7 @@
 // After a solve at most its `cache_bytes` are kept, both precisions together, and the system may
 // take the pages whenever it needs them (MADV_FREE, on Linux): what is kept then is address space.
 // A solve with a smaller cache begins by giving back what is more than that; so does an allocation
-// of the core that is refused, before it tries again; and so does whoever calls `release_kept`.
+// of the core that is refused, before it tries again; and so does a call of `release_kept`.
 #pragma once
 
 #include <cstddef>

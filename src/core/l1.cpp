@@ -106,7 +106,7 @@ class Face {
   std::vector<std::vector<double>> factor_;
 };
 
-// The descent from face to face: coef with the signs of its members, who move together.
+// The descent from face to face: coef with the signs of its members, which move together.
 class Descent {
  public:
   Descent(const double* H, std::span<double> gradient, std::span<double> coef, double reg)
@@ -158,7 +158,7 @@ class Descent {
   }
 
   // j becomes a member. While its column is a sum of those of others there is a direction along
-  // which nothing but the penalty changes: down there, until somebody is at 0 and leaves.
+  // which nothing but the penalty changes: down there, until one of them is at 0 and leaves.
   void admit(Index j, double sign) {
     sign_[j] = sign;
     while (!face_.append(j, move_)) {
@@ -174,7 +174,7 @@ class Descent {
   }
 
   // Along move_ on the face, and `own` of j beside it, by at most `length`, or until the first is
-  // at 0, who leaves. Whether it was a member of the face.
+  // at 0, which leaves. Whether it was a member of the face.
   bool go(double length, Index j, double own) {
     const bool bounded = std::isfinite(length);
     Index leaves = -1;

@@ -18,8 +18,9 @@ namespace mercer {
 double l1_sweeps(const double* H, std::span<double> gradient, std::span<double> coef, double reg,
                  double tol, Index sweeps, const Poll& poll = {});
 
-// To the minimum for the signs that coef has, stopping at the first that would change; who is at 0
-// leaves, who violates most joins; at most `steps` times or until the violation is at most tol.
+// To the minimum for the signs that coef has, stopping at the first that would change; a
+// coefficient that comes to 0 leaves, the one that violates most joins; at most `steps` times or
+// until the violation is at most tol.
 double l1_faces(const double* H, std::span<double> gradient, std::span<double> coef, double reg,
                 double tol, Index steps, const Poll& poll = {});
 

@@ -33,7 +33,7 @@ namespace {
 // Below this share of non-zeros a sweep over sparse rows beats full tiles: on AVX2 it took 0.58 of
 // their time at a share of 0.2, growing in proportion; the crossing itself is extrapolated.
 constexpr double sparse_below = 0.33;
-// Points of fewer coordinates are not worth looking at.
+// Points of fewer coordinates are not searched for zeros.
 constexpr Index sparse_from = 48;
 constexpr Index widest = 64;  // no panel is wider
 
@@ -97,7 +97,7 @@ void add_rows(Points<T>& points) {
   auto copy = [&](Index p, int) {
     for (Index i = p * width; i < std::min(n, (p + 1) * width); ++i) {
       const T* x = points.panels.data() + p * width * d + i % width;
-      // Written without a branch: whether a number is zero is anybody's guess.
+      // Written without a branch: whether a number is zero cannot be predicted.
       Index k = points.start[i], end = points.start[i + 1];
       for (Index t = 0; k < end; ++t) {
         points.column[k] = static_cast<std::int32_t>(t);

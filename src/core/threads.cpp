@@ -88,7 +88,7 @@ class Pool {
     };
     while (job.one(0)) ask();
     std::unique_lock lock(mutex_);
-    job_ = nullptr;  // whoever wakes only now finds nothing
+    job_ = nullptr;  // a thread that wakes only now finds nothing
     while (!done_.wait_for(lock, between_polls, [&] { return running_ == 0; })) {
       lock.unlock();
       ask();

@@ -1,5 +1,5 @@
 // A small thread pool. Work is handed out one task at a time, in order; results must not depend on
-// who does which.
+// which thread does which task.
 #pragma once
 
 #include <functional>
