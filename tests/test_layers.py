@@ -83,6 +83,7 @@ ALLOWED = {
 NATIVE = {
     "native/vectors": "vectors.cpp",
     "native/threads": "threads.cpp",
+    "native/memory": "kept.cpp",
     "multiclass": "votes.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",

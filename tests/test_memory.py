@@ -121,3 +121,78 @@ def test_a_limit_on_the_address_space_counts_and_is_named():
         [sys.executable, "-c", lines], capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == ["True"] * 3
+
+
+KEPT = """
+import resource, sys
+import numpy as np
+from mercer import RBF, Gram, _core
+from mercer.native import memory
+from mercer.solvers.problems import svc
+from mercer.solvers.smo import SMO
+
+MB = 2**20
+rng = np.random.default_rng(0)
+X = rng.normal(size=(6000, 5))
+y = np.where(rng.random(6000) < 0.5, 1.0, -1.0)  # noise: rows are wanted again
+
+def fit(cache_mb, precision="single"):
+    problem = svc(Gram(RBF(1.0), X), y, 1.0)
+    SMO(cache_mb=cache_mb, max_iter=4000, precision=precision).solve(problem)
+    return memory.kept()
+
+def entry(name, path="/proc/self/smaps_rollup"):
+    for line in open(path):
+        if line.startswith(name + ":"):
+            return 1024 * int(line.split()[1])
+"""
+
+
+def kept(code):
+    """What a fresh Python prints after some fits."""
+    result = subprocess.run(
+        [sys.executable, "-c", KEPT + code], capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return [int(word) for word in result.stdout.split()]
+
+
+def test_a_solve_keeps_no_more_than_its_cache():
+    first, second, small, none = kept(
+        "print(fit(80), fit(80, 'double'), fit(40), fit(0.5))"
+    )
+    assert 40 * 2**20 < first <= 80 * 2**20
+    assert 40 * 2**20 < second <= 80 * 2**20  # both precisions together
+    assert small <= 40 * 2**20
+    assert none <= 2**19
+
+
+def test_memory_is_given_back_on_request():
+    before, freed, after, again = kept(
+        "print(fit(80), memory.release(), memory.kept(), memory.release())"
+    )
+    assert freed == before > 40 * 2**20
+    assert after == again == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="MADV_FREE is Linux's")
+def test_the_system_may_take_the_pages_that_are_kept():
+    before, _, after = kept("print(entry('LazyFree'), fit(80), entry('LazyFree'))")
+    assert after - before > 16 * 2**20  # as much as was written, not all that is kept
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is not kept elsewhere")
+def test_within_an_address_space_what_is_kept_gives_way():
+    held, left, packed = kept(
+        """
+held = fit(80)
+need = int(0.8 * held)
+X = np.ascontiguousarray(np.broadcast_to(np.ones(64), (need // 8 // 64, 64)))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + need // 2, resource.RLIM_INFINITY))
+points = _core.pack(X)  # does not fit beside what is kept
+print(held, memory.kept(), points.nbytes)
+"""
+    )
+    assert packed > 0.5 * held > 0
+    assert left == 0

@@ -80,10 +80,10 @@ class MatchingNodes(Kernel):
         if not out.size:
             return out
         rule = self._native(logarithm)
-        refusal: Any = _core.tree_block(forest.packed, rule, forest.n, out)
-        if refusal:
-            i, j, *why = refusal
-            self._refuse(forest.named(i), forest.named(j + forest.shift), *why)
+        refusal = _core.tree_block(forest.packed, rule, forest.n, out)
+        if refusal is not None:
+            other = forest.named(refusal.column + forest.shift)
+            self._refuse(forest.named(refusal.row), other, refusal)
         if self._leaf():
             left, right = forest.leaf_counts
             out = _plus(out, self._leaf() * dense(left @ right.T), logarithm)
@@ -91,17 +91,17 @@ class MatchingNodes(Kernel):
 
     def _diag(self, forest: _Forest, logarithm: bool) -> np.ndarray:
         out = np.zeros(len(forest.trees))
-        refusal: Any = _core.tree_diag(forest.packed, self._native(logarithm), out)
-        if refusal:
-            i, _, *why = refusal
-            self._refuse(forest.named(i), "itself", *why)
+        refusal = _core.tree_diag(forest.packed, self._native(logarithm), out)
+        if refusal is not None:
+            self._refuse(forest.named(refusal.row), "itself", refusal)
         if self._leaf():
             counts, _ = forest.leaf_counts
             squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
             out = _plus(out, self._leaf() * squares, logarithm)
         return out
 
-    def _refuse(self, one: str, other: str, pairs: float, log_value: float) -> None:
+    def _refuse(self, one: str, other: str, refusal: _core.Refusal) -> None:
+        pairs, log_value = refusal.pairs, refusal.log_value
         if pairs > MOST_PAIRS:
             raise ValueError(
                 f"{type(self).__name__} compares the matching nodes of two trees, at "

@@ -42,7 +42,8 @@ class SMO:
 
     Parameters
     ----------
-    cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB
+    cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB.
+        As much may be kept for the next solve; see `mercer.native.memory`
     max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
     time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
         goes on from `start=solution.value`
@@ -138,22 +139,21 @@ class SMO:
         if dtype is np.float32 and not size < LARGEST:
             return self._pairs_of_points(problems, np.float64)
         _refuse_unless_finite(gram, size)
-        value, function, about = _room(problems)
-        _core.solve_pairs(
+        value, function = np.empty((2, len(problems.target)))
+        outcomes = _core.solve_pairs(
             native,
             packed[0],
             packed,
             originals(vectors(gram.X)),
             np.concatenate(members).astype(np.int64, copy=False),
-            self._pair_task(problems, pairs.reshape(-1, 2), dtype),
+            self._pair_program(problems, pairs.reshape(-1, 2), dtype),
             value,
             function,
-            about,
         )
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        told = Told(*about.T)
+        told = _named(outcomes)
         return concluded(problems, value, function, told, precision, self.tol)
 
     def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
@@ -161,26 +161,25 @@ class SMO:
         size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
         _refuse_unless_finite(problems.gram, size)
         members = [np.asarray(places, dtype=np.int64) for places in problems.members]
-        value, function, about = _room(problems)
-        _core.solve_pairs_of_matrix(
+        value, function = np.empty((2, len(problems.target)))
+        outcomes = _core.solve_pairs_of_matrix(
             matrix,
             np.array([len(places) for places in members], dtype=np.int64),
             np.concatenate(members),
-            self._pair_task(problems, problems.pairs, np.float64),
+            self._pair_program(problems, problems.pairs, np.float64),
             value,
             function,
-            about,
         )
         recipe, error = problems.gram.kernel.native(problems.gram.X), ENTRY_ERROR
         if recipe is not None:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        told = Told(*about.T)
+        told = _named(outcomes)
         return concluded(problems, value, function, told, precision, self.tol)
 
-    def _pair_task(self, problems: PairProblems, pairs, dtype) -> _core.PairTask:
-        return _core.PairTask(
+    def _pair_program(self, problems: PairProblems, pairs, dtype) -> _core.PairProgram:
+        return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
             problems.target,
             problems.lower,
@@ -204,10 +203,8 @@ class SMO:
         return min(most, 2**62)  # the core counts with 64 bits
 
 
-def _room(problems: PairProblems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For β and F at the points of all pairs, and for what is told of each pair."""
-    value, function = np.empty((2, len(problems.target)))
-    return value, function, np.empty((len(problems), len(Told._fields)))
+def _named(outcomes: _core.PairOutcomes) -> Told:
+    return Told(*(getattr(outcomes, name) for name in Told._fields))
 
 
 class _Found(NamedTuple):
@@ -259,7 +256,7 @@ class _Run:
             index = np.append(np.arange(n) if problem.index is None else index, n)
             value = np.append(value, -value.sum())
         target, lower, upper, tube = map(np.ascontiguousarray, variables)
-        task = _core.Task(
+        program = _core.Program(
             target,
             lower,
             upper,
@@ -276,14 +273,21 @@ class _Run:
             watch=self.watch and self._watched,
         )
         function = np.empty(problem.gram.shape[0])
-        status, indefinite, _, _, *counts = source.solve(task, value, function)
-        iterations, rows, hits, checked, complete, moved = counts
-        self.iterations += iterations
-        self.rows += rows
-        self.hits += hits
-        value = value[: len(problem)]
-        how = status, indefinite, checked, complete, moved
-        return _Found(value, function, dtype, *how, source)
+        result = source.solve(program, value, function)
+        self.iterations += result.iterations
+        self.rows += result.rows
+        self.hits += result.hits
+        return _Found(
+            value[: len(problem)],
+            function,
+            dtype,
+            result.status,
+            result.indefinite,
+            result.checked,
+            result.complete,
+            result.moved,
+            source,
+        )
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -291,17 +295,16 @@ class _Run:
         left = self.options.time_limit - (time.perf_counter() - self.begin)
         return max(left, 1e-9)  # 0 stands for no limit
 
-    def _watched(self, round, iterations, rows, support, violation, *rest) -> bool:
-        objective, gap, _ = rest
+    def _watched(self, seen: _core.SolverProgress) -> bool:
         progress = Progress(
-            round,
-            self.iterations + iterations,
-            self.rows + rows,
+            seen.round,
+            self.iterations + seen.iterations,
+            self.rows + seen.rows,
             time.perf_counter() - self.begin,
-            support=support,
-            violation=violation,
-            objective=objective,
-            gap=np.nan if self.refuted else gap,
+            support=seen.support,
+            violation=seen.violation,
+            objective=seen.objective,
+            gap=np.nan if self.refuted else seen.gap,
         )
         return bool(self.watch(progress))
 
@@ -381,7 +384,7 @@ def covering(rounding: float, objective: float, room: float) -> float:
 class _Source(NamedTuple):
     """Where rows come from: the call into the core, and what their values are like."""
 
-    solve: Callable  # (task, value, function)
+    solve: Callable  # (program, value, function) -> _core.SolverResult
     largest: float  # max |k(x, x)|
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
 
