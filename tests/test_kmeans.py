@@ -674,11 +674,14 @@ def test_negative_weights_and_a_machine_without_fit_are_refused():
         KernelKMeans(2).predict(X)
 
 
-def test_a_function_of_two_points_is_a_kernel_here():
+def test_a_function_gives_the_matrix_of_two_sets_of_points():
     def common(a, b):
         return len(set(a) & set(b))
 
-    by_function = KernelKMeans(3, kernel=common, random_state=0).fit(WORDS)
+    def block(X, Y):
+        return np.array([[common(x, y) for y in Y] for x in X], dtype=float)
+
+    by_function = KernelKMeans(3, kernel=block, random_state=0).fit(WORDS)
     kernel = PairFunction(common)
     by_kernel = KernelKMeans(3, kernel=kernel, random_state=0).fit(WORDS)
     assert_array_equal(by_function.labels_, by_kernel.labels_)

@@ -19,9 +19,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
-from mercer.kernels.radial import RBF
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.string import EditSimilarity
-from mercer.kernels.vector import Linear
+from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC
@@ -217,10 +218,19 @@ def test_numbers_are_learnt_from_strings():
     )
 
 
-@pytest.mark.parametrize("word", ["rbf", "linear", "poly", "sigmoid"])
-def test_words_mean_what_they_mean_for_svc(word):
+@pytest.mark.parametrize(
+    "word, kernel",
+    [
+        ("rbf", RBF()),
+        ("linear", Linear()),
+        ("poly", Polynomial(3)),
+        ("sigmoid", Sigmoid()),
+        ("laplacian", Laplacian()),
+    ],
+)
+def test_words_mean_the_kernel_of_that_name(word, kernel):
     ours = SparseKernelClassifier(kernel=word).fit(X, TWO)
-    assert ours.expansion_.kernel == SVC(kernel=word).fit(X, TWO).expansion_.kernel
+    assert ours.expansion_.kernel == kernel.resolve(X)
 
 
 def test_no_kernel_is_the_gaussian_with_a_learnt_scale():

@@ -65,7 +65,7 @@ from mercer.data.points import (
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.algebra import Conformal, On
+from mercer.kernels.algebra import Conformal, Normalized, On
 from mercer.kernels.base import (
     Constant,
     Kernel,
@@ -475,7 +475,7 @@ class Machine(BaseEstimator, ABC):
 
     def _resolved(self, points, weight) -> Kernel:
         """What the parameter `kernel` stands for, having learnt from these points."""
-        return as_kernel(self.kernel, points).resolve(points, weight)
+        return as_kernel(self.kernel).resolve(points, weight)
 
     def _warn_unless_optimal(self, solution: HasRun) -> None:
         """Say how a fit ended that did not come to its end, and what to do about it."""
@@ -595,7 +595,20 @@ def check_squares(machine, y: np.ndarray) -> None:
         )
 
 
-def as_kernel(
+def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
+    """What the parameter `kernel` of a machine stands for, owned by the machine.
+
+    A word is the kernel of that name with its own defaults; a function takes two sets
+    of points and gives their matrix; None is RBF(). The drop-ins for scikit-learn's
+    machines use `as_scikit_learn_kernel`.
+    """
+    if isinstance(kernel, str):
+        _check_word(kernel)
+        return _OWN_WORDS[kernel]()
+    return _as_object(kernel, BlockFunction)
+
+
+def as_scikit_learn_kernel(
     kernel: Kernel | str | Callable | None,
     X: Points,
     *,
@@ -605,9 +618,7 @@ def as_kernel(
     parameters: dict | None = None,
     function: Callable[[Callable], Kernel] = PairFunction,
 ) -> Kernel:
-    """What a machine's parameter `kernel` stands for, on the points X.
-
-    It shares no array with the parameter: every fit comes through here, once.
+    """What the parameter `kernel` stands for in a drop-in, on the points X.
 
     Parameters
     ----------
@@ -616,20 +627,32 @@ def as_kernel(
     parameters : keyword arguments of the function
     function : what a function is: PairFunction takes two points, BlockFunction two sets
     """
+    if isinstance(kernel, str):
+        _check_word(kernel)
+        if gamma is None:
+            gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
+        return _WORDS[kernel](float(gamma), degree, coef0)
+    return _as_object(kernel, function, parameters)
+
+
+def _check_word(word: str) -> None:
+    if word not in _WORDS:
+        raise ValueError(
+            f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
+            f"kernel={brief(word)}. Any other kernel is an object, such as Matern()."
+        )
+
+
+def _as_object(
+    kernel: Kernel | Callable | None,
+    function: Callable[[Callable], Kernel],
+    parameters: dict | None = None,
+) -> Kernel:
+    """A kernel that shares no array with the parameter; every fit comes by here."""
     if kernel is None:
         return RBF()
     if isinstance(kernel, Kernel):
         return kernel.owned()
-    if isinstance(kernel, str):
-        if kernel not in _WORDS:
-            raise ValueError(
-                f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
-                f"kernel={brief(kernel)}. Any other kernel is an object, such as "
-                "Matern()."
-            )
-        if gamma is None:
-            gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
-        return _WORDS[kernel](float(gamma), degree, coef0)
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise TypeError(
             f"A kernel is an object; got the class {kernel.__name__}. Write "
@@ -685,6 +708,20 @@ _WORDS: dict[str, Callable[..., Kernel]] = {
     "precomputed": lambda gamma, degree, coef0: Precomputed(),
 }
 WORDS = frozenset(_WORDS)
+
+# The same words in machines that are nobody's drop-ins: kernels with their defaults.
+_OWN_WORDS: dict[str, Callable[[], Kernel]] = {
+    "linear": Linear,
+    "poly": partial(Polynomial, 3),
+    "polynomial": partial(Polynomial, 3),
+    "rbf": RBF,
+    "laplacian": Laplacian,
+    "chi2": ChiSquared,
+    "additive_chi2": partial(BlockFunction, additive_chi2_kernel, psd=False),
+    "sigmoid": Sigmoid,
+    "cosine": lambda: Normalized(Linear()),
+    "precomputed": Precomputed,
+}
 
 
 def _borrowed(X, given) -> bool:

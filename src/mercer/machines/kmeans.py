@@ -72,8 +72,9 @@ class KernelKMeans(
     Parameters
     ----------
     n_clusters : k
-    kernel : a kernel; None for RBF(); a word of scikit-learn ("linear", "rbf", ...,
-        "precomputed"); or a function of two points that returns a number
+    kernel : a kernel; None for RBF(); a word ("linear", "rbf", ..., "precomputed"), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     init : "k-means++" (in feature space), "random" (points as centroids), k points, or
         n labels from 0 to k - 1; for "precomputed" points are given by their places
     n_init : starts, of which the best end is kept; "auto" is 10 for "random", else 1
@@ -234,7 +235,7 @@ class KernelKMeans(
             K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
         points = X if n == count(X) else take(X, index)
-        kernel = as_kernel(self.kernel, X).resolve(points, weight)
+        kernel = as_kernel(self.kernel).resolve(points, weight)
         if type(kernel) is Linear and not self.normalized_cut:
             kernel = about_the_middle(points)
         gram = Gram(kernel, points)

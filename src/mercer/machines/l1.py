@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, brief, count, take
 from mercer.expansion import Expansion
-from mercer.kernels.base import row_blocks
+from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, WeightedGram
+from mercer.machines.base import WORDS, WeightedGram, as_kernel
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
@@ -138,6 +138,9 @@ class SparseMachine(SupportVectorMachine):
     fit_intercept: bool
 
     # From data to problems
+
+    def _resolved(self, points, weight) -> Kernel:
+        return as_kernel(self.kernel).resolve(points, weight)
 
     def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points that count, by their Gram or by their explicit features."""

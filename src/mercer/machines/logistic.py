@@ -34,7 +34,9 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     Parameters
     ----------
     C : number > 0; a smaller one regularises more
-    kernel : a kernel, "precomputed", or a function of two points; None for RBF()
+    kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        None for RBF()
     fit_intercept : whether f has a constant b, which is not penalised
     tol : the duality gap to reach, as a share of the loss of f = 0
     max_iter : Newton steps; -1 for the solver's own limit

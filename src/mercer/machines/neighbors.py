@@ -69,7 +69,7 @@ class NearestNeighbors(Machine):
         if self._precomputed:
             self.kernel_, self._points = Precomputed(X), np.arange(X.shape[0])
         else:
-            self.kernel_, self._points = as_kernel(self.kernel, X).resolve(X), X
+            self.kernel_, self._points = as_kernel(self.kernel).resolve(X), X
             self.kernel_ = self.kernel_.copied()
             self._points = self._check_lengths(X)
         self.n_samples_fit_ = count(X)
@@ -196,8 +196,9 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     n_neighbors : how many points have a vote
     weights : "uniform", "distance" for 1/distance, or a function that takes an array of
         distances and returns as many weights
-    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
-        points that returns a number; "precomputed" takes kernel values for points
+    kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
+        name with its defaults, or a function of two sets of points, giving their
+        matrix; "precomputed" takes kernel values for points
 
     Attributes
     ----------
@@ -268,8 +269,9 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     n_neighbors : how many points are averaged
     weights : "uniform", "distance" for 1/distance, or a function that takes an array of
         distances and returns as many weights
-    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
-        points that returns a number; "precomputed" takes kernel values for points
+    kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
+        name with its defaults, or a function of two sets of points, giving their
+        matrix; "precomputed" takes kernel values for points
 
     Attributes
     ----------

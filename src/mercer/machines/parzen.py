@@ -106,7 +106,7 @@ def _as_window(kernel, X) -> Kernel:
         return RBF() if kernel == "gaussian" else RadialWindow(WINDOW_WORDS[kernel])
     if callable(kernel) and not isinstance(kernel, Kernel | type):
         return RadialWindow(kernel)
-    return as_kernel(kernel, X)
+    return as_kernel(kernel)
 
 
 class _Search:
@@ -504,7 +504,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
             self.__dict__.pop(name, None)
 
     def _resolved(self, points, weight) -> Kernel:
-        return as_kernel(self.kernel, points).resolve(points, weight).copied()
+        return as_kernel(self.kernel).resolve(points, weight).copied()
 
     def decision_function(self, X: Points) -> np.ndarray:
         """f of "mean"; ln πc pc of "density", of two classes the difference."""

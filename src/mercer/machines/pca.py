@@ -37,7 +37,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel, outside
+from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.native.interruptible import multiply
 from mercer.solvers.components import Components, Eigenpairs
@@ -268,7 +268,7 @@ class KernelPCA(
         return (about_the_middle(X) if type(kernel) is Linear else kernel), X
 
     def _as_kernel(self, X, gamma: float | None) -> Kernel:
-        return as_kernel(
+        return as_scikit_learn_kernel(
             self.kernel,
             X,
             gamma=gamma,

@@ -51,7 +51,9 @@ class RegularizedMachine(RepresenterMachine):
     loss : a loss; None for Squared()
     reg : number > 0; None for 1e-3, or for the one that goes with `norm`
     norm : the radius of the ball ‖f‖ ≤ norm, that is cᵀKc ≤ norm²; None for no ball
-    kernel : a kernel, "precomputed", or a function of two points; None for RBF()
+    kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        None for RBF()
     fit_intercept : whether f has a constant b, which is not penalised and has no part
         in ‖f‖; the theorem is about f without
     tol : the duality gap to reach, as a share of the loss of f = 0

@@ -234,8 +234,9 @@ class KernelPerceptron(MistakeDriven):
 
     Parameters
     ----------
-    kernel : a kernel; one of scikit-learn's words, "precomputed" among them; a function
-        of two points; or None for RBF()
+    kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        or None for RBF()
     variant : "plain", the last f; "averaged", the mean of f over time, which judges new
         points better where classes overlap; "voted", where every f on the way has as
         many votes as points it lasted for, and f(x) is the vote, between -1 and 1
@@ -335,7 +336,7 @@ class KernelPerceptron(MistakeDriven):
         if goes_on:
             kernel = self.kernel_
         else:
-            kernel = self._with_constant(as_kernel(self.kernel, X).resolve(X))
+            kernel = self._with_constant(as_kernel(self.kernel).resolve(X))
         return Gram(kernel, X).double(), kernel
 
     def _with_constant(self, kernel: Kernel) -> Kernel:

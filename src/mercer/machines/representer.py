@@ -26,7 +26,7 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram, available_memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import Machine, check_squares
+from mercer.machines.base import WORDS, Machine, check_squares
 from mercer.machines.labels import (
     check_classes,
     class_factors,
@@ -47,7 +47,7 @@ STEPS = 50_000
 SHARE = 0.25  # of the free memory for a matrix that several problems read
 
 REPRESENTER_CONSTRAINTS: dict[str, list] = {
-    "kernel": [StrOptions({"precomputed"}), Kernel, callable, None],
+    "kernel": [StrOptions(set(WORDS)), Kernel, callable, None],
     "fit_intercept": ["boolean"],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],

@@ -15,7 +15,7 @@ from mercer.data.points import Points, describe
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel
 from mercer.outcomes import Certificate
 from mercer.solvers.linear import (
     BySize,
@@ -179,7 +179,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     def _kernel_and_points(self, X, weight):
         if self._precomputed:
             return Precomputed(X), np.arange(X.shape[0])
-        kernel = as_kernel(
+        kernel = as_scikit_learn_kernel(
             self.kernel,
             X,
             gamma=self.gamma,

@@ -20,13 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.kernels.base import BLOCK_MB, finite, row_blocks
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import (
     WORDS,
     Machine,
     WeightedGram,
-    as_kernel,
     check_squares,
 )
 from mercer.machines.labels import check_classes, encoded
@@ -69,10 +68,6 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
 
     relevance_: np.ndarray
     posterior_: Any
-
-    def _resolved(self, points, weight) -> Kernel:
-        kernel = as_kernel(self.kernel, points, function=BlockFunction)
-        return kernel.resolve(points, weight)
 
     def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
         solver = self.solver
@@ -187,8 +182,9 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
 
     Parameters
     ----------
-    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
-        function of two sets of points, giving their matrix
+    kernel : a kernel, valid or not; None for RBF(); a word ("rbf", "linear", ...), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     noise : the standard deviation of the noise, if known; None to estimate it
     fit_intercept : whether 1 is a column beside the k(·, xᵢ)
     alpha_max : αᵢ beyond it are ∞, where columns and y are scaled to mean square 1
@@ -294,8 +290,9 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     Parameters
     ----------
-    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
-        function of two sets of points, giving their matrix
+    kernel : a kernel, valid or not; None for RBF(); a word ("rbf", "linear", ...), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     fit_intercept, alpha_max, tol, max_iter, verbose, callback, solver : those of RVR
 
     Attributes

@@ -84,8 +84,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     ----------
     loss : "hinge", "perceptron", "squared_hinge", "logistic" ("log_loss"), or any
         convex loss as an object; of numbers, such as Squared(), on the sides ±1
-    kernel : a kernel; a word ("linear", "rbf", ..., "precomputed"); a function of two
-        points; None for RBF()
+    kernel : a kernel; a word ("linear", "rbf", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        None for RBF()
     reg : number ≥ 0; as in `RegularizedMachine`, so that C of an SVM is 1/(2 reg n).
         Pegasos' λ is 2 reg
     norm : B > 0: after each step w ← w · min(1, B/‖w‖); None for no projection

@@ -51,9 +51,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     C : > 0; the smaller, the fewer points. Below 1 / max over j of
         |Σᵢ wᵢ (pᵢ - [yᵢ = 1]) k(xⱼ, xᵢ)|, p the share of the class, there are none;
         `path` begins there
-    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
-        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
-        two sets of points, giving their matrix; None for RBF()
+    kernel : a kernel, or any similarity that is symmetric; a word ("rbf",
+        "linear", ..., "precomputed"), the kernel of that name with its defaults; a
+        function of two sets of points, giving their matrix; None for RBF()
     on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
         the coordinates of an explicit map: which columns, monomials, substrings,
         fragments of trees or patterns of graphs matter. The kernel must have such a
@@ -250,9 +250,9 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     ----------
     alpha : > 0; the larger, the fewer points. From max over j of
         |Σᵢ wᵢ (yᵢ - mean) k(xⱼ, xᵢ)| / Σw on there are none; `path` begins there
-    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
-        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
-        two sets of points, giving their matrix; None for RBF()
+    kernel : a kernel, or any similarity that is symmetric; a word ("rbf",
+        "linear", ..., "precomputed"), the kernel of that name with its defaults; a
+        function of two sets of points, giving their matrix; None for RBF()
     on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
         the coordinates of an explicit map: which columns, monomials, substrings,
         fragments of trees or patterns of graphs matter. The kernel must have such a

@@ -140,7 +140,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return self.budget is None if self.average is None else bool(self.average)
 
     def _kernel(self, X, weight) -> Kernel:
-        kernel = Precomputed(X) if self._precomputed else as_kernel(self.kernel, X)
+        kernel = Precomputed(X) if self._precomputed else as_kernel(self.kernel)
         kernel = kernel.resolve(np.arange(count(X)) if self._precomputed else X, weight)
         return kernel + 1 if self.fit_intercept else kernel
 

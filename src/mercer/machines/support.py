@@ -35,7 +35,7 @@ from mercer.machines.base import (
     WORDS,
     Machine,
     WeightedGram,
-    as_kernel,
+    as_scikit_learn_kernel,
     check_numbers,
     checked_weight,
 )
@@ -202,7 +202,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             gamma = None if self.gamma == "auto" else self.gamma
             if self.gamma == "scale":
                 gamma = self._scale(points, weight)
-        kernel = as_kernel(
+        kernel = as_scikit_learn_kernel(
             self.kernel,
             points,
             gamma=gamma,
