@@ -142,7 +142,7 @@ def climb(
         path.append(float(objective))
         rested = len(path) > 1 and path[-1] - path[-2] <= tol * total
         if rested or len(path) > max_iter:
-            return model, Fit(tuple(path), rested)
+            return model, Fit(tuple(path), bool(rested))
         model = maximise(model, statistics)
 
 
