@@ -48,6 +48,15 @@ class Graph:
     nodes : the nodes, where neither labels nor edges name them all
     edge_labels : {(u, v): label}, or a label for each of the edges as they are given;
         None for no labels
+
+    Examples
+    --------
+    >>> from mercer import Graph
+    >>> water = Graph([(0, 1), (0, 2)], labels="OHH")
+    >>> water
+    <Graph of 3 nodes and 2 edges, labelled>
+    >>> water.adjacency().toarray().tolist()
+    [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
 
     _edge_labels: tuple[Hashable, ...] | None = None

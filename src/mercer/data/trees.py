@@ -38,6 +38,15 @@ class Tree:
     ----------
     labels : of the nodes in preorder, a tuple
     arity : how many children each of them has, a tuple
+
+    Examples
+    --------
+    >>> from mercer import Tree
+    >>> tree = Tree("(NP (D the) (N apple))")
+    >>> tree.label, tree.size, tree.leaves
+    ('NP', 5, ('the', 'apple'))
+    >>> tree == Tree(("NP", ("D", "the"), ("N", "apple")))
+    True
     """
 
     __slots__ = ("arity", "labels")
@@ -124,6 +133,14 @@ def tag(tree, sort: bool = False) -> str:
     tree : a Tree, or what makes one
     sort : children in an order that depends only on what is below them, so that trees
         that differ in the order of children have one tag; log-linear in the size
+
+    Examples
+    --------
+    >>> from mercer.data import tag
+    >>> tag("(A (B C D) E)")
+    '(A (B (C) (D)) (E))'
+    >>> tag("(A z b)", sort=True)
+    '(A (b) (z))'
     """
     tree = ordered(Tree(tree)) if sort else Tree(tree)
     return _written(tree.labels, tree.arity, all_brackets=True)

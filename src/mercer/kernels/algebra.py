@@ -42,7 +42,14 @@ from mercer.native.interruptible import elementwise
 
 @dataclass
 class Exp(Kernel):
-    """k(x, y) = exp(kernel(x, y))."""
+    """k(x, y) = exp(kernel(x, y)).
+
+    Examples
+    --------
+    >>> from mercer import Exp, Linear
+    >>> round(Exp(Linear()).value([1, 1], [0, 1]), 4)
+    2.7183
+    """
 
     kernel: Kernel
 
@@ -70,6 +77,12 @@ class PolynomialOf(Kernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import Linear, PolynomialOf
+    >>> PolynomialOf(Linear(), [1, 0, 2]).value([3], [1])
+    19.0
     """
 
     kernel: Kernel
@@ -99,6 +112,14 @@ class Conformal(Kernel):
     Parameters
     ----------
     f : takes a dataset of n points, returns n numbers of any sign
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Conformal, Linear
+    >>> k = Conformal(Linear(), lambda X: X[:, 0])
+    >>> k(np.array([[2.0, 1.0], [3.0, 1.0]])).tolist()
+    [[20.0, 42.0], [42.0, 90.0]]
     """
 
     kernel: Kernel
@@ -140,6 +161,13 @@ class Normalized(Kernel):
     Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
     0 against all others. Where the kernel knows its logarithms, kernel(x, y) may leave
     the range of floats.
+
+    Examples
+    --------
+    >>> from mercer import Normalized, Spectrum
+    >>> k = Normalized(Spectrum(2))
+    >>> round(k.value("kernel", "kernels"), 4)
+    0.9129
     """
 
     kernel: Kernel
@@ -201,6 +229,13 @@ class Pullback(Kernel):
     Parameters
     ----------
     phi : takes a dataset of n points, returns a dataset of n points for `kernel`
+
+    Examples
+    --------
+    >>> from mercer import Pullback, Spectrum
+    >>> k = Pullback(Spectrum(2), lambda X: [s.lower() for s in X])
+    >>> k.value("KERNEL", "kernel")
+    5.0
     """
 
     kernel: Kernel
@@ -251,6 +286,13 @@ class On(Kernel):
     Parameters
     ----------
     field : a column name or number, a slice, or a list of names or numbers
+
+    Examples
+    --------
+    >>> from mercer import Linear, On, Spectrum
+    >>> k = On(0, Spectrum(2)) + On(1, Linear())
+    >>> k.value(("red", 2.0), ("reed", 3.0))
+    8.0
     """
 
     field: Any
@@ -304,6 +346,13 @@ class Centered(Kernel):
     ----------
     reference : the points rᵢ, or None for the training points, fixed by `resolve`
     weight : the wᵢ, numbers ≥ 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Centered, Linear
+    >>> X = [[0.0], [2.0]]
+    >>> Centered(Linear()).resolve(X)(X).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
 
     kernel: Kernel

@@ -62,6 +62,15 @@ class Kernel(ABC):
     To write one, make a dataclass of its parameters and fill in `__call__`. Everything
     else here is right as it stands; a kernel may replace `diag`, `sqdist`, `matmul` or
     `resolve` by a faster or more exact equal, and `rule` by what is known of it.
+
+    Examples
+    --------
+    >>> from mercer import Linear, RBF
+    >>> k = 2 * RBF(gamma=0.5) + Linear() ** 2
+    >>> k([[1.0, 0.0], [1.0, 2.0]]).round(4).tolist()
+    [[3.0, 1.2707], [1.2707, 27.0]]
+    >>> k.psd
+    True
     """
 
     # A numpy number on the left of an operator hands over to ours.
@@ -572,7 +581,15 @@ def _operand(kernel: Kernel, operator: str, right: bool = False) -> str:
 
 @dataclass
 class Sum(Kernel):
-    """k(x, y) = left(x, y) + right(x, y)."""
+    """k(x, y) = left(x, y) + right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Sum
+    >>> k = Linear() + 1
+    >>> isinstance(k, Sum), k.value([1, 2], [3, 4])
+    (True, 12.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -604,7 +621,15 @@ class Sum(Kernel):
 
 @dataclass
 class Product(Kernel):
-    """k(x, y) = left(x, y) · right(x, y)."""
+    """k(x, y) = left(x, y) · right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Polynomial, Product
+    >>> k = Linear() * Polynomial(2)
+    >>> isinstance(k, Product), k.value([1, 2], [3, 4])
+    (True, 1584.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -631,7 +656,15 @@ class Product(Kernel):
 
 @dataclass
 class Scaled(Kernel):
-    """k(x, y) = factor · kernel(x, y), factor > 0."""
+    """k(x, y) = factor · kernel(x, y), factor > 0.
+
+    Examples
+    --------
+    >>> from mercer import Linear, Scaled
+    >>> k = 0.5 * Linear()
+    >>> isinstance(k, Scaled), k.value([1, 2], [3, 4])
+    (True, 5.5)
+    """
 
     factor: float
     kernel: Kernel
@@ -671,7 +704,15 @@ class Scaled(Kernel):
 
 @dataclass
 class Power(Kernel):
-    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ..."""
+    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ...
+
+    Examples
+    --------
+    >>> from mercer import Linear, Power
+    >>> k = Linear() ** 2
+    >>> isinstance(k, Power), k.value([1, 2], [3, 4])
+    (True, 121.0)
+    """
 
     kernel: Kernel
     exponent: int
@@ -696,7 +737,14 @@ class Power(Kernel):
 
 @dataclass
 class Constant(Kernel):
-    """k(x, y) = c ≥ 0, on points of any kind."""
+    """k(x, y) = c ≥ 0, on points of any kind.
+
+    Examples
+    --------
+    >>> from mercer import Constant
+    >>> Constant(2)(["any", "points"]).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     c: float = 1.0
 

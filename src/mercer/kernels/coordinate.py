@@ -40,6 +40,12 @@ class Anova(Kernel):
     ----------
     base : a kernel of single coordinates, or a list with one for each
     cumulative : the sum over the orders 1..D instead
+
+    Examples
+    --------
+    >>> from mercer import Anova, Linear
+    >>> Anova(2, base=Linear()).value([1, 2, 3], [1, 1, 1])
+    11.0
     """
 
     order: int
@@ -149,7 +155,14 @@ class Anova(Kernel):
 
 @dataclass
 class ChiSquared(VectorKernel):
-    """k(x, y) = exp(-γ Σᵢ (xᵢ - yᵢ)² / (xᵢ + yᵢ)), 0/0 = 0, on histograms."""
+    """k(x, y) = exp(-γ Σᵢ (xᵢ - yᵢ)² / (xᵢ + yᵢ)), 0/0 = 0, on histograms.
+
+    Examples
+    --------
+    >>> from mercer import ChiSquared
+    >>> round(ChiSquared().value([0.5, 0.5, 0], [0.5, 0, 0.5]), 4)
+    0.3679
+    """
 
     gamma: float = 1.0
 
@@ -173,7 +186,14 @@ class ChiSquared(VectorKernel):
 
 @dataclass
 class Intersection(VectorKernel):
-    """k(x, y) = Σᵢ min(xᵢ, yᵢ), on histograms."""
+    """k(x, y) = Σᵢ min(xᵢ, yᵢ), on histograms.
+
+    Examples
+    --------
+    >>> from mercer import Intersection
+    >>> Intersection().value([3, 0, 2], [1, 4, 2])
+    3.0
+    """
 
     def recipe(self):
         return Recipe("minimum", "identity")
@@ -195,6 +215,12 @@ class Spline(Kernel):
 
     In the factor i, x and y stand for the coordinates xᵢ and yᵢ. Splines of third
     degree with knots at the points; a kernel on points without negative coordinates.
+
+    Examples
+    --------
+    >>> from mercer import Spline
+    >>> round(Spline().value([1, 2], [1, 1]), 4)
+    8.9444
     """
 
     def __call__(self, X, Y=None):

@@ -30,6 +30,14 @@ class DotProduct(TransformedKernel):
     ----------
     function : takes an array of numbers t, returns f(t) for each
     t_max : the largest ‖x‖² for which the conditions are tested
+
+    Examples
+    --------
+    >>> from mercer import DotProduct
+    >>> DotProduct(lambda t: (1 + t) ** 2).value([1, 2], [3, 1])
+    36.0
+    >>> DotProduct(lambda t: 1 - t).psd
+    False
     """
 
     function: Callable
@@ -90,6 +98,13 @@ class Sigmoid(TransformedKernel):
     Parameters
     ----------
     gamma : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import Sigmoid
+    >>> k = Sigmoid(gamma=0.5, offset=-1)
+    >>> round(k.value([1, 1], [2, 2]), 4), k.psd
+    (0.7616, False)
     """
 
     gamma: float | None = None

@@ -105,7 +105,14 @@ class TransformedKernel(Kernel):
 
 @dataclass
 class Linear(VectorKernel):
-    """k(x, y) = ⟨x, y⟩."""
+    """k(x, y) = ⟨x, y⟩.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> Linear()([[1, 2], [3, 4]]).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
 
     def recipe(self):
         return Recipe("product", "identity")
@@ -130,6 +137,15 @@ class Polynomial(VectorKernel):
     ----------
     scale : float > 0, or None for 1 / (d · var X), fixed by `resolve`
     offset : float ≥ 0
+
+    Examples
+    --------
+    >>> from mercer import Polynomial
+    >>> k = Polynomial(2)
+    >>> k.value([1, 2], [3, 1])
+    36.0
+    >>> k.feature_names([[1, 2]])
+    ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
     """
 
     degree: int
@@ -193,7 +209,14 @@ class Polynomial(VectorKernel):
 
 @dataclass
 class Exponential(VectorKernel):
-    """k(x, y) = exp(⟨x, y⟩ / scale)."""
+    """k(x, y) = exp(⟨x, y⟩ / scale).
+
+    Examples
+    --------
+    >>> from mercer import Exponential
+    >>> round(Exponential(scale=2).value([1, 1], [1, 1]), 4)
+    2.7183
+    """
 
     scale: float = 1.0
 
@@ -215,6 +238,12 @@ class PowerSeries(TransformedKernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import PowerSeries
+    >>> PowerSeries([1, 0, 2]).value([1, 1], [1, 2])
+    19.0
     """
 
     coefficients: Sequence[float]
@@ -238,6 +267,12 @@ class Bilinear(Kernel):
     Parameters
     ----------
     A : (d, d) symmetric positive semidefinite array
+
+    Examples
+    --------
+    >>> from mercer import Bilinear
+    >>> Bilinear([[2, 1], [1, 2]]).value([1, 0], [1, 1])
+    3.0
     """
 
     A: Any

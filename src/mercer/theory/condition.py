@@ -34,6 +34,13 @@ class Check:
     witness : (n,) unit vector c with cᵀKc = smallest < 0, or None
     n : number of points
     kernel : what made the matrix, or None
+
+    Examples
+    --------
+    >>> from mercer import check
+    >>> verdict = check([[1.0, 2.0], [2.0, 1.0]])
+    >>> verdict.psd, round(verdict.smallest, 4), round(verdict.largest, 4)
+    (False, -1.0, 3.0)
     """
 
     psd: bool
@@ -106,6 +113,14 @@ def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
     Parameters
     ----------
     kernel : a kernel, with `points`; or alone an (n, n) array or a `Gram`
+
+    Examples
+    --------
+    >>> from mercer import RBF, check
+    >>> bool(check(RBF(gamma=1.0), [[0.0], [1.0], [3.0]]))
+    True
+    >>> round(check([[1.0, 2.0], [2.0, 1.0]]).smallest, 4)
+    -1.0
     """
     if isinstance(kernel, Kernel):
         if points is None:
@@ -203,6 +218,13 @@ class Repair:
     smallest_before : smallest eigenvalue of (K + Kᵀ)/2
     asymmetry : max |Kᵢⱼ - Kⱼᵢ| of K as it was given
     needed : False where no eigenvalue was negative beyond rounding; none was changed
+
+    Examples
+    --------
+    >>> from mercer import repair
+    >>> fixed = repair([[1.0, 2.0], [2.0, 1.0]])
+    >>> fixed.needed, round(fixed.smallest_before, 4), round(fixed.change, 4)
+    (True, -1.0, 1.0)
     """
 
     matrix: np.ndarray
@@ -252,6 +274,14 @@ def repair(K, how: str = "clip") -> Repair:
     how : "clip", the nearest positive semidefinite matrix in Frobenius norm; "flip",
         which keeps the size of every eigenvalue; "shift", which keeps what is off the
         diagonal
+
+    Examples
+    --------
+    >>> from mercer import repair
+    >>> repair([[1.0, 2.0], [2.0, 1.0]]).matrix.round(4).tolist()
+    [[1.5, 1.5], [1.5, 1.5]]
+    >>> repair([[1.0, 2.0], [2.0, 1.0]], how="shift").matrix.round(4).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
     """
     if how not in ("clip", "flip", "shift"):
         raise ValueError(f'repair goes by "clip", "flip" or "shift"; got {how!r}.')
@@ -299,6 +329,15 @@ class EmpiricalFeatures:
     ----------
     features : (n, p) array Φ, columns by decreasing eigenvalue
     eigenvalues : (p,) array, those above the tolerance
+
+    Examples
+    --------
+    >>> from mercer.theory import empirical_features
+    >>> found = empirical_features([[2.0, 1.0], [1.0, 2.0]])
+    >>> found
+    EmpiricalFeatures of 2 points in 2 dimensions
+    >>> found.eigenvalues.round(4).tolist()
+    [3.0, 1.0]
     """
 
     features: np.ndarray
@@ -339,6 +378,13 @@ def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
     ----------
     K : (n, n) array or `Gram`, symmetric positive semidefinite
     tolerance : eigenvalues up to this one are left out; None for n · eps · λmax
+
+    Examples
+    --------
+    >>> from mercer.theory import empirical_features
+    >>> Phi = empirical_features([[2.0, 1.0], [1.0, 2.0]]).features
+    >>> (Phi @ Phi.T).round(4).tolist()
+    [[2.0, 1.0], [1.0, 2.0]]
     """
     K, eps = _square(K)
     eigenvalues, vectors = eigh(_symmetric(K))
