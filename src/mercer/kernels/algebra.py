@@ -28,6 +28,7 @@ from mercer.data.points import (
     same_value,
     take,
 )
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -38,6 +39,9 @@ from mercer.kernels.base import (
 )
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
+
+# Parts of a kernel that is repeated within a formula; a larger one is written once.
+SMALL = 2
 
 
 @dataclass
@@ -68,6 +72,9 @@ class Exp(Kernel):
             "1 + k + k²/2! + ... is a limit of polynomials in a kernel, with "
             "coefficients ≥ 0",
         )
+
+    def _formula(self, x, y):
+        return latex.exponential(self.kernel._formula(x, y).text)
 
 
 @dataclass
@@ -103,6 +110,12 @@ class PolynomialOf(Kernel):
         return closed(
             self, "sums of non-negative multiples of powers of a kernel are kernels"
         )
+
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("PolynomialOf", inside)
+        return latex.polynomial(self.coefficients, inside)
 
 
 @dataclass
@@ -152,6 +165,11 @@ class Conformal(Kernel):
 
     def rule(self):
         return closed(self, "f(x) k(x, y) f(y) is the kernel of the map f(x) φ(x)")
+
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        f = latex.function(self.f, "f")
+        return latex.Formula(rf"{f}({x}) \cdot {inside} \cdot {f}({y})", latex.PRODUCT)
 
 
 @dataclass
@@ -221,6 +239,15 @@ class Normalized(Kernel):
             "length 0 share a feature of their own",
         )
 
+    def _formula(self, x, y):
+        across = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("Normalized", across)
+        own = (self.kernel._formula(z, z).within(latex.PRODUCT) for z in (x, y))
+        lengths = r" \cdot ".join(own)
+        text = rf"\frac{{{across.text}}}{{\sqrt{{{lengths}}}}}"
+        return latex.Formula(text, latex.PRODUCT)
+
 
 @dataclass
 class Pullback(Kernel):
@@ -274,6 +301,10 @@ class Pullback(Kernel):
 
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their images")
+
+    def _formula(self, x, y):
+        phi = latex.function(self.phi, r"\phi")
+        return self.kernel._formula(f"{phi}({x})", f"{phi}({y})")
 
 
 @dataclass
@@ -336,6 +367,10 @@ class On(Kernel):
 
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their parts")
+
+    def _formula(self, x, y):
+        part = latex.index(self.field)
+        return self.kernel._formula(f"{x}[{part}]", f"{y}[{part}]")
 
 
 @dataclass
@@ -439,6 +474,9 @@ class Centered(Kernel):
 
     def rule(self):
         return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
+
+    def _formula(self, x, y):
+        return latex.applied("Centered", self.kernel._formula(x, y))
 
 
 def _both(function, X, Y):

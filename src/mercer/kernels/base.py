@@ -32,11 +32,13 @@ from mercer.data.points import (
     same_value,
     take,
 )
+from mercer.kernels import latex
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.memory import available_memory
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
+LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
@@ -376,6 +378,22 @@ class Kernel(ABC):
     def __repr__(self) -> str:
         return self._call()
 
+    def _repr_latex_(self) -> str:
+        if self._nodes > LARGEST_FORMULA:
+            formula = latex.roman(f"a kernel of {self._nodes:,} parts")
+        else:
+            formula = self._formula("x", "y").text
+        return rf"$\displaystyle k(x, y) = {formula}$"
+
+    def _formula(self, x: str, y: str) -> latex.Formula:
+        """k(x, y) in LaTeX, for points written x and y; its name where none is set."""
+        settings = {
+            name: _written(setting)
+            for name, setting in self._parameters().items()
+            if setting is not None
+        }
+        return latex.named(type(self).__name__, settings, x, y)
+
     def __format__(self, spec: str) -> str:
         """As in an error message: a long one is cut."""
         text = repr(self)
@@ -615,6 +633,11 @@ class Sum(Kernel):
             self, "a sum of kernels is a kernel: φ is both feature maps side by side"
         )
 
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = " + ".join(part.within(latex.SUM) for part in parts)
+        return latex.Formula(text, latex.SUM)
+
     def __repr__(self):
         return f"{_operand(self.left, '+')} + {_operand(self.right, '+', right=True)}"
 
@@ -649,6 +672,11 @@ class Product(Kernel):
             "a product of kernels is a kernel (Schur): φ is every product of one "
             "feature from each",
         )
+
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = r" \cdot ".join(part.within(latex.PRODUCT) for part in parts)
+        return latex.Formula(text, latex.PRODUCT)
 
     def __repr__(self):
         return f"{_operand(self.left, '*')} * {_operand(self.right, '*', right=True)}"
@@ -698,6 +726,11 @@ class Scaled(Kernel):
             psd, "a positive multiple of a kernel is a kernel: φ times √factor"
         )
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        text = rf"{latex.number(self.factor)} \cdot {inside}"
+        return latex.Formula(text, latex.PRODUCT)
+
     def __repr__(self):
         return f"{_written(self.factor)} * {_operand(self.kernel, '*', right=True)}"
 
@@ -730,6 +763,10 @@ class Power(Kernel):
 
     def rule(self):
         return closed(self, "a power is a product of the kernel with itself")
+
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.ATOM)
+        return latex.Formula(f"{inside}^{{{int(self.exponent)}}}", latex.POWER)
 
     def __repr__(self):
         return f"{_operand(self.kernel, '**')} ** {_written(self.exponent)}"
@@ -773,6 +810,10 @@ class Constant(Kernel):
 
     def rule(self):
         return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
+
+    def _formula(self, x, y):
+        text = latex.number(self.c)
+        return latex.Formula(text, latex.ATOM if text.isdigit() else latex.PRODUCT)
 
 
 def _times(factor, values: np.ndarray) -> np.ndarray:

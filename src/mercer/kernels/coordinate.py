@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -183,6 +184,10 @@ class ChiSquared(VectorKernel):
             "∫ x e^{-xt} y e^{-yt} dt is a kernel on x, y ≥ 0",
         )
 
+    def _formula(self, x, y):
+        share = rf"\frac{{({x}_i - {y}_i)^2}}{{{x}_i + {y}_i}}"
+        return latex.exponential(rf"-{latex.factor(self.gamma)}\sum_i {share}")
+
 
 @dataclass
 class Intersection(VectorKernel):
@@ -207,6 +212,9 @@ class Intersection(VectorKernel):
             "min(x, y) = ∫ 1[t ≤ x] 1[t ≤ y] dt over t ≥ 0, an inner product of "
             "functions, for x, y ≥ 0",
         )
+
+    def _formula(self, x, y):
+        return latex.Formula(rf"\sum_i \min({x}_i, {y}_i)", latex.SERIES)
 
 
 @dataclass

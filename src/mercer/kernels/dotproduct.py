@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mercer.kernels import latex
 from mercer.kernels.base import Rule, check_positive
 from mercer.kernels.vector import TransformedKernel, inverse_variance
 from mercer.kernels.ways import check_callable, dense
@@ -135,6 +136,13 @@ class Sigmoid(TransformedKernel):
         far = math.sqrt(20 + 2 * max(self.offset, 0))
         scaled = [unit * (far if len(s) == 3 else 1) * np.array([s]) for s in sets]
         return Rule(False, f"{case}{indefinite(known.transform, scaled)}")
+
+    def _formula(self, x, y):
+        gamma, offset = latex.factor(self.gamma, r"\gamma"), float(self.offset)
+        sign = "-" if offset < 0 else "+"
+        shift = f" {sign} {latex.number(abs(offset))}" if offset else ""
+        text = rf"\tanh\left({gamma}{latex.inner(x, y)}{shift}\right)"
+        return latex.Formula(text, latex.FUNCTION)
 
 
 def candidate_points(t_max: float) -> Iterable[np.ndarray]:

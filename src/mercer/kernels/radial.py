@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import gammaln, kve
 
 from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import Kernel, Rule, check_positive, row_blocks
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.vector import (
@@ -104,6 +105,10 @@ class RBF(VectorKernel):
             "Linear",
         )
 
+    def _formula(self, x, y):
+        gamma = latex.factor(self.gamma, r"\gamma")
+        return latex.exponential(f"-{gamma}{latex.distance(x, y)}^2")
+
 
 @dataclass
 class Laplacian(VectorKernel):
@@ -141,6 +146,10 @@ class Laplacian(VectorKernel):
             "a product over coordinates of exp(-γ|x - y|), the Fourier transform of a "
             "Cauchy density (Bochner)",
         )
+
+    def _formula(self, x, y):
+        gamma = latex.factor(self.gamma, r"\gamma")
+        return latex.exponential(f"-{gamma}{latex.distance(x, y)}_1")
 
 
 @dataclass
@@ -254,6 +263,12 @@ class RationalQuadratic(TransformedKernel):
             True,
             "a mixture of Gaussians whose γ follows a Gamma distribution (Schoenberg)",
         )
+
+    def _formula(self, x, y):
+        unit = latex.number(2 * self.alpha * self.length**2)
+        square = f"{latex.distance(x, y)}^2"
+        base = rf"\left(1 + \frac{{{square}}}{{{unit}}}\right)"
+        return latex.Formula(f"{base}^{{-{latex.number(self.alpha)}}}", latex.POWER)
 
 
 @dataclass

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     HIGHEST,
@@ -128,6 +129,9 @@ class Linear(VectorKernel):
     def rule(self):
         return Rule(True, "⟨x, y⟩ is an inner product, with φ(x) = x")
 
+    def _formula(self, x, y):
+        return latex.atom(latex.inner(x, y))
+
 
 @dataclass
 class Polynomial(VectorKernel):
@@ -206,6 +210,14 @@ class Polynomial(VectorKernel):
             True, "a polynomial in the kernel ⟨x, y⟩ with non-negative coefficients"
         )
 
+    def _formula(self, x, y):
+        base = f"{latex.factor(self.scale, 's')}{latex.inner(x, y)}"
+        if self.offset:
+            base = rf"\left({base} + {latex.number(self.offset)}\right)"
+        elif latex.factor(self.scale, "s"):
+            base = rf"\left({base}\right)"
+        return latex.Formula(f"{base}^{{{int(self.degree)}}}", latex.POWER)
+
 
 @dataclass
 class Exponential(VectorKernel):
@@ -229,6 +241,12 @@ class Exponential(VectorKernel):
 
     def rule(self):
         return Rule(True, "the limit of the polynomials Σₙ ⟨x, y⟩ⁿ / (scaleⁿ n!)")
+
+    def _formula(self, x, y):
+        scale = latex.number(self.scale)
+        product = latex.inner(x, y)
+        share = product if scale == "1" else rf"\frac{{{product}}}{{{scale}}}"
+        return latex.exponential(share)
 
 
 @dataclass
@@ -258,6 +276,9 @@ class PowerSeries(TransformedKernel):
         return Rule(
             True, "sums of non-negative multiples of powers of ⟨x, y⟩ are kernels"
         )
+
+    def _formula(self, x, y):
+        return latex.polynomial(self.coefficients, latex.atom(latex.inner(x, y)))
 
 
 @dataclass
@@ -331,6 +352,9 @@ class Bilinear(Kernel):
 
     def rule(self):
         return Rule(True, "A = SSᵀ since it is positive semidefinite, and φ(x) = Sᵀx")
+
+    def _formula(self, x, y):
+        return latex.Formula(rf"{x}^\top A\, {y}", latex.PRODUCT)
 
 
 def is_vectors(X) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._html import table
 from mercer.data.points import Points, describe
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -65,6 +66,17 @@ class Check:
             f"{self.smallest:.3g}, not below -{self.tolerance:.3g}. This is evidence, "
             f"not a proof; {self._proof()}."
         )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "positive semidefinite": "yes, here" if self.psd else "no",
+            "points": self.n,
+            "smallest eigenvalue": f"{self.smallest:.6g}",
+            "largest eigenvalue": f"{self.largest:.6g}",
+            "tolerance": f"{self.tolerance:.3g}",
+            "asymmetry": f"{self.asymmetry:.3g}",
+        }
+        return table(rows.items(), [repr(self)])
 
     @property
     def _where(self) -> str:
@@ -260,6 +272,17 @@ class Repair:
             f"{self.smallest_before:.3g}; the {n} × {n} matrix moved by "
             f"{self.change:.3g} in Frobenius norm."
         )
+
+    def _repr_html_(self) -> str:
+        n = len(self.matrix)
+        rows = {
+            "repaired": f"by {self.how}" if self.needed else "nothing to repair",
+            "matrix": f"{n} × {n}",
+            "smallest eigenvalue before": f"{self.smallest_before:.6g}",
+            "change in Frobenius norm": f"{self.change:.3g}",
+            "asymmetry before": f"{self.asymmetry:.3g}",
+        }
+        return table(rows.items(), [repr(self)])
 
 
 def repair(K, how: str = "clip") -> Repair:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._html import table
 from mercer.data.points import describe, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
@@ -440,22 +441,40 @@ class Bounds:
         raise KeyError(f"No row {name!r}; the rows are {known}.")
 
     def __repr__(self) -> str:
-        lines = [f"{self.machine} on {self.n} points, δ = {self.delta:g}"]
-        lines += _aligned([_cells(row) for row in self.rows])
-        for row in filter(_says_nothing, self.rows):
-            lines.append(f"  * {row.name} ≥ {row.most:g}: says nothing")
-        for reason, rows in groupby(self.absent, key=lambda pair: pair[1]):
-            names = ", ".join(name for name, _ in rows)
-            lines.append(
-                fill(
-                    f"absent: {names}: {reason}.",
-                    WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="      ",
-                    break_on_hyphens=False,
-                )
+        lines = [self._title(), *_aligned([_cells(row) for row in self.rows])]
+        lines += [f"  {note}" for note in self._vacuous()]
+        lines += [
+            fill(
+                note,
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent="      ",
+                break_on_hyphens=False,
             )
+            for note in self._reasons()
+        ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        notes = [self._title(), *self._vacuous(), *self._reasons()]
+        return table(map(_cells, self.rows), notes)
+
+    def _title(self) -> str:
+        return f"{self.machine} on {self.n} points, δ = {self.delta:g}"
+
+    def _vacuous(self) -> list[str]:
+        """A line for each bound that is no less than what always holds."""
+        return [
+            f"* {row.name} ≥ {row.most:g}: says nothing"
+            for row in filter(_says_nothing, self.rows)
+        ]
+
+    def _reasons(self) -> list[str]:
+        """A line for each reason why rows are absent."""
+        return [
+            f"absent: {', '.join(name for name, _ in rows)}: {reason}."
+            for reason, rows in groupby(self.absent, key=lambda pair: pair[1])
+        ]
 
 
 def _says_nothing(row: Bound) -> bool:
