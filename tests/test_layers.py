@@ -24,7 +24,7 @@ LAYERS = [
     ["densities/"],
     ["data/"],
     ["native/"],
-    ["_core", "_names"],
+    ["_core", "_names", "_html"],
 ]
 
 # What the other modules of a folder may import; each of these only those before it.
@@ -32,8 +32,8 @@ FOUNDATIONS = {
     "native": ["threads", "interruptible", "memory", "sparsity"],
     "data": ["points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "base ways counts explicit vector fragments routes radial dotproduct "
-    "algebra window".split(),
+    "kernels": "latex base ways counts explicit vector fragments routes radial "
+    "dotproduct algebra window".split(),
     "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
     "krylov sgd components bayes posterior".split(),
     "machines": "base labels progress support kinds stochastic representer l1".split(),
@@ -48,11 +48,12 @@ ROOFS = {"parse", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "_names multiclass calibration distributed expansion gram losses maps outcomes",
+    "": "_names _html multiclass calibration distributed expansion gram losses maps "
+    "outcomes",
     "native": "vectors memory threads lapack interruptible sparsity",
     "data": "points copies sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "base ways counts explicit vector algebra parse radial dotproduct "
+    "kernels": "latex base ways counts explicit vector algebra parse radial dotproduct "
     "coordinate window string substring fragments tree convolution routes graph walk "
     "node distance generative slopes approximate",
     "solvers": "boxqp penalized krylov smo hull coordinate linear newton "

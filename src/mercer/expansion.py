@@ -39,6 +39,15 @@ class Expansion:
     points : the n points xᵢ
     coef : (n,) array, or (n, c) for c outputs on the same points
     bias : a number, or (c,) of them
+
+    Examples
+    --------
+    >>> from mercer import Expansion, Linear
+    >>> f = Expansion(Linear(), [[1.0, 0.0], [0.0, 1.0]], coef=[3.0, 4.0], bias=1.0)
+    >>> f([[1.0, 1.0]]).tolist()
+    [8.0]
+    >>> round(float(f.norm()), 4)
+    5.0
     """
 
     kernel: Kernel

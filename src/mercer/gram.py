@@ -24,6 +24,16 @@ class Gram(LinearOperator):
     kernel : with no parameter left to learn; `kernel.resolve(X)` fixes them
     X, Y : n and m points; Y None stands for X
     block_mb : memory for the block of kernel values a product holds at a time
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> K = Gram(Linear(), np.arange(6.0).reshape(3, 2))
+    >>> K.shape
+    (3, 3)
+    >>> (K @ np.ones(3)).tolist()
+    [9.0, 39.0, 69.0]
     """
 
     def __init__(

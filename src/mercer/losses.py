@@ -25,6 +25,15 @@ class Loss(ABC):
     ----------
     of_sides : whether the targets are sides, y = ±1, rather than numbers
     curved : whether it has a second derivative almost everywhere that is not all 0
+
+    Examples
+    --------
+    >>> from mercer.losses import Hinge, Loss
+    >>> loss = Hinge()
+    >>> isinstance(loss, Loss), loss.of_sides, loss.curved
+    (True, True, False)
+    >>> loss.value([1, -1], [0.5, 0.5]).tolist()
+    [0.5, 1.5]
     """
 
     of_sides: ClassVar[bool] = False
@@ -57,7 +66,14 @@ class Loss(ABC):
 
 
 class SideLoss(Loss):
-    """ℓ(y, f) = g(y f) for sides y = ±1: fill in g as `of_margin`, and so on."""
+    """ℓ(y, f) = g(y f) for sides y = ±1: fill in g as `of_margin`, and so on.
+
+    Examples
+    --------
+    >>> from mercer.losses import Logistic, SideLoss, Squared
+    >>> isinstance(Logistic(), SideLoss), isinstance(Squared(), SideLoss)
+    (True, False)
+    """
 
     of_sides: ClassVar[bool] = True
 
@@ -99,7 +115,14 @@ class SideLoss(Loss):
 
 @dataclass(frozen=True)
 class ZeroOne:
-    """ℓ(y, f) = [y f ≤ 0]: a mistake or none; f = 0 is one. Value only, not convex."""
+    """ℓ(y, f) = [y f ≤ 0]: a mistake or none; f = 0 is one. Value only, not convex.
+
+    Examples
+    --------
+    >>> from mercer.losses import ZeroOne
+    >>> ZeroOne().value([1, 1, -1], [2.0, -1.0, 0.0]).round(4).tolist()
+    [0.0, 1.0, 1.0]
+    """
 
     of_sides: ClassVar[bool] = True
 
@@ -110,7 +133,14 @@ class ZeroOne:
 
 @dataclass(frozen=True)
 class PerceptronLoss(SideLoss):
-    """ℓ(y, f) = max(0, -y f). At y f = 0 the slope is that of a mistake."""
+    """ℓ(y, f) = max(0, -y f). At y f = 0 the slope is that of a mistake.
+
+    Examples
+    --------
+    >>> from mercer.losses import PerceptronLoss
+    >>> PerceptronLoss().value([1, 1], [2.0, -1.0]).round(4).tolist()
+    [0.0, 1.0]
+    """
 
     lipschitz: ClassVar[float] = 1.0
 
@@ -126,7 +156,14 @@ class PerceptronLoss(SideLoss):
 
 @dataclass(frozen=True)
 class Hinge(SideLoss):
-    """ℓ(y, f) = max(0, 1 - y f), that of support vector machines."""
+    """ℓ(y, f) = max(0, 1 - y f), that of support vector machines.
+
+    Examples
+    --------
+    >>> from mercer.losses import Hinge
+    >>> Hinge().value([1, 1, -1], [2.0, 0.5, 1.0]).round(4).tolist()
+    [0.0, 0.5, 2.0]
+    """
 
     lipschitz: ClassVar[float] = 1.0
 
@@ -142,7 +179,14 @@ class Hinge(SideLoss):
 
 @dataclass(frozen=True)
 class SquaredHinge(SideLoss):
-    """ℓ(y, f) = max(0, 1 - y f)²."""
+    """ℓ(y, f) = max(0, 1 - y f)².
+
+    Examples
+    --------
+    >>> from mercer.losses import SquaredHinge
+    >>> SquaredHinge().value([1, 1, -1], [2.0, 0.5, 1.0]).round(4).tolist()
+    [0.0, 0.25, 4.0]
+    """
 
     lipschitz: ClassVar[float] = np.inf
     curved: ClassVar[bool] = True
@@ -162,7 +206,14 @@ class SquaredHinge(SideLoss):
 
 @dataclass(frozen=True)
 class Logistic(SideLoss):
-    """ℓ(y, f) = ln(1 + e^(-y f)), -ln of the probability 1 / (1 + e^(-y f)) of y."""
+    """ℓ(y, f) = ln(1 + e^(-y f)), -ln of the probability 1 / (1 + e^(-y f)) of y.
+
+    Examples
+    --------
+    >>> from mercer.losses import Logistic
+    >>> Logistic().value([1, 1], [0.0, 2.0]).round(4).tolist()
+    [0.6931, 0.1269]
+    """
 
     lipschitz: ClassVar[float] = 1.0
     curved: ClassVar[bool] = True
@@ -182,7 +233,14 @@ class Logistic(SideLoss):
 
 
 class NumberLoss(Loss):
-    """ℓ(y, f) = g(f - y) for numbers y: fill in g as `of_residual`, and so on."""
+    """ℓ(y, f) = g(f - y) for numbers y: fill in g as `of_residual`, and so on.
+
+    Examples
+    --------
+    >>> from mercer.losses import Huber, Logistic, NumberLoss
+    >>> isinstance(Huber(), NumberLoss), isinstance(Logistic(), NumberLoss)
+    (True, False)
+    """
 
     @abstractmethod
     def of_residual(self, r) -> np.ndarray:
@@ -235,7 +293,14 @@ class NumberLoss(Loss):
 
 @dataclass(frozen=True)
 class Squared(NumberLoss):
-    """ℓ(y, f) = (y - f)²."""
+    """ℓ(y, f) = (y - f)².
+
+    Examples
+    --------
+    >>> from mercer.losses import Squared
+    >>> Squared().value([1.0, 2.0], [1.5, 4.0]).round(4).tolist()
+    [0.25, 4.0]
+    """
 
     curved: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
@@ -255,7 +320,14 @@ class Squared(NumberLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(NumberLoss):
-    """ℓ(y, f) = max(0, |y - f| - epsilon), that of support vector regression."""
+    """ℓ(y, f) = max(0, |y - f| - epsilon), that of support vector regression.
+
+    Examples
+    --------
+    >>> from mercer.losses import EpsilonInsensitive
+    >>> EpsilonInsensitive(epsilon=0.1).value([1.0, 2.0], [1.05, 3.0]).round(4).tolist()
+    [0.0, 0.9]
+    """
 
     epsilon: float = 0.1
 
@@ -279,7 +351,14 @@ class EpsilonInsensitive(NumberLoss):
 
 @dataclass(frozen=True)
 class Huber(NumberLoss):
-    """ℓ(y, f) = r²/2 for |r| ≤ delta, delta (|r| - delta/2) beyond, r = y - f."""
+    """ℓ(y, f) = r²/2 for |r| ≤ delta, delta (|r| - delta/2) beyond, r = y - f.
+
+    Examples
+    --------
+    >>> from mercer.losses import Huber
+    >>> Huber(delta=1.0).value([0.0, 0.0], [0.5, 3.0]).round(4).tolist()
+    [0.125, 2.5]
+    """
 
     delta: float = 1.0
 
@@ -309,7 +388,14 @@ class Huber(NumberLoss):
 
 @dataclass(frozen=True)
 class Quantile(NumberLoss):
-    """ℓ(y, f) = q (y - f) for f ≤ y, (1 - q) (f - y) beyond: least at a q-quantile."""
+    """ℓ(y, f) = q (y - f) for f ≤ y, (1 - q) (f - y) beyond: least at a q-quantile.
+
+    Examples
+    --------
+    >>> from mercer.losses import Quantile
+    >>> Quantile(q=0.9).value([1.0, 1.0], [0.0, 2.0]).round(4).tolist()
+    [0.9, 0.1]
+    """
 
     q: float = 0.5
 

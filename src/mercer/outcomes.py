@@ -20,6 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from mercer._html import table
+
 
 class Status(StrEnum):
     """How a solver ended: a word, and advice where it did not reach its end."""
@@ -343,11 +345,7 @@ class Certificate:
         return "\n".join(f"{name:<16} {text}" for name, text in self._rows().items())
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{name}</th><td>{text}</td></tr>"
-            for name, text in self._rows().items()
-        )
-        return f"<table>{cells}</table>"
+        return table(self._rows().items())
 
 
 class Certificates(Sequence):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _html
 from mercer.data.edges import (
     edges_of,
     is_matrix,
@@ -28,6 +29,8 @@ from mercer.data.edges import (
 from mercer.data.points import as_points, describe, objects
 
 _NO_ENDS = np.empty((0, 2), dtype=np.intp)  # of no graphs at all
+MOST_DRAWN = 200  # nodes of a graph that a notebook draws
+MOST_DRAWN_EDGES = 1000
 FORMS = (
     "Pass a Graph, a tuple (edges, labels), a list of edges (u, v), a square matrix of "
     "the weights of edges, or a networkx graph."
@@ -48,6 +51,15 @@ class Graph:
     nodes : the nodes, where neither labels nor edges name them all
     edge_labels : {(u, v): label}, or a label for each of the edges as they are given;
         None for no labels
+
+    Examples
+    --------
+    >>> from mercer import Graph
+    >>> water = Graph([(0, 1), (0, 2)], labels="OHH")
+    >>> water
+    <Graph of 3 nodes and 2 edges, labelled>
+    >>> water.adjacency().toarray().tolist()
+    [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
 
     _edge_labels: tuple[Hashable, ...] | None = None
@@ -285,6 +297,12 @@ class Graph:
             f"edge{'s' * (edges != 1)}{labelled}>"
         )
 
+    def _repr_svg_(self) -> str | None:
+        """None for a large graph, whose repr is shown instead."""
+        if len(self._nodes) > MOST_DRAWN or len(self._ends) > MOST_DRAWN_EDGES:
+            return None
+        return _drawn(self)
+
 
 class GraphUnion(NamedTuple):
     """Many graphs as one: their nodes side by side."""
@@ -400,3 +418,32 @@ def _from_parts(edges, labels, edge_labels=None) -> Graph:
     if columns in (2, 3):
         return Graph(edges, labels, edge_labels=edge_labels)
     return Graph.from_adjacency(edges, labels, edge_labels=edge_labels)
+
+
+def _drawn(graph: Graph, spacing: float = 22) -> str:
+    """An SVG with the nodes on a circle, their labels (or names) outside."""
+    n = len(graph.nodes)
+    words = graph.nodes if graph.labels is None else graph.labels
+    longest = max((len(_html.shortened(word)) for word in words), default=0)
+    radius = max(50.0, spacing * n / (2 * np.pi))
+    middle = radius + 30 + _html.LETTER * longest
+    angles = 2 * np.pi * np.arange(n) / max(n, 1) - np.pi / 2
+    cos, sin = np.cos(angles), np.sin(angles)
+    x, y = middle + radius * cos, middle + radius * sin
+    parts = []
+    edges = zip(graph.ends.tolist(), graph.weights, graph.edge_colours, strict=True)
+    for (i, j), weight, kind in edges:
+        title = f"{graph.nodes[i]} - {graph.nodes[j]}, weight {weight:g}"
+        if i == j:
+            at = middle + (radius - 9) * cos[i], middle + (radius - 9) * sin[i]
+            parts.append(_html.circle(*at, 9, title, filled=False))
+        else:
+            parts.append(_html.line(x[i], y[i], x[j], y[j], title))
+        if kind is not None:
+            parts.append(_html.label((x[i] + x[j]) / 2, (y[i] + y[j]) / 2, kind))
+    for i, word in enumerate(words):
+        anchor = "middle" if abs(cos[i]) < 0.1 else "start" if cos[i] > 0 else "end"
+        at = middle + (radius + 16) * cos[i], middle + (radius + 16) * sin[i]
+        parts.append(_html.circle(x[i], y[i], 4, graph.nodes[i]))
+        parts.append(_html.label(*at, word, anchor))
+    return _html.drawing(2 * middle, 2 * middle, parts)

@@ -12,10 +12,12 @@ from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any, NoReturn
 
+from mercer import _html
 from mercer.data.points import check_label, describe
 
 MOST_NODES = 10_000_000  # of a tree that is read from nested tuples, lists or objects
 MANY_NODES = 10_000  # after so many it is looked at whether there is an end
+MOST_DRAWN = 200  # nodes of a tree that a notebook draws
 _TOKEN = re.compile(r"[()]|(?:\\[()\\\s]|[^\s()])+")
 _SPECIAL = re.compile(r"([()\\\s])")
 _ESCAPED = re.compile(r"\\([()\\\s])")
@@ -38,6 +40,15 @@ class Tree:
     ----------
     labels : of the nodes in preorder, a tuple
     arity : how many children each of them has, a tuple
+
+    Examples
+    --------
+    >>> from mercer import Tree
+    >>> tree = Tree("(NP (D the) (N apple))")
+    >>> tree.label, tree.size, tree.leaves
+    ('NP', 5, ('the', 'apple'))
+    >>> tree == Tree(("NP", ("D", "the"), ("N", "apple")))
+    True
     """
 
     __slots__ = ("arity", "labels")
@@ -112,6 +123,11 @@ class Tree:
             return f"Tree({str(self)!r})"
         return f"Tree({_nested_text(self)})"
 
+    def _repr_html_(self) -> str:
+        if self.size > MOST_DRAWN:
+            return f"<code>Tree of {self.size:,} nodes, {self.depth:,} deep</code>"
+        return _drawn(self)
+
 
 def tag(tree, sort: bool = False) -> str:
     """The tag of a tree, every node in brackets: (A (B (C) (D)) (E)).
@@ -124,6 +140,14 @@ def tag(tree, sort: bool = False) -> str:
     tree : a Tree, or what makes one
     sort : children in an order that depends only on what is below them, so that trees
         that differ in the order of children have one tag; log-linear in the size
+
+    Examples
+    --------
+    >>> from mercer.data import tag
+    >>> tag("(A (B C D) E)")
+    '(A (B (C) (D)) (E))'
+    >>> tag("(A z b)", sort=True)
+    '(A (b) (z))'
     """
     tree = ordered(Tree(tree)) if sort else Tree(tree)
     return _written(tree.labels, tree.arity, all_brackets=True)
@@ -422,3 +446,31 @@ def _nested_text(tree: Tree) -> str:
         ends = ")" * (closing - 1)
         parts.append(leaf + ends + ", ")
     return "".join(parts).removesuffix(", ")
+
+
+# Drawing
+
+
+def _drawn(tree: Tree, level: float = 44, gap: float = 12) -> str:
+    """An SVG: every node above the middle of what is below it, nothing overlapping."""
+    children = child_places(tree.arity)
+    own = [_html.LETTER * len(_html.shortened(label)) + gap for label in tree.labels]
+    below = [0.0] * tree.size  # the widths of the children of each node, added up
+    width = list(own)
+    for node in range(tree.size - 1, -1, -1):
+        below[node] = sum(width[child] for child in children[node])
+        width[node] = max(own[node], below[node])
+    x, depth = [width[0] / 2] * tree.size, [0] * tree.size
+    for node in range(tree.size):
+        left = x[node] - below[node] / 2
+        for child in children[node]:
+            x[child], depth[child] = left + width[child] / 2, depth[node] + 1
+            left += width[child]
+    y = [level * d + level / 2 for d in depth]
+    lines = [
+        _html.line(x[node], y[node] + 10, x[child], y[child] - 10)
+        for node in range(tree.size)
+        for child in children[node]
+    ]
+    words = [_html.label(*place) for place in zip(x, y, tree.labels, strict=True)]
+    return _html.drawing(width[0], level * (max(depth) + 1), lines + words)

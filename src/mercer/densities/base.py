@@ -30,6 +30,13 @@ class Fit(NamedTuple):
 
     `path` is Σᵢ weightᵢ ln p(xᵢ) plus the logarithm of the smoothing's prior, once per
     step; it never falls.
+
+    Examples
+    --------
+    >>> from mercer.densities import GaussianMixture
+    >>> model = GaussianMixture(2).fit([[0.0], [1.0], [9.0], [10.0]])
+    >>> model.report.converged, model.report.path[-1] >= model.report.path[0]
+    (True, True)
     """
 
     path: tuple[float, ...]
@@ -67,7 +74,17 @@ class Value:
 
 
 class Density(Value, ABC):
-    """p(x | θ): `fit`, `log_likelihood`, `score`, `sample`, and θ itself."""
+    """p(x | θ): `fit`, `log_likelihood`, `score`, `sample`, and θ itself.
+
+    Examples
+    --------
+    >>> from mercer.densities import Density, Gaussian
+    >>> model = Gaussian().fit([[0.0], [2.0]])
+    >>> isinstance(model, Density), model.log_likelihood([[1.0]]).round(4).tolist()
+    (True, [-0.9189])
+    >>> model.score([[3.0]]).round(4).tolist()  # by the mean and by ln σ
+    [[2.0, 3.0]]
+    """
 
     missing: ClassVar[bool] = False  # whether points are vectors that may have NaN
 
@@ -142,7 +159,7 @@ def climb(
         path.append(float(objective))
         rested = len(path) > 1 and path[-1] - path[-2] <= tol * total
         if rested or len(path) > max_iter:
-            return model, Fit(tuple(path), rested)
+            return model, Fit(tuple(path), bool(rested))
         model = maximise(model, statistics)
 
 

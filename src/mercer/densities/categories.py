@@ -34,6 +34,14 @@ class Categories(Value):
     ----------
     symbols : the alphabet, hashable things; None for those of the training points
     probabilities : (k, number of symbols) array, or None before a fit
+
+    Examples
+    --------
+    >>> from mercer.densities import HMM, Categories
+    >>> coins = Categories("HT", [[0.5, 0.5], [0.9, 0.1]])
+    >>> model = HMM(2, coins, start=[1.0, 0.0], transition=[[0.0, 1.0], [0.0, 1.0]])
+    >>> round(float(model.log_likelihood(["HH"])[0]), 4)  # ln (0.5 · 0.9)
+    -0.7985
     """
 
     symbols: Sequence[Hashable] | None = None

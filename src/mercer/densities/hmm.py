@@ -71,6 +71,14 @@ class HMM(Density):
     length : of the sequences the model makes: a number, or shares of several; None for
         those of the points of `fit`
     report : how the fit went, a `Fit`
+
+    Examples
+    --------
+    >>> from mercer.densities import HMM, Categories
+    >>> coins = Categories("HT", [[0.5, 0.5], [0.9, 0.1]])
+    >>> model = HMM(2, coins, start=[0.5, 0.5], transition=[[0.9, 0.1], [0.1, 0.9]])
+    >>> model.log_likelihood(["HH"]).round(4).tolist()
+    [-0.6501]
     """
 
     states: int = 2

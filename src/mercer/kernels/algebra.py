@@ -28,6 +28,7 @@ from mercer.data.points import (
     same_value,
     take,
 )
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -39,10 +40,20 @@ from mercer.kernels.base import (
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
 
+# Parts of a kernel that is repeated within a formula; a larger one is written once.
+SMALL = 2
+
 
 @dataclass
 class Exp(Kernel):
-    """k(x, y) = exp(kernel(x, y))."""
+    """k(x, y) = exp(kernel(x, y)).
+
+    Examples
+    --------
+    >>> from mercer import Exp, Linear
+    >>> round(Exp(Linear()).value([1, 1], [0, 1]), 4)
+    2.7183
+    """
 
     kernel: Kernel
 
@@ -62,6 +73,9 @@ class Exp(Kernel):
             "coefficients ≥ 0",
         )
 
+    def _formula(self, x, y):
+        return latex.exponential(self.kernel._formula(x, y).text)
+
 
 @dataclass
 class PolynomialOf(Kernel):
@@ -70,6 +84,12 @@ class PolynomialOf(Kernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import Linear, PolynomialOf
+    >>> PolynomialOf(Linear(), [1, 0, 2]).value([3], [1])
+    19.0
     """
 
     kernel: Kernel
@@ -91,6 +111,12 @@ class PolynomialOf(Kernel):
             self, "sums of non-negative multiples of powers of a kernel are kernels"
         )
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("PolynomialOf", inside)
+        return latex.polynomial(self.coefficients, inside)
+
 
 @dataclass
 class Conformal(Kernel):
@@ -99,6 +125,14 @@ class Conformal(Kernel):
     Parameters
     ----------
     f : takes a dataset of n points, returns n numbers of any sign
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Conformal, Linear
+    >>> k = Conformal(Linear(), lambda X: X[:, 0])
+    >>> k(np.array([[2.0, 1.0], [3.0, 1.0]])).tolist()
+    [[20.0, 42.0], [42.0, 90.0]]
     """
 
     kernel: Kernel
@@ -132,6 +166,11 @@ class Conformal(Kernel):
     def rule(self):
         return closed(self, "f(x) k(x, y) f(y) is the kernel of the map f(x) φ(x)")
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        f = latex.function(self.f, "f")
+        return latex.Formula(rf"{f}({x}) \cdot {inside} \cdot {f}({y})", latex.PRODUCT)
+
 
 @dataclass
 class Normalized(Kernel):
@@ -140,6 +179,13 @@ class Normalized(Kernel):
     Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
     0 against all others. Where the kernel knows its logarithms, kernel(x, y) may leave
     the range of floats.
+
+    Examples
+    --------
+    >>> from mercer import Normalized, Spectrum
+    >>> k = Normalized(Spectrum(2))
+    >>> round(k.value("kernel", "kernels"), 4)
+    0.9129
     """
 
     kernel: Kernel
@@ -193,6 +239,15 @@ class Normalized(Kernel):
             "length 0 share a feature of their own",
         )
 
+    def _formula(self, x, y):
+        across = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("Normalized", across)
+        own = (self.kernel._formula(z, z).within(latex.PRODUCT) for z in (x, y))
+        lengths = r" \cdot ".join(own)
+        text = rf"\frac{{{across.text}}}{{\sqrt{{{lengths}}}}}"
+        return latex.Formula(text, latex.PRODUCT)
+
 
 @dataclass
 class Pullback(Kernel):
@@ -201,6 +256,13 @@ class Pullback(Kernel):
     Parameters
     ----------
     phi : takes a dataset of n points, returns a dataset of n points for `kernel`
+
+    Examples
+    --------
+    >>> from mercer import Pullback, Spectrum
+    >>> k = Pullback(Spectrum(2), lambda X: [s.lower() for s in X])
+    >>> k.value("KERNEL", "kernel")
+    5.0
     """
 
     kernel: Kernel
@@ -240,6 +302,10 @@ class Pullback(Kernel):
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their images")
 
+    def _formula(self, x, y):
+        phi = latex.function(self.phi, r"\phi")
+        return self.kernel._formula(f"{phi}({x})", f"{phi}({y})")
+
 
 @dataclass
 class On(Kernel):
@@ -251,6 +317,13 @@ class On(Kernel):
     Parameters
     ----------
     field : a column name or number, a slice, or a list of names or numbers
+
+    Examples
+    --------
+    >>> from mercer import Linear, On, Spectrum
+    >>> k = On(0, Spectrum(2)) + On(1, Linear())
+    >>> k.value(("red", 2.0), ("reed", 3.0))
+    8.0
     """
 
     field: Any
@@ -295,6 +368,10 @@ class On(Kernel):
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their parts")
 
+    def _formula(self, x, y):
+        part = latex.index(self.field)
+        return self.kernel._formula(f"{x}[{part}]", f"{y}[{part}]")
+
 
 @dataclass
 class Centered(Kernel):
@@ -304,6 +381,13 @@ class Centered(Kernel):
     ----------
     reference : the points rᵢ, or None for the training points, fixed by `resolve`
     weight : the wᵢ, numbers ≥ 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Centered, Linear
+    >>> X = [[0.0], [2.0]]
+    >>> Centered(Linear()).resolve(X)(X).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
 
     kernel: Kernel
@@ -390,6 +474,9 @@ class Centered(Kernel):
 
     def rule(self):
         return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
+
+    def _formula(self, x, y):
+        return latex.applied("Centered", self.kernel._formula(x, y))
 
 
 def _both(function, X, Y):

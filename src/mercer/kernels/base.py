@@ -32,11 +32,13 @@ from mercer.data.points import (
     same_value,
     take,
 )
+from mercer.kernels import latex
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.memory import available_memory
 
 HIGHEST = 2**53  # exponent that a float64 tells from the next one
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
+LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
 LARGE = 2**28  # bytes of a block from which on the memory is looked at first
@@ -62,6 +64,15 @@ class Kernel(ABC):
     To write one, make a dataclass of its parameters and fill in `__call__`. Everything
     else here is right as it stands; a kernel may replace `diag`, `sqdist`, `matmul` or
     `resolve` by a faster or more exact equal, and `rule` by what is known of it.
+
+    Examples
+    --------
+    >>> from mercer import Linear, RBF
+    >>> k = 2 * RBF(gamma=0.5) + Linear() ** 2
+    >>> k([[1.0, 0.0], [1.0, 2.0]]).round(4).tolist()
+    [[3.0, 1.2707], [1.2707, 27.0]]
+    >>> k.psd
+    True
     """
 
     # A numpy number on the left of an operator hands over to ours.
@@ -367,6 +378,22 @@ class Kernel(ABC):
     def __repr__(self) -> str:
         return self._call()
 
+    def _repr_latex_(self) -> str:
+        if self._nodes > LARGEST_FORMULA:
+            formula = latex.roman(f"a kernel of {self._nodes:,} parts")
+        else:
+            formula = self._formula("x", "y").text
+        return rf"$\displaystyle k(x, y) = {formula}$"
+
+    def _formula(self, x: str, y: str) -> latex.Formula:
+        """k(x, y) in LaTeX, for points written x and y; its name where none is set."""
+        settings = {
+            name: _written(setting)
+            for name, setting in self._parameters().items()
+            if setting is not None
+        }
+        return latex.named(type(self).__name__, settings, x, y)
+
     def __format__(self, spec: str) -> str:
         """As in an error message: a long one is cut."""
         text = repr(self)
@@ -572,7 +599,15 @@ def _operand(kernel: Kernel, operator: str, right: bool = False) -> str:
 
 @dataclass
 class Sum(Kernel):
-    """k(x, y) = left(x, y) + right(x, y)."""
+    """k(x, y) = left(x, y) + right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Sum
+    >>> k = Linear() + 1
+    >>> isinstance(k, Sum), k.value([1, 2], [3, 4])
+    (True, 12.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -598,13 +633,26 @@ class Sum(Kernel):
             self, "a sum of kernels is a kernel: φ is both feature maps side by side"
         )
 
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = " + ".join(part.within(latex.SUM) for part in parts)
+        return latex.Formula(text, latex.SUM)
+
     def __repr__(self):
         return f"{_operand(self.left, '+')} + {_operand(self.right, '+', right=True)}"
 
 
 @dataclass
 class Product(Kernel):
-    """k(x, y) = left(x, y) · right(x, y)."""
+    """k(x, y) = left(x, y) · right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Polynomial, Product
+    >>> k = Linear() * Polynomial(2)
+    >>> isinstance(k, Product), k.value([1, 2], [3, 4])
+    (True, 1584.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -625,13 +673,26 @@ class Product(Kernel):
             "feature from each",
         )
 
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = r" \cdot ".join(part.within(latex.PRODUCT) for part in parts)
+        return latex.Formula(text, latex.PRODUCT)
+
     def __repr__(self):
         return f"{_operand(self.left, '*')} * {_operand(self.right, '*', right=True)}"
 
 
 @dataclass
 class Scaled(Kernel):
-    """k(x, y) = factor · kernel(x, y), factor > 0."""
+    """k(x, y) = factor · kernel(x, y), factor > 0.
+
+    Examples
+    --------
+    >>> from mercer import Linear, Scaled
+    >>> k = 0.5 * Linear()
+    >>> isinstance(k, Scaled), k.value([1, 2], [3, 4])
+    (True, 5.5)
+    """
 
     factor: float
     kernel: Kernel
@@ -665,13 +726,26 @@ class Scaled(Kernel):
             psd, "a positive multiple of a kernel is a kernel: φ times √factor"
         )
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        text = rf"{latex.number(self.factor)} \cdot {inside}"
+        return latex.Formula(text, latex.PRODUCT)
+
     def __repr__(self):
         return f"{_written(self.factor)} * {_operand(self.kernel, '*', right=True)}"
 
 
 @dataclass
 class Power(Kernel):
-    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ..."""
+    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ...
+
+    Examples
+    --------
+    >>> from mercer import Linear, Power
+    >>> k = Linear() ** 2
+    >>> isinstance(k, Power), k.value([1, 2], [3, 4])
+    (True, 121.0)
+    """
 
     kernel: Kernel
     exponent: int
@@ -690,13 +764,24 @@ class Power(Kernel):
     def rule(self):
         return closed(self, "a power is a product of the kernel with itself")
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.ATOM)
+        return latex.Formula(f"{inside}^{{{int(self.exponent)}}}", latex.POWER)
+
     def __repr__(self):
         return f"{_operand(self.kernel, '**')} ** {_written(self.exponent)}"
 
 
 @dataclass
 class Constant(Kernel):
-    """k(x, y) = c ≥ 0, on points of any kind."""
+    """k(x, y) = c ≥ 0, on points of any kind.
+
+    Examples
+    --------
+    >>> from mercer import Constant
+    >>> Constant(2)(["any", "points"]).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     c: float = 1.0
 
@@ -725,6 +810,10 @@ class Constant(Kernel):
 
     def rule(self):
         return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
+
+    def _formula(self, x, y):
+        text = latex.number(self.c)
+        return latex.Formula(text, latex.ATOM if text.isdigit() else latex.PRODUCT)
 
 
 def _times(factor, values: np.ndarray) -> np.ndarray:

@@ -28,6 +28,13 @@ class Convolution(Kernel):
     parts : takes one point, returns its decompositions: finitely many tuples of D
         parts each; parts instead of tuples where `kernels` is a single kernel
     kernels : k_1, ..., k_D, or a single kernel
+
+    Examples
+    --------
+    >>> from mercer import Convolution, Spectrum
+    >>> k = Convolution(str.split, Spectrum(2))  # the sum over all pairs of words
+    >>> k.value("red rose", "reed rose")
+    5.0
     """
 
     parts: Callable

@@ -51,6 +51,13 @@ class FromDistance(Kernel):
         the least sum of squared distances to all others (of X larger than 2,000, the
         best of 2,000 points evenly taken from it)
     power : d^power takes the place of d, 0 < power ≤ 1; ½ for √d
+
+    Examples
+    --------
+    >>> from mercer import FromDistance
+    >>> k = FromDistance("edit", origin="")
+    >>> k.value("cat", "cart")  # ½ (3² + 4² - 1²)
+    12.0
     """
 
     distance: str | Callable

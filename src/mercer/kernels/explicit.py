@@ -104,6 +104,15 @@ class GaussianSeries(FeatureKernel):
     The Gaussian kernel with its power series cut off, and so with finitely many
     features: φ(x) = e^{-γ‖x‖²} √((2γ)^|α| / α!) x^α for every |α| ≤ degree. For
     numbers x that is e^{-γx²} √((2γ)ᵏ / k!) xᵏ, k = 0..degree.
+
+    Examples
+    --------
+    >>> from mercer import GaussianSeries, RBF
+    >>> k = GaussianSeries(gamma=0.5, degree=6)
+    >>> round(k.value([1, 0], [0.5, 1]), 4), round(RBF(0.5).value([1, 0], [0.5, 1]), 4)
+    (0.5353, 0.5353)
+    >>> k.features([[1, 0]]).shape
+    (1, 28)
     """
 
     gamma: float

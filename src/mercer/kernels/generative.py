@@ -37,6 +37,15 @@ class Information(NamedTuple):
 
     The error is 0 for a closed form and for a matrix that was given; `samples` is the
     number of points drawn from the model.
+
+    Examples
+    --------
+    >>> from mercer import Fisher
+    >>> from mercer.densities import Gaussian
+    >>> k = Fisher(Gaussian(mean=[0.0], covariance=[[4.0]]))
+    >>> used = k.information_used()
+    >>> used.matrix.round(4).tolist(), used.samples
+    ([[0.25, 0.0], [0.0, 2.0]], 0)
     """
 
     matrix: np.ndarray
@@ -148,6 +157,14 @@ class Fisher(ScoreKernel):
         points; "empirical", the mean over the points of `resolve`; or a (p, p) matrix
     samples : how many points to draw where there is no closed form
     seed : of those draws
+
+    Examples
+    --------
+    >>> from mercer import Fisher
+    >>> from mercer.densities import Gaussian
+    >>> k = Fisher(Gaussian(mean=[0.0], covariance=[[1.0]]))
+    >>> round(k.value([1.0], [2.0]), 4)
+    2.0
     """
 
     model: Any
@@ -212,6 +229,14 @@ class Natural(ScoreKernel):
     ----------
     model : as in `Fisher`
     metric : M, a positive definite (p, p) matrix, or a number > 0 on its diagonal
+
+    Examples
+    --------
+    >>> from mercer import Natural
+    >>> from mercer.densities import Gaussian
+    >>> k = Natural(Gaussian(mean=[0.0], covariance=[[1.0]]), metric=1.0)
+    >>> round(k.value([1.0], [2.0]), 4)
+    2.0
     """
 
     model: Any

@@ -70,6 +70,13 @@ class WeisfeilerLehman(CountKernel):
     iterations : the largest depth; 0 compares labels only
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, WeisfeilerLehman
+    >>> triangle, path = Graph([(0, 1), (1, 2), (2, 0)]), Graph([(0, 1), (1, 2)])
+    >>> WeisfeilerLehman(1)([triangle, path]).tolist()
+    [[18.0, 12.0], [12.0, 14.0]]
     """
 
     iterations: int = 5
@@ -161,6 +168,13 @@ class ShortestPath(CountKernel):
     ----------
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, ShortestPath
+    >>> triangle, path = Graph([(0, 1), (1, 2), (2, 0)]), Graph([(0, 1), (1, 2)])
+    >>> ShortestPath()([triangle, path]).tolist()
+    [[36.0, 24.0], [24.0, 20.0]]
     """
 
     label: str | None = None

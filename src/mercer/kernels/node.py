@@ -121,6 +121,13 @@ class Diffusion(NodeKernel):
     graph : a Graph, a list of edges, an adjacency matrix (its nodes are 0..n-1), a
         tuple (edges, labels) or a networkx graph; weights count
     beta : the time that the heat has to spread, > 0
+
+    Examples
+    --------
+    >>> from mercer import Diffusion
+    >>> k = Diffusion([("a", "b"), ("b", "c")], beta=0.5)
+    >>> k(["a"], ["a", "b", "c"]).round(4).tolist()
+    [[0.6738, 0.259, 0.0673]]
     """
 
     graph: Any
@@ -183,6 +190,13 @@ class MatrixExponential(NodeKernel):
     ----------
     H : (N, N) symmetric array or sparse matrix
     beta : > 0
+
+    Examples
+    --------
+    >>> from mercer import MatrixExponential
+    >>> k = MatrixExponential([[0.0, 1.0], [1.0, 0.0]])
+    >>> k([0], [0, 1]).round(4).tolist()
+    [[1.5431, 1.1752]]
     """
 
     H: Any

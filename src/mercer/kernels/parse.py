@@ -43,6 +43,15 @@ def parse(text: str) -> Kernel:
     Parameters
     ----------
     text : such as "2 * RBF(gamma=0.5) + Linear() ** 2" or "RBF.from_sigma(3)"
+
+    Examples
+    --------
+    >>> from mercer import parse
+    >>> k = parse("2 * RBF(gamma=0.5) + Linear() ** 2")
+    >>> k
+    2 * RBF(gamma=0.5) + Linear() ** 2
+    >>> k.value([1, 0], [1, 0])
+    3.0
     """
     if not isinstance(text, str):
         raise TypeError(f"parse reads a text; got {describe(text)}.")

@@ -47,6 +47,12 @@ class Subsequence(Kernel):
     ----------
     decay : 0 < decay ≤ 1, the price of every token spanned
     weights : c₁..cₙ ≥ 0, n = length, for Σᵣ cᵣkᵣ over the lengths r; None for kₙ alone
+
+    Examples
+    --------
+    >>> from mercer import Subsequence
+    >>> Subsequence(2, decay=0.5).value("cat", "cart")
+    0.1015625
     """
 
     length: int
@@ -182,6 +188,12 @@ class WeightedDegree(Kernel):
     ----------
     degree : d, the longest stretch that counts
     weights : w₁..w_d ≥ 0; None for wᵣ = 2 (d - r + 1) / (d (d + 1))
+
+    Examples
+    --------
+    >>> from mercer import WeightedDegree
+    >>> round(WeightedDegree(2).value("GATTACA", "GACTATA"), 4)
+    4.0
     """
 
     degree: int
@@ -250,7 +262,15 @@ class WeightedDegree(Kernel):
 
 @dataclass
 class EditSimilarity(Kernel):
-    """k(s, t) = exp(-gamma · distance), with Levenshtein's edit distance; no kernel."""
+    """k(s, t) = exp(-gamma · distance), with Levenshtein's edit distance; no kernel.
+
+    Examples
+    --------
+    >>> from mercer import EditSimilarity
+    >>> k = EditSimilarity(gamma=0.5)
+    >>> round(k.value("kitten", "sitting"), 4), k.psd
+    (0.2231, False)
+    """
 
     gamma: float = 1.0
 
@@ -311,6 +331,12 @@ def edit_distance(s, t) -> int:
     Parameters
     ----------
     s, t : str, or sequences of hashable tokens
+
+    Examples
+    --------
+    >>> from mercer.kernels import edit_distance
+    >>> edit_distance("kitten", "sitting")
+    3
     """
     left, right = encode("edit_distance", [s], [t])
     return int(edit_distances(left, right)[0, 0])

@@ -45,6 +45,14 @@ class Spectrum(VocabularyKernel):
     k : the length
     weights : c₁..c_k ≥ 0 for the sum of the spectra of length r, each times cᵣ; None
         for length k alone
+
+    Examples
+    --------
+    >>> from mercer import Spectrum
+    >>> Spectrum(3).value("statistics", "computation")
+    2.0
+    >>> Spectrum(1)(["ab", "abb"]).tolist()
+    [[2.0, 3.0], [3.0, 5.0]]
     """
 
     k: int
@@ -104,6 +112,12 @@ class Mismatch(VocabularyKernel):
     ----------
     alphabet : the different tokens, a str or a list; None for those that occur, fixed
         by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import Mismatch
+    >>> Mismatch(3, m=1, alphabet="ACGT").value("ACG", "ACT")
+    4.0
     """
 
     k: int
@@ -207,6 +221,12 @@ class WeightedSubstrings(Kernel):
     ----------
     decay : 0 < decay ≤ 1 for w(r) = decay^r
     weights : w(1), w(2), ... ≥ 0, and 0 for longer substrings
+
+    Examples
+    --------
+    >>> from mercer import WeightedSubstrings
+    >>> WeightedSubstrings(decay=0.5).value("abc", "abd")
+    1.25
     """
 
     decay: float | None = None

@@ -127,6 +127,13 @@ class SubsetTree(MatchingNodes):
     ----------
     decay : λ, 0 < λ ≤ 1
     leaves : whether a leaf by itself, a word, is a fragment too, which counts λ
+
+    Examples
+    --------
+    >>> from mercer import SubsetTree
+    >>> k = SubsetTree(decay=1)
+    >>> k.value("(NP (D the) (N apple))", "(NP (D the) (N pear))")
+    3.0
     """
 
     decay: float = 0.4
@@ -166,6 +173,13 @@ class PartialTree(MatchingNodes):
     ----------
     decay : μ, 0 < μ ≤ 1
     gap : λ, 0 < λ ≤ 1
+
+    Examples
+    --------
+    >>> from mercer import PartialTree
+    >>> k = PartialTree(decay=1, gap=1)
+    >>> k.value("(A (B) (C))", "(A (B))")
+    3.0
     """
 
     decay: float = 0.4
@@ -201,6 +215,13 @@ class Subtree(VocabularyKernel):
     ----------
     decay : λ, 0 < λ ≤ 1
     leaves : whether a leaf by itself, a word, is a subtree too, which counts λ
+
+    Examples
+    --------
+    >>> from mercer import Subtree
+    >>> k = Subtree(decay=1)
+    >>> k.value("(S (A a) (B b))", "(S (A a) (B c))")
+    1.0
     """
 
     decay: float = 0.4
@@ -236,6 +257,14 @@ class TaggedTree(Kernel):
     ----------
     kernel : compares sequences of tokens
     sort : children in a fixed order, so that only what is below a node matters
+
+    Examples
+    --------
+    >>> from mercer import Spectrum, TaggedTree
+    >>> TaggedTree(Spectrum(2)).value("(A (B) (C))", "(A (B) (D))")
+    3.0
+    >>> TaggedTree(Spectrum(2), sort=True).value("(A (B) (C))", "(A (C) (B))")
+    5.0
     """
 
     kernel: Kernel

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     HIGHEST,
@@ -105,7 +106,14 @@ class TransformedKernel(Kernel):
 
 @dataclass
 class Linear(VectorKernel):
-    """k(x, y) = ⟨x, y⟩."""
+    """k(x, y) = ⟨x, y⟩.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> Linear()([[1, 2], [3, 4]]).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
 
     def recipe(self):
         return Recipe("product", "identity")
@@ -121,6 +129,9 @@ class Linear(VectorKernel):
     def rule(self):
         return Rule(True, "⟨x, y⟩ is an inner product, with φ(x) = x")
 
+    def _formula(self, x, y):
+        return latex.atom(latex.inner(x, y))
+
 
 @dataclass
 class Polynomial(VectorKernel):
@@ -130,6 +141,15 @@ class Polynomial(VectorKernel):
     ----------
     scale : float > 0, or None for 1 / (d · var X), fixed by `resolve`
     offset : float ≥ 0
+
+    Examples
+    --------
+    >>> from mercer import Polynomial
+    >>> k = Polynomial(2)
+    >>> k.value([1, 2], [3, 1])
+    36.0
+    >>> k.feature_names([[1, 2]])
+    ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
     """
 
     degree: int
@@ -190,10 +210,25 @@ class Polynomial(VectorKernel):
             True, "a polynomial in the kernel ⟨x, y⟩ with non-negative coefficients"
         )
 
+    def _formula(self, x, y):
+        base = f"{latex.factor(self.scale, 's')}{latex.inner(x, y)}"
+        if self.offset:
+            base = rf"\left({base} + {latex.number(self.offset)}\right)"
+        elif latex.factor(self.scale, "s"):
+            base = rf"\left({base}\right)"
+        return latex.Formula(f"{base}^{{{int(self.degree)}}}", latex.POWER)
+
 
 @dataclass
 class Exponential(VectorKernel):
-    """k(x, y) = exp(⟨x, y⟩ / scale)."""
+    """k(x, y) = exp(⟨x, y⟩ / scale).
+
+    Examples
+    --------
+    >>> from mercer import Exponential
+    >>> round(Exponential(scale=2).value([1, 1], [1, 1]), 4)
+    2.7183
+    """
 
     scale: float = 1.0
 
@@ -207,6 +242,12 @@ class Exponential(VectorKernel):
     def rule(self):
         return Rule(True, "the limit of the polynomials Σₙ ⟨x, y⟩ⁿ / (scaleⁿ n!)")
 
+    def _formula(self, x, y):
+        scale = latex.number(self.scale)
+        product = latex.inner(x, y)
+        share = product if scale == "1" else rf"\frac{{{product}}}{{{scale}}}"
+        return latex.exponential(share)
+
 
 @dataclass
 class PowerSeries(TransformedKernel):
@@ -215,6 +256,12 @@ class PowerSeries(TransformedKernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import PowerSeries
+    >>> PowerSeries([1, 0, 2]).value([1, 1], [1, 2])
+    19.0
     """
 
     coefficients: Sequence[float]
@@ -230,6 +277,9 @@ class PowerSeries(TransformedKernel):
             True, "sums of non-negative multiples of powers of ⟨x, y⟩ are kernels"
         )
 
+    def _formula(self, x, y):
+        return latex.polynomial(self.coefficients, latex.atom(latex.inner(x, y)))
+
 
 @dataclass
 class Bilinear(Kernel):
@@ -238,6 +288,12 @@ class Bilinear(Kernel):
     Parameters
     ----------
     A : (d, d) symmetric positive semidefinite array
+
+    Examples
+    --------
+    >>> from mercer import Bilinear
+    >>> Bilinear([[2, 1], [1, 2]]).value([1, 0], [1, 1])
+    3.0
     """
 
     A: Any
@@ -296,6 +352,9 @@ class Bilinear(Kernel):
 
     def rule(self):
         return Rule(True, "A = SSᵀ since it is positive semidefinite, and φ(x) = Sᵀx")
+
+    def _formula(self, x, y):
+        return latex.Formula(rf"{x}^\top A\, {y}", latex.PRODUCT)
 
 
 def is_vectors(X) -> bool:

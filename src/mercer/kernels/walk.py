@@ -46,6 +46,13 @@ class RandomWalk(Kernel):
     decay : > 0, and below the bound of the graphs
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, RandomWalk
+    >>> edge = Graph([(0, 1)])
+    >>> round(RandomWalk(decay=0.5).value(edge, edge), 4)
+    8.0
     """
 
     decay: float = 0.01

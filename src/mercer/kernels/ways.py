@@ -27,7 +27,20 @@ MIRROR = 512  # rows of a matrix that are mirrored at a time
 
 
 class PairKernel(Kernel):
-    """k(x, y) by an algorithm on two objects: fill in `pair`, which is symmetric."""
+    """k(x, y) by an algorithm on two objects: fill in `pair`, which is symmetric.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from mercer import PairKernel
+    >>> @dataclass
+    ... class CommonWords(PairKernel):
+    ...     def pair(self, x, y):
+    ...         return len(set(x.split()) & set(y.split()))
+    ...
+    >>> CommonWords()(["a rose is", "a rose"]).tolist()
+    [[3.0, 2.0], [2.0, 2.0]]
+    """
 
     @abstractmethod
     def pair(self, x, y) -> float:
@@ -50,7 +63,21 @@ class PairKernel(Kernel):
 
 
 class FeatureKernel(Kernel):
-    """k(x, y) = ⟨φ(x), φ(y)⟩ with an explicit φ: fill in `features`."""
+    """k(x, y) = ⟨φ(x), φ(y)⟩ with an explicit φ: fill in `features`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> from mercer import FeatureKernel
+    >>> @dataclass
+    ... class Lengths(FeatureKernel):
+    ...     def features(self, X):
+    ...         return np.array([[1.0, len(x)] for x in X])
+    ...
+    >>> Lengths()(["a", "abc"]).tolist()
+    [[2.0, 4.0], [4.0, 10.0]]
+    """
 
     @abstractmethod
     def features(self, X) -> Any:
@@ -93,6 +120,14 @@ class BlockFunction(Kernel):
     ----------
     function : takes two datasets of n and m points, returns the (n, m) array
     psd : True if you vouch that it is a kernel, False if you know it is not
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import BlockFunction
+    >>> k = BlockFunction(lambda X, Y: (1 + X @ Y.T) ** 2, psd=True)
+    >>> k(np.array([[1.0], [2.0]])).tolist()
+    [[4.0, 9.0], [9.0, 25.0]]
     """
 
     function: Callable
@@ -126,6 +161,13 @@ class PairFunction(PairKernel):
     ----------
     function : takes two points, returns a number
     psd : True if you vouch that it is a kernel, False if you know it is not
+
+    Examples
+    --------
+    >>> from mercer import PairFunction
+    >>> k = PairFunction(lambda s, t: len(set(s) & set(t)), psd=True)
+    >>> k(["abc", "bcd"]).tolist()
+    [[3.0, 2.0], [2.0, 3.0]]
     """
 
     function: Callable
@@ -157,6 +199,13 @@ class FeatureFunction(FeatureKernel):
     Parameters
     ----------
     phi : takes a dataset of n points, returns an (n, p) array or sparse matrix
+
+    Examples
+    --------
+    >>> from mercer import FeatureFunction
+    >>> k = FeatureFunction(lambda X: [[len(s), s.count("a")] for s in X])
+    >>> k.value("banana", "ananas")
+    45.0
     """
 
     phi: Callable
@@ -175,6 +224,12 @@ class RankOne(FeatureKernel):
     Parameters
     ----------
     f : takes a dataset of n points, returns n numbers
+
+    Examples
+    --------
+    >>> from mercer import RankOne
+    >>> RankOne(lambda X: [len(s) for s in X]).value("one", "three")
+    15.0
     """
 
     f: Callable
@@ -201,6 +256,13 @@ class Precomputed(Kernel):
     ----------
     matrix : (N, N) array, or None where only rows are ever compared with indices
     psd : True if you vouch that it is positive semidefinite; `check` tells
+
+    Examples
+    --------
+    >>> from mercer import Precomputed
+    >>> k = Precomputed([[2.0, 1.0], [1.0, 3.0]])
+    >>> k([0, 1], [1]).tolist()
+    [[1.0], [3.0]]
     """
 
     matrix: Any = None

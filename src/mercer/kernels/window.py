@@ -215,6 +215,13 @@ class RadialWindow(WindowKernel, TransformedKernel):
         r ≥ 1, "exponential" e^-r, "gaussian" e^(-r²/2); or K itself, which takes an
         array of numbers r ≥ 0 and returns a number ≥ 0 for each
     bandwidth : > 0, the unit of r; None for √(d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import RadialWindow
+    >>> k = RadialWindow("epanechnikov", bandwidth=2)
+    >>> k([[0.0]], [[0.0], [1.0], [3.0]]).tolist()
+    [[1.0, 0.75, 0.0]]
     """
 
     part: ClassVar[str] = "square"
@@ -246,6 +253,13 @@ class ProductWindow(WindowKernel):
     function : as for `RadialWindow`, of r = |xⱼ - yⱼ| / bandwidth; or K itself, which
         takes an array of numbers of both signs and is even, K(-u) = K(u)
     bandwidth : > 0, the unit of distance; None for √(d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import ProductWindow
+    >>> k = ProductWindow("triangle", bandwidth=2)
+    >>> k.value([0, 0], [1, 1])
+    0.25
     """
 
     function: Any

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._html import table
 from mercer.data.points import Points, describe
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -34,6 +35,13 @@ class Check:
     witness : (n,) unit vector c with cᵀKc = smallest < 0, or None
     n : number of points
     kernel : what made the matrix, or None
+
+    Examples
+    --------
+    >>> from mercer import check
+    >>> verdict = check([[1.0, 2.0], [2.0, 1.0]])
+    >>> verdict.psd, round(verdict.smallest, 4), round(verdict.largest, 4)
+    (False, -1.0, 3.0)
     """
 
     psd: bool
@@ -58,6 +66,17 @@ class Check:
             f"{self.smallest:.3g}, not below -{self.tolerance:.3g}. This is evidence, "
             f"not a proof; {self._proof()}."
         )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "positive semidefinite": "yes, here" if self.psd else "no",
+            "points": self.n,
+            "smallest eigenvalue": f"{self.smallest:.6g}",
+            "largest eigenvalue": f"{self.largest:.6g}",
+            "tolerance": f"{self.tolerance:.3g}",
+            "asymmetry": f"{self.asymmetry:.3g}",
+        }
+        return table(rows.items(), [repr(self)])
 
     @property
     def _where(self) -> str:
@@ -106,6 +125,14 @@ def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
     Parameters
     ----------
     kernel : a kernel, with `points`; or alone an (n, n) array or a `Gram`
+
+    Examples
+    --------
+    >>> from mercer import RBF, check
+    >>> bool(check(RBF(gamma=1.0), [[0.0], [1.0], [3.0]]))
+    True
+    >>> round(check([[1.0, 2.0], [2.0, 1.0]]).smallest, 4)
+    -1.0
     """
     if isinstance(kernel, Kernel):
         if points is None:
@@ -203,6 +230,13 @@ class Repair:
     smallest_before : smallest eigenvalue of (K + Kᵀ)/2
     asymmetry : max |Kᵢⱼ - Kⱼᵢ| of K as it was given
     needed : False where no eigenvalue was negative beyond rounding; none was changed
+
+    Examples
+    --------
+    >>> from mercer import repair
+    >>> fixed = repair([[1.0, 2.0], [2.0, 1.0]])
+    >>> fixed.needed, round(fixed.smallest_before, 4), round(fixed.change, 4)
+    (True, -1.0, 1.0)
     """
 
     matrix: np.ndarray
@@ -239,6 +273,17 @@ class Repair:
             f"{self.change:.3g} in Frobenius norm."
         )
 
+    def _repr_html_(self) -> str:
+        n = len(self.matrix)
+        rows = {
+            "repaired": f"by {self.how}" if self.needed else "nothing to repair",
+            "matrix": f"{n} × {n}",
+            "smallest eigenvalue before": f"{self.smallest_before:.6g}",
+            "change in Frobenius norm": f"{self.change:.3g}",
+            "asymmetry before": f"{self.asymmetry:.3g}",
+        }
+        return table(rows.items(), [repr(self)])
+
 
 def repair(K, how: str = "clip") -> Repair:
     """The matrix S max(D, 0) Sᵀ, S |D| Sᵀ or K - λmin I, for K = S D Sᵀ indefinite.
@@ -252,6 +297,14 @@ def repair(K, how: str = "clip") -> Repair:
     how : "clip", the nearest positive semidefinite matrix in Frobenius norm; "flip",
         which keeps the size of every eigenvalue; "shift", which keeps what is off the
         diagonal
+
+    Examples
+    --------
+    >>> from mercer import repair
+    >>> repair([[1.0, 2.0], [2.0, 1.0]]).matrix.round(4).tolist()
+    [[1.5, 1.5], [1.5, 1.5]]
+    >>> repair([[1.0, 2.0], [2.0, 1.0]], how="shift").matrix.round(4).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
     """
     if how not in ("clip", "flip", "shift"):
         raise ValueError(f'repair goes by "clip", "flip" or "shift"; got {how!r}.')
@@ -299,6 +352,15 @@ class EmpiricalFeatures:
     ----------
     features : (n, p) array Φ, columns by decreasing eigenvalue
     eigenvalues : (p,) array, those above the tolerance
+
+    Examples
+    --------
+    >>> from mercer.theory import empirical_features
+    >>> found = empirical_features([[2.0, 1.0], [1.0, 2.0]])
+    >>> found
+    EmpiricalFeatures of 2 points in 2 dimensions
+    >>> found.eigenvalues.round(4).tolist()
+    [3.0, 1.0]
     """
 
     features: np.ndarray
@@ -339,6 +401,13 @@ def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
     ----------
     K : (n, n) array or `Gram`, symmetric positive semidefinite
     tolerance : eigenvalues up to this one are left out; None for n · eps · λmax
+
+    Examples
+    --------
+    >>> from mercer.theory import empirical_features
+    >>> Phi = empirical_features([[2.0, 1.0], [1.0, 2.0]]).features
+    >>> (Phi @ Phi.T).round(4).tolist()
+    [[2.0, 1.0], [1.0, 2.0]]
     """
     K, eps = _square(K)
     eigenvalues, vectors = eigh(_symmetric(K))

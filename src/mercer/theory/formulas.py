@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._html import table
 from mercer.data.points import describe, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
@@ -30,7 +31,16 @@ STEPS = 64  # the grid of norms goes from 2⁻⁶⁴ to 2⁶⁴
 
 
 class Rademacher(NamedTuple):
-    """The complexity of a ball of functions, by draws of signs and at most."""
+    """The complexity of a ball of functions, by draws of signs and at most.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.theory import rademacher
+    >>> found = rademacher(Gram(Linear(), [[3.0, 0.0], [0.0, 4.0]]))
+    >>> round(found.value, 4), round(found.error, 4), round(found.bound, 4)
+    (2.5, 0.0, 2.5)
+    """
 
     value: float
     error: float  # one standard error of the value
@@ -57,6 +67,14 @@ def rademacher(
     norm : B
     constant : what is added to the kernel, c of k + c
     samples : how many σ are drawn; two at least
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.theory import rademacher
+    >>> found = rademacher(Gram(RBF(gamma=1.0), [[0.0], [1.0], [2.0], [3.0]]))
+    >>> round(found.bound, 4), found.value <= found.bound
+    (0.5, True)
     """
     if not isinstance(gram, Gram):
         raise TypeError(
@@ -356,6 +374,14 @@ class Bound:
     error : one standard error, of a value found by random draws
     parts : the terms of the formula, where there are several
     most : what is bounded is never more than this: a bound beyond it says nothing
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge, Linear, bounds
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]
+    >>> row = bounds(KernelRidge(kernel=Linear()).fit(X, y), X, y)["leave-one-out"]
+    >>> row.kind, round(row.value, 4)
+    ('exact', 0.3467)
     """
 
     name: str
@@ -377,6 +403,16 @@ class Bounds:
 
     Printed, it is a table of names, values, kinds and formulas; then the rows that do
     not apply to the machine, with the reason.
+
+    Examples
+    --------
+    >>> from mercer import Linear, SVC, bounds
+    >>> X, y = [[-2.0], [-1.0], [1.0], [2.0]], [-1, -1, 1, 1]
+    >>> table = bounds(SVC(kernel=Linear()).fit(X, y), X, y)
+    >>> [row.name for row in table][:3], "leave-one-out" in table
+    (['training error', 'margin bound', 'loss bound'], False)
+    >>> dict(table.absent)["leave-one-out"]
+    'it takes a fit for each point that matters; pass refit=True'
     """
 
     rows: tuple[Bound, ...]
@@ -405,22 +441,40 @@ class Bounds:
         raise KeyError(f"No row {name!r}; the rows are {known}.")
 
     def __repr__(self) -> str:
-        lines = [f"{self.machine} on {self.n} points, δ = {self.delta:g}"]
-        lines += _aligned([_cells(row) for row in self.rows])
-        for row in filter(_says_nothing, self.rows):
-            lines.append(f"  * {row.name} ≥ {row.most:g}: says nothing")
-        for reason, rows in groupby(self.absent, key=lambda pair: pair[1]):
-            names = ", ".join(name for name, _ in rows)
-            lines.append(
-                fill(
-                    f"absent: {names}: {reason}.",
-                    WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="      ",
-                    break_on_hyphens=False,
-                )
+        lines = [self._title(), *_aligned([_cells(row) for row in self.rows])]
+        lines += [f"  {note}" for note in self._vacuous()]
+        lines += [
+            fill(
+                note,
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent="      ",
+                break_on_hyphens=False,
             )
+            for note in self._reasons()
+        ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        notes = [self._title(), *self._vacuous(), *self._reasons()]
+        return table(map(_cells, self.rows), notes)
+
+    def _title(self) -> str:
+        return f"{self.machine} on {self.n} points, δ = {self.delta:g}"
+
+    def _vacuous(self) -> list[str]:
+        """A line for each bound that is no less than what always holds."""
+        return [
+            f"* {row.name} ≥ {row.most:g}: says nothing"
+            for row in filter(_says_nothing, self.rows)
+        ]
+
+    def _reasons(self) -> list[str]:
+        """A line for each reason why rows are absent."""
+        return [
+            f"absent: {', '.join(name for name, _ in rows)}: {reason}."
+            for reason, rows in groupby(self.absent, key=lambda pair: pair[1])
+        ]
 
 
 def _says_nothing(row: Bound) -> bool:

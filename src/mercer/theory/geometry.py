@@ -11,7 +11,15 @@ from mercer.native.interruptible import elementwise
 
 
 def feature_norms(kernel: Kernel, X: Points) -> np.ndarray:
-    """‖φ(xᵢ)‖ = √k(xᵢ, xᵢ), an (n,) array."""
+    """‖φ(xᵢ)‖ = √k(xᵢ, xᵢ), an (n,) array.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import feature_norms
+    >>> feature_norms(Linear(), [[3.0, 4.0]]).round(4).tolist()
+    [5.0]
+    """
     squares = kernel.diag(X)
     if not kernel.psd and (squares < 0).any():
         i = int(np.argmin(squares))
@@ -23,7 +31,15 @@ def feature_norms(kernel: Kernel, X: Points) -> np.ndarray:
 
 
 def feature_distances(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
-    """‖φ(xᵢ) - φ(yⱼ)‖ = √(k(x, x) - 2 k(x, y) + k(y, y)), an (n, m) array."""
+    """‖φ(xᵢ) - φ(yⱼ)‖ = √(k(x, x) - 2 k(x, y) + k(y, y)), an (n, m) array.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import feature_distances
+    >>> feature_distances(Linear(), [[0.0, 0.0]], [[3.0, 4.0]]).round(4).tolist()
+    [[5.0]]
+    """
     if not kernel.psd:
         feature_cosines(kernel, X, Y)  # refuses where the square would be negative
     return elementwise(np.sqrt, kernel.sqdist(X, Y))
@@ -33,6 +49,13 @@ def feature_cosines(kernel: Kernel, X: Points, Y: Points | None = None) -> np.nd
     """k(xᵢ, yⱼ) / √(k(xᵢ, xᵢ) k(yⱼ, yⱼ)), an (n, m) array of numbers in [-1, 1].
 
     Points with φ(x) = 0 count as alike: 1 among themselves, 0 against all others.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import feature_cosines
+    >>> feature_cosines(Linear(), [[1.0, 0.0]], [[1.0, 1.0]]).round(4).tolist()
+    [[0.7071]]
     """
     cosines = Normalized(kernel)(X, Y)
     if not kernel.psd:
@@ -50,5 +73,13 @@ def _largest(values: np.ndarray) -> float:
 
 
 def feature_angles(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
-    """arccos of `feature_cosines`, an (n, m) array in radians from 0 to π."""
+    """arccos of `feature_cosines`, an (n, m) array in radians from 0 to π.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import feature_angles
+    >>> feature_angles(Linear(), [[1.0, 0.0]], [[0.0, 2.0]]).round(4).tolist()
+    [[1.5708]]
+    """
     return elementwise(np.arccos, feature_cosines(kernel, X, Y))

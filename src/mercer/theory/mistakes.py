@@ -52,6 +52,16 @@ class MistakeBound:
     slacks : ξᵢ of each mistake, in their order; a list of arrays for several functions
     comparator : w
     C : of the bias-free SVM that w is, one per function; None for a w that was given
+
+    Examples
+    --------
+    >>> from mercer import Expansion, Linear
+    >>> from mercer.theory import mistake_bound
+    >>> X, y = [[2.0, 0.0], [-1.0, 1.0], [1.0, 1.0], [-2.0, 0.0]], [1, -1, 1, -1]
+    >>> w = Expansion(Linear(), [[1.0, 0.0]], [1.0])
+    >>> found = mistake_bound(Linear(), X, y, comparator=w)
+    >>> found.mistakes, round(found.margin, 4), round(found.bound, 4)
+    (1, 1.0, 4.0)
     """
 
     mistakes: Any
@@ -124,6 +134,15 @@ def mistake_bound(
     max_iter : passes, where a kernel is given
     best : whether to choose C, for each function its own, so that the bound is least;
         never above the bound at the C given
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import mistake_bound
+    >>> X, y = [[2.0, 0.0], [-1.0, 1.0], [1.0, 1.0], [-2.0, 0.0]], [1, -1, 1, -1]
+    >>> found = mistake_bound(Linear(), X, y)
+    >>> found.mistakes, bool(found.mistakes <= found.bound)
+    (1, True)
     """
     if best and comparator is not None:
         raise ValueError(

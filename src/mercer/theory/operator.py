@@ -27,6 +27,16 @@ class MercerExpansion:
     eigenvalues : (p,) array λⱼ, decreasing
     trace : ∫ k(x, x) dx, the sum of all eigenvalues, those left out included
     nodes, weights : (N, d) and (N,) arrays, the quadrature
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> from mercer.theory import mercer_expansion
+    >>> found = mercer_expansion(Linear(), 0, 1)  # λ₁ = ⅓, φ₁(x) = √3 x
+    >>> found.eigenvalues.round(4).tolist(), round(found.trace, 4)
+    ([0.3333], 0.3333)
+    >>> found.eigenfunctions([1.0]).round(4).tolist()
+    [[1.7321]]
     """
 
     kernel: Kernel
@@ -120,6 +130,14 @@ def mercer_expansion(
     n_components : number of terms; fewer where the other eigenvalues are zero to
         within N · eps · λ₁
     n_nodes : Gauss–Legendre nodes along each axis, N = n_nodesᵈ in all
+
+    Examples
+    --------
+    >>> from mercer import Intersection
+    >>> from mercer.theory import mercer_expansion
+    >>> found = mercer_expansion(Intersection(), 0, 1, n_components=2)
+    >>> found.eigenvalues.round(3).tolist()  # 1 / (π (j - ½))²
+    [0.405, 0.045]
     """
     low, high = _box(low, high)
     if not n_nodes >= 1:

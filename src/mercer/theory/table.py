@@ -122,6 +122,16 @@ def bounds(
     test : other points and their targets
     sample_weight : as it was given to `fit`; it is read by what leaves points out
     samples, seed : of the draws for the Rademacher complexity
+
+    Examples
+    --------
+    >>> from mercer import Linear, SVC, bounds
+    >>> X, y = [[-2.0], [-1.0], [1.0], [2.0]], [-1, -1, 1, 1]
+    >>> table = bounds(SVC(kernel=Linear()).fit(X, y), X, y, refit=True)
+    >>> table["training error"].value, table["leave-one-out"].value
+    (0.0, 0.0)
+    >>> table["support vectors"].value
+    0.5
     """
     if not 0 < delta < 1:
         raise ValueError(f"bounds needs 0 < delta < 1; got delta={delta!r}.")
