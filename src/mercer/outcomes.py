@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, SupportsInt
 
 import numpy as np
 
@@ -259,7 +259,11 @@ class Certificate:
 
     @classmethod
     def of(
-        cls, solution: Solution, n_free: int, n_bound: int, margin: float
+        cls,
+        solution: Solution,
+        n_free: SupportsInt,
+        n_bound: SupportsInt,
+        margin: float,
     ) -> Certificate:
         """That of a solution, from the numbers the solver reports."""
         return cls(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -190,7 +190,7 @@ class Machine(BaseEstimator, ABC):
             cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
 
     @abstractmethod
-    def fit(self, X: Points, y) -> Machine:
+    def fit(self, X: Points, y) -> Self:
         """Learn f from the points X and the targets y; returns self."""
 
     def _validate_params(self) -> None:

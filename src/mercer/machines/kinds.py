@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -91,7 +91,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """The two-class problem; each point counts weight times."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Classifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -527,7 +527,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """The problem for one target; each point counts weight times."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Regressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -612,7 +612,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         """How far inside checked points are."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> OneClass:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Learn where the points X are; returns self.
 
         Parameters

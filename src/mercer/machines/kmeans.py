@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import (
@@ -184,7 +184,7 @@ class KernelKMeans(
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> KernelKMeans:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Learn the clusters of the points X; returns self.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
@@ -93,7 +93,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelLogisticRegression:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters

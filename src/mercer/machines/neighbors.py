@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -61,7 +61,7 @@ class NearestNeighbors(Machine):
         self.kernel = kernel
 
     @abstractmethod
-    def fit(self, X: Points, y) -> NearestNeighbors: ...
+    def fit(self, X: Points, y) -> Self: ...
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
@@ -210,7 +210,7 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     classes_: np.ndarray
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNClassifier:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their classes y; returns self.
 
         Parameters
@@ -279,7 +279,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNRegressor:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their targets y; returns self.
 
         Parameters

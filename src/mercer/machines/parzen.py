@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -297,7 +297,7 @@ class ParzenDensity(DensityMixin, Parzen):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> ParzenDensity:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Put a window at each of the points X; returns self.
 
         Parameters
@@ -427,7 +427,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> ParzenClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn the classes y of the points X; returns self.
 
         Parameters

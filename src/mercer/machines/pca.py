@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -229,7 +229,7 @@ class KernelPCA(
     # Learning
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None) -> KernelPCA:
+    def fit(self, X: Points, y=None) -> Self:
         """Learn the components of the points X; returns self.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
@@ -124,7 +124,7 @@ class RegularizedMachine(RepresenterMachine):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RegularizedMachine:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -215,7 +215,7 @@ class _Regression(RegressorMixin, RepresenterMachine):
         ]
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> _Regression:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters

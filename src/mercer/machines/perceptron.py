@@ -10,7 +10,7 @@ from abc import abstractmethod
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
@@ -106,7 +106,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         """Solve, and set what was learnt; from the last f if it goes on."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> MistakeDriven:
+    def fit(self, X: Points, y) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -131,7 +131,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     @available_if(_takes_more)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, classes=None) -> MistakeDriven:
+    def partial_fit(self, X: Points, y, classes=None) -> Self:
         """Go on with one pass over more points, as they come; returns self.
 
         Points that are refused leave it as it was.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
@@ -108,7 +108,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelRidge:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters

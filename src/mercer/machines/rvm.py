@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
@@ -241,7 +241,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVR:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -333,7 +333,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVC:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -177,7 +177,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y, anew; returns self.
 
         Parameters
@@ -197,9 +197,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Points, y, classes=None, sample_weight=None
-    ) -> KernelSGDClassifier:
+    def partial_fit(self, X: Points, y, classes=None, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -333,7 +331,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         return loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y, anew; returns self.
 
         Parameters
@@ -349,7 +347,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def partial_fit(self, X: Points, y, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is

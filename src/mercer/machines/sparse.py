@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -124,7 +124,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -315,7 +315,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
