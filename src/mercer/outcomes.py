@@ -70,7 +70,7 @@ class Status(StrEnum):
 
     @property
     def gravity(self) -> int:
-        """Of several problems the one with the largest number is worth a word."""
+        """Of several problems the status with the largest number is reported."""
         return _MILD.index(self) if self in _MILD else len(_MILD)
 
 

@@ -203,7 +203,7 @@ class KernelKMeans(
         names = names if len(names) > 1 else [""]
         with watching(self, names, X, None, sample_weight) as watcher:
             best = self._best(problem, key, start, watcher)
-            self._keep(X, problem, index, best)
+            self._store(X, problem, index, best)
         self._warn_unless_optimal(cast(Any, best))
         return self
 
@@ -340,7 +340,9 @@ class KernelKMeans(
 
     # From a partition to f
 
-    def _keep(self, X, problem: Partition, index: np.ndarray, best: Clustering) -> None:
+    def _store(
+        self, X, problem: Partition, index: np.ndarray, best: Clustering
+    ) -> None:
         """Set what was learnt."""
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))

@@ -251,7 +251,7 @@ class KernelPCA(
             inverse = None
             if self.fit_inverse_transform:
                 inverse = self._inverse_of(X, _coordinates(shown))
-            self._keep(X, points, kernel, shown, inverse)
+            self._store(X, points, kernel, shown, inverse)
         if self.eigen_solver != "randomized" or found.status == "stopped":
             self._warn_unless_optimal(found)
         return self
@@ -353,7 +353,7 @@ class KernelPCA(
             return found.take(np.flatnonzero(values > 0))
         return found
 
-    def _keep(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
+    def _store(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
         values, vectors = found.values, found.vectors
         scale = np.divide(
             1, np.sqrt(values), out=np.zeros_like(values), where=values > 0

@@ -229,7 +229,7 @@ class KernelPerceptron(MistakeDriven):
     mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
 
     Several classes are told apart one against the rest: k perceptrons see every point
-    at the same time, and a kernel value is computed once for all of them. Duels of two
+    at the same time, and a kernel value is computed once for all of them. Pairs of two
     classes would each leave out most points, and have no common time to average over.
 
     Parameters

@@ -77,7 +77,7 @@ class FitData:
     index: np.ndarray  # places among the points given
     weight: np.ndarray
     target: np.ndarray
-    given: tuple  # X, y and sample_weight, for those who look on
+    given: tuple  # X, y and sample_weight, for callbacks
 
 
 class RepresenterMachine(CallbackSupportMixin, Machine):
@@ -151,7 +151,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
                 solution, reg = self._solve(problem, column, watcher, name)
                 found.append(solution)
                 regs.append(reg)
-            self._keep(data, problems, found, regs)
+            self._store(data, problems, found, regs)
         self._warn_unless_optimal(self.certificate_)
 
     # From problems to solutions
@@ -188,7 +188,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         box = problem.boxed()
         near = None if start is None else box.start(start)
         low, high = problem.loss.slopes(problem.target)
-        goal = tol * problem.worth
+        goal = tol * problem.zero_loss
         # gap ≤ violation · (largest - least slope), up to rounding.
         close = max(goal, 1e-300) / float(np.max(high - low))
         if self.solver is not None:
@@ -227,7 +227,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
 
     # From solutions to f
 
-    def _keep(self, data: FitData, problems, found: Sequence[Solution], regs) -> None:
+    def _store(self, data: FitData, problems, found: Sequence[Solution], regs) -> None:
         """Set what was learnt."""
         coef = np.column_stack([solution.value for solution in found])
         bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])

@@ -81,7 +81,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         with nullcontext() if watcher is None else watcher.problem() as watch:
             return solver.solve(problem, watch=watch)
 
-    def _keep(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
+    def _store(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
         chosen = np.unique(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
@@ -262,7 +262,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         )
         with watching(self, [""], X, y, sample_weight) as watcher:
             found = self._solved(problem, watcher)
-            self._keep(counted, [found])
+            self._store(counted, [found])
         self._warn_unless_optimal(found)
         return self
 
@@ -346,8 +346,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         check_classes(self, y)
         counted = self._weighted_gram(X, sample_weight)
         classes, label = encoded(self, y[counted.index])
-        sides, names = classes.parts(label), classes.problems()
-        gram = _shared(counted.gram, len(sides))
+        parts, names = classes.parts(label), classes.problems()
+        gram = _shared(counted.gram, len(parts))
         with watching(self, names, X, y, sample_weight) as watcher:
             found = [
                 self._solved(
@@ -356,9 +356,9 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
                     ),
                     watcher,
                 )
-                for part in sides
+                for part in parts
             ]
-            self._keep(counted, found)
+            self._store(counted, found)
             self.classes_ = classes.names
         for part in found:
             self._warn_unless_optimal(part)

@@ -51,8 +51,8 @@ class SVC(Classifier):
     verbose : whether to print how far the solver is: iterations, the gap, support
         vectors, the violation and seconds
     max_iter : steps of the solver; -1 for its own budget
-    decision_function_shape : "ovr", scores of classes; "ovo", values of duels
-    break_ties : whether `predict` follows the scores where duels won are equal
+    decision_function_shape : "ovr", scores of classes; "ovo", values of pairs
+    break_ties : whether `predict` follows the scores where pairs won are equal
     random_state : of the folds for probabilities
     fit_intercept : whether f has a bias; without one, the matrix is held in memory
     multiclass : "ovo", every class against every other; "ovr", each against the rest
@@ -441,7 +441,7 @@ class OneClassSVM(OneClass):
         # rounding is not to decide on which side of it.
         moved = RELATIVE_SLACK * abs(bias)
         found = self._loosened(found, moved, counted.weight)
-        self._keep(X, counted, np.arange(len(coef)), coef, bias + moved, found)
+        self._store(X, counted, np.arange(len(coef)), coef, bias + moved, found)
         self.offset_ = -self.intercept_
 
     def _depth(self, X):
@@ -527,7 +527,7 @@ class SVDD(OneClass):
 
     def _learn(self, X, counted, coef, bias, found):
         total = self.nu * counted.weight.sum()
-        self._keep(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
+        self._store(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
         self._unit = 1 / total  # the next fit starts from the variables, not the mean
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.

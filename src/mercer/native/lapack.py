@@ -214,7 +214,7 @@ def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _large(name: str, A: np.ndarray, work: float) -> Callable | None:
-    """The routine where that is worth it, and A is as it needs it."""
+    """The interruptible routine, for long work on an A of the layout it needs."""
     if work < LONG or A.dtype != np.float64 or not A.flags.f_contiguous:
         return None
     return _routine(name)

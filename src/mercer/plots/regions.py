@@ -249,7 +249,7 @@ def _draw_two(machine, corners, ax: Axes) -> None:
 
 
 def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
-    """The region of each class, the lines between, and the margins of each duel."""
+    """The region of each class, the lines between, and the margins of each pair."""
     colours = [COLOURS[k % len(COLOURS)] for k in range(n_classes)]
     # scikit-learn takes the colours of classes for three or more of them.
     painted: dict[str, Any] = {"multiclass_colors": colours}

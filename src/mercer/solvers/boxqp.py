@@ -394,7 +394,7 @@ class BoxQP:
         target = float(np.max(np.abs(self.target), initial=0.0))
         return UNIT * (error * size * weight + 2 * target)
 
-    def doubt(self, rounding: float) -> float:
+    def violation_rounding(self, rounding: float) -> float:
         """How far the violation can be off where F can by `rounding` at each point.
 
         It is a difference of F at two points, unless nothing is fixed.
@@ -730,7 +730,7 @@ def certified(
     level = problem.level(value, function) if level is None else level
     rounding = problem.rounding(value)
     primal, dual, error = problem.bracket(value, function, level, rounding)
-    doubt = problem.doubt(rounding)
+    violation_error = problem.violation_rounding(rounding)
     indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
@@ -739,9 +739,9 @@ def certified(
         violation=problem.violation(value, function),
         n_free=n_free,
         n_bound=n_bound,
-        margin=_margin(problem, value, function, level, doubt, error),
+        margin=_margin(problem, value, function, level, violation_error, error),
         run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
-        rounding=doubt,
+        rounding=violation_error,
         objective_rounding=error,
     )
 
@@ -753,17 +753,17 @@ def _counts(problem: BoxQP, value) -> tuple[int, int]:
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def _margin(problem: BoxQP, value, function, level, doubt, error) -> float:
+def _margin(problem: BoxQP, value, function, level, violation_error, error) -> float:
     """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
 
     Parameters
     ----------
-    doubt, error : how far the violation and the objectives can be off
+    violation_error, error : how far the violation and the objectives can be off
     """
     coef = problem.coef(value)
     size = np.abs(coef)
     # A quarter of what the objectives allow for covers what F does to the square.
-    off = min(float(size.sum()) * doubt, error / 4)
+    off = min(float(size.sum()) * violation_error, error / 4)
     off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
     square = float(coef @ function) + off
     distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0

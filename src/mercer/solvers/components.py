@@ -131,8 +131,8 @@ def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpair
     images = images * _signs(images, vectors)
     residuals = elementwise(lambda A, V: _norms(A - V * values), images, vectors)
     # H K H v: v less its mean, and what comes of it less its own.
-    doubt = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
-    rounding = float(np.max(_norms(doubt), initial=0.0))
+    error = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
+    rounding = float(np.max(_norms(error), initial=0.0))
     facts = {"rounding": rounding, **facts}
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
 

@@ -31,7 +31,7 @@ from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 POOL = 96  # columns beside the active ones that are looked at between two scans
 LARGEST = 1e12  # an α beyond it is ∞, where columns and target have mean square 1
 TIE = 1e-9  # relative; of gains this near to each other the first is taken
-SHARE = 8  # of the active columns; so many single steps are worth one of all α
+SHARE = 8  # of the active columns; so many single steps cost what one of all α does
 FARTHEST = 3.0  # what log α may change by when all do
 BUDGET = 100  # steps for each column, where no other number is asked for
 

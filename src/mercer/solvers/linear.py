@@ -133,8 +133,8 @@ class Cholesky:
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self.tol)
-        if numbers["violation"] + doubt > self.tol:
+        numbers, residual_error = system.certified(z, image, self.tol)
+        if numbers["violation"] + residual_error > self.tol:
             statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
@@ -220,8 +220,8 @@ class ConjugateGradient:
             z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self._trusted)
-        if numbers["violation"] + doubt > self._trusted:
+        numbers, residual_error = system.certified(z, image, self._trusted)
+        if numbers["violation"] + residual_error > self._trusted:
             statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
@@ -247,7 +247,7 @@ class _Descent:
         image = self.system.exact(z)
         residual = target - image - self.reg * z
         status, before = "optimal", np.inf
-        goal_of_all = tol - self._doubt(z, size)
+        goal_of_all = tol - self._residual_rounding(z, size)
         while (worst := float(np.max(_norms(residual) / size))) > goal_of_all:
             left = self.options.max_iter - self.products
             if self.stopped or left <= 0 or worst > before / 2:
@@ -265,7 +265,7 @@ class _Descent:
                 self.inverse,
                 partial(_below, goal),
                 left,
-                watch=None if watch is None else partial(self._told, watch, size),
+                watch=None if watch is None else partial(self._reported, watch, size),
             )
             self.products += found.n_iter
             if not found.convex:
@@ -279,10 +279,10 @@ class _Descent:
             z = z + found.x
             image = self.system.exact(z)
             residual = target - image - self.reg * z
-            goal_of_all = tol - self._doubt(z, size)
+            goal_of_all = tol - self._residual_rounding(z, size)
         return z, image, status
 
-    def _doubt(self, z, size) -> float:
+    def _residual_rounding(self, z, size) -> float:
         """How much of the relative residual may be rounding; 0 where that is no matter.
 
         The goal leaves room for it, but does not go below a half.
@@ -290,16 +290,16 @@ class _Descent:
         tol = self.options.tol
         if self.options.trust is not None or not z.any():
             return 0.0
-        doubt = self.system.doubt(z, tight=False) / size
-        if doubt.max() > tol / 10:
-            doubt = self.system.doubt(z, tight=True) / size
-        return min(float(doubt.max()), tol / 2)
+        residual_error = self.system.product_rounding(z, tight=False) / size
+        if residual_error.max() > tol / 10:
+            residual_error = self.system.product_rounding(z, tight=True) / size
+        return min(float(residual_error.max()), tol / 2)
 
     def _sharpened(self) -> bool:
         """Go on in double precision; False where that was so, or is not asked for."""
         return self.options.precision == "auto" and self.system.sharpen()
 
-    def _told(self, watch, size, n_iter: int, r) -> bool:
+    def _reported(self, watch, size, n_iter: int, r) -> bool:
         done = self.products + n_iter
         worst = float(np.max(_norms(r) / size))
         seconds = time.perf_counter() - self.begin
@@ -409,7 +409,7 @@ class _Weighted:
         """How far K c can be off."""
         return SumRounding(self.gram.double())
 
-    def doubt(self, z: np.ndarray, tight: bool) -> np.ndarray:
+    def product_rounding(self, z: np.ndarray, tight: bool) -> np.ndarray:
         """The length of what G z can be off by, of each column."""
         return _norms(self.root * self.rounding(self.root * z, tight))
 
@@ -421,26 +421,26 @@ class _Weighted:
         image : G z, in double precision
         tol : of the residual; where rounding could pass it, it is bounded more tightly
         """
-        numbers, doubt = self._certified(z, image, False)
+        numbers, residual_error = self._certified(z, image, False)
         violation = numbers["violation"]
-        if self.rounding.bounded and violation <= tol < violation + doubt:
+        if self.rounding.bounded and violation <= tol < violation + residual_error:
             return self._certified(z, image, True)
-        return numbers, doubt
+        return numbers, residual_error
 
     def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
-        doubt = self.root * self.rounding(self.root * z, tight)
-        doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
+        error = self.root * self.rounding(self.root * z, tight)
+        error += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
         # Errors of different points are of either sign.
-        of_energy = regs @ _norms(z * doubt) + of_sum(regs * z * image)
-        of_loss = np.linalg.norm((2 * np.abs(off) + doubt) * doubt) + of_sum(off**2)
+        of_energy = regs @ _norms(z * error) + of_sum(regs * z * image)
+        of_loss = np.linalg.norm((2 * np.abs(off) + error) * error) + of_sum(off**2)
         of_primal = float(of_energy + of_loss) / 2
         of_dual = float(of_energy + of_sum(regs * z * (2 * target - regs * z))) / 2
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
-        of_residual = float(np.max(_ratio(_norms(doubt), size), initial=0.0))
+        of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
         numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,

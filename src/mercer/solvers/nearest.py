@@ -39,7 +39,7 @@ from mercer.native.vectors import Recipe
 
 ROUNDING = 1e-11  # of a kernel value in a tile, relative to k(x, x) + k(y, y)
 MOST_FEATURES = 2.0**26  # numbers; a map of more is not held for all points at once
-MANY_PAIRS = 20_000  # so many pairs in doubt are computed row by row, not one by one
+MANY_PAIRS = 20_000  # so many undecided pairs are computed row by row, not one by one
 MANY_CANDIDATES = 4_000_000  # that wait for their keys
 
 

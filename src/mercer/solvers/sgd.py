@@ -407,7 +407,7 @@ def projection(options: SGD, square: np.ndarray) -> np.ndarray:
 
 
 class UnlimitedSGD(SGDState):
-    """A walk without a budget: a coefficient for each of the points."""
+    """SGD without a budget: a coefficient for each of the points."""
 
     def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         super().__init__(options, state, X, target)

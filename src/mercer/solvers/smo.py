@@ -23,9 +23,9 @@ from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
+    PairReport,
     Precision,
     SolvedPairs,
-    Told,
     concluded,
 )
 
@@ -153,8 +153,8 @@ class SMO:
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        told = Told(*about.T)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = PairReport(*about.T)
+        return concluded(problems, value, function, report, precision, self.tol)
 
     def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
         matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
@@ -176,8 +176,8 @@ class SMO:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        told = Told(*about.T)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = PairReport(*about.T)
+        return concluded(problems, value, function, report, precision, self.tol)
 
     def _pair_task(self, problems: PairProblems, pairs, dtype) -> _core.PairTask:
         return _core.PairTask(
@@ -205,9 +205,9 @@ class SMO:
 
 
 def _room(problems: PairProblems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For β and F at the points of all pairs, and for what is told of each pair."""
+    """For β and F at the points of all pairs, and for the report of each pair."""
     value, function = np.empty((2, len(problems.target)))
-    return value, function, np.empty((len(problems), len(Told._fields)))
+    return value, function, np.empty((len(problems), len(PairReport._fields)))
 
 
 class _Found(NamedTuple):
@@ -334,11 +334,11 @@ class _Run:
             coef = problem.coef(value)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
-        doubt = problem.doubt(rounding)
+        violation_error = problem.violation_rounding(rounding)
         status, ended = found.status, found.status in ("optimal", "stalled")
         if found.indefinite or problem.refuted(value, function):
             primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + doubt <= tol:
+        elif ended and violation + violation_error <= tol:
             status = "optimal"
         elif ended and violation <= tol:
             status = "imprecise"
@@ -358,7 +358,7 @@ class _Run:
             ),
             level=level,
             function=function,
-            rounding=covering(doubt, error, tol - violation),
+            rounding=covering(violation_error, error, tol - violation),
             objective_rounding=error,
             square=None if found.complete else float(coef @ function),
         )
