@@ -22,7 +22,16 @@ import numpy as np
 
 
 class Status(StrEnum):
-    """How a solver ended: a word, and advice where it did not reach its end."""
+    """How a solver ended: a word, and advice where it did not reach its end.
+
+    Examples
+    --------
+    >>> from mercer.solvers import Status
+    >>> Status.MAX_ITER == "max_iter", Status.MAX_ITER.at_the_end
+    (True, False)
+    >>> Status.MAX_ITER.advice
+    'Raise max_iter or tol, or scale the data.'
+    """
 
     advice: str
 
@@ -93,6 +102,13 @@ class Run:
     rows : rows of the kernel matrix that were computed
     reused : rows that were still in memory
     precision : of the kernel rows, "single" or "double"
+
+    Examples
+    --------
+    >>> from mercer.solvers import Run
+    >>> first, second = Run("max_iter", iterations=100), Run("optimal", iterations=20)
+    >>> second.after(first).iterations, str(second.after(first).status)
+    (120, 'optimal')
     """
 
     status: Status = Status.OPTIMAL
@@ -133,6 +149,16 @@ class Progress(NamedTuple):
 
     `words` says what the solver calls its numbers, in the order in which people read
     them: (field, word) each.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> seen = []
+    >>> problem = svc(Gram(RBF(1), [[0.0], [1.0], [2.0]]), [1, -1, 1], upper=1.0)
+    >>> solution = SMO().solve(problem, watch=lambda progress: seen.append(progress))
+    >>> seen[-1].iterations > 0, bool(seen[-1].violation < 1e-3)
+    (True, True)
     """
 
     round: int
@@ -185,6 +211,17 @@ class Solution:
         solver was asked to record them; else None
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
         else None
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> solution = SMO(tol=1e-9).solve(svc(gram, [-1, 1, 1, -1], upper=10.0))
+    >>> solution.status, solution.value.round(3).tolist()
+    ('optimal', [2.503, 2.503, 2.503, 2.503])
+    >>> bool(solution.dual <= solution.primal), bool(solution.gap < 1e-6)
+    (True, True)
     """
 
     value: np.ndarray
@@ -243,6 +280,17 @@ class Certificate:
         what it took
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double
         (`completed`); else NaN
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = SVC(C=10, gamma=1).fit(X, y)
+    >>> found = machine.certificate_
+    >>> found.status, found.n_free, found.n_bound, bool(found.gap < 1e-6)
+    ('optimal', 4, 0, True)
+    >>> machine.certify(X, y).status  # from the data and f alone
+    'recomputed'
     """
 
     primal: float

@@ -106,6 +106,17 @@ class KernelKMeans(
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
     Where fewer points than k differ there are fewer clusters, and a warning says so.
+
+    Examples
+    --------
+    >>> from mercer import KernelKMeans, Spectrum
+    >>> texts = ["abab", "baba", "cdcd", "dcdc"]
+    >>> machine = KernelKMeans(2, kernel=Spectrum(2), n_init=5, random_state=0)
+    >>> labels = machine.fit(texts).labels_.tolist()
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    True
+    >>> round(machine.inertia_, 6)
+    2.0
     """
 
     _parameter_constraints: ClassVar[dict] = {

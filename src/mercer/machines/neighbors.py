@@ -205,6 +205,14 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNClassifier, Spectrum
+    >>> texts, y = ["abab", "baba", "cdcd", "dcdc"], ["ab", "ab", "cd", "cd"]
+    >>> machine = KernelKNNClassifier(1, kernel=Spectrum(2)).fit(texts, y)
+    >>> machine.predict(["ababab", "dcd"]).tolist()
+    ['ab', 'cd']
     """
 
     classes_: np.ndarray
@@ -276,6 +284,14 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNRegressor
+    >>> X, y = [[0], [1], [2], [10]], [0.0, 1.0, 2.0, 10.0]
+    >>> machine = KernelKNNRegressor(2, kernel="linear").fit(X, y)
+    >>> machine.predict([[0.4], [9]]).tolist()
+    [0.5, 6.0]
     """
 
     @_fit_context(prefer_skip_nested_validation=True)

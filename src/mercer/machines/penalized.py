@@ -70,6 +70,17 @@ class RegularizedMachine(RepresenterMachine):
     classes_ : of a classifier
     support_, dual_coef_, intercept_ : the points with a coefficient, those, and b
     n_iter_ : steps of the solver, the most of any class
+
+    Examples
+    --------
+    >>> from mercer import RBF, RegularizedMachine
+    >>> from mercer.losses import Hinge
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = RegularizedMachine(Hinge(), 1e-3, kernel=RBF(1)).fit(X, y)
+    >>> machine.predict(X).tolist()
+    [0, 1, 1, 0]
+    >>> bool(machine.certificate_.gap < 1e-6)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -249,6 +260,16 @@ class KernelQuantileRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelQuantileRegression
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> y = np.random.default_rng(0).exponential(size=100)
+    >>> machine = KernelQuantileRegression(0.9, reg=0.1).fit(X, y)
+    >>> bool(0.8 < np.mean(y < machine.predict(X)) < 0.95)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -302,6 +323,16 @@ class KernelHuberRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelHuberRegression, Linear
+    >>> X = np.arange(6.0)[:, None]
+    >>> y = np.array([0, 1, 2, 3, 4, 100])  # the last one is an outlier
+    >>> machine = KernelHuberRegression(0.1, 1e-4, kernel=Linear()).fit(X, y)
+    >>> bool(abs(machine.predict([[4.0]])[0] - 4) < 0.5)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {

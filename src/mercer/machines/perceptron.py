@@ -266,6 +266,16 @@ class KernelPerceptron(MistakeDriven):
         without a mistake
     n_iter_ : passes of the last call
     classes_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from mercer import KernelPerceptron, Polynomial
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = KernelPerceptron(Polynomial(2), shuffle=False).fit(X, y)
+    >>> machine.predict(X).tolist(), machine.n_mistakes_
+    ([0, 1, 1, 0], 21)
+    >>> machine.support_.tolist(), machine.counts_.tolist()
+    ([0, 1, 2, 3], [7, 5, 5, 4])
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -413,6 +423,16 @@ class Perceptron(MistakeDriven):
     kernel_ : the kernel of f with its bias, ⟨x, y⟩ + 1, or ⟨x, y⟩ without
 
     The others are those of `KernelPerceptron`.
+
+    Examples
+    --------
+    >>> from mercer import Perceptron
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0, 0, 1]
+    >>> machine = Perceptron(shuffle=False).fit(X, y)
+    >>> machine.mistakes_.tolist()
+    [0, 3, 0, 1, 3, 1, 2, 3, 2, 3, 1, 3, 1, 2, 3, 2, 3, 1]
+    >>> machine.coef_.tolist(), machine.intercept_.tolist()
+    ([[3.0, 2.0]], [-4.0])
     """
 
     kernel = "linear"  # not a parameter

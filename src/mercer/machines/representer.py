@@ -335,6 +335,16 @@ def regularization_path(
     ----------
     machine : a `RegularizedMachine` without norm, a `KernelLogisticRegression`, ...
     values : of `reg`, or of `C` where the machine has that
+
+    Examples
+    --------
+    >>> from mercer import KernelLogisticRegression
+    >>> from mercer.machines import regularization_path
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> path = regularization_path(KernelLogisticRegression(), X, y, [0.1, 1, 10])
+    >>> norms = [machine.expansion_.norm() for machine in path]
+    >>> [machine.C for machine in path], bool(norms[0] < norms[1] < norms[2])
+    ([0.1, 1.0, 10.0], True)
     """
     if not isinstance(machine, RepresenterMachine):
         kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__

@@ -210,6 +210,16 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     evidence_, evidence_curve_ : log p(y) at the end, and after each step
     posterior_ : all this as the solver returned it, with status and seconds
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, RVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = RVR(RBF(1), noise=0.1).fit(X, np.sin(X[:, 0]))
+    >>> mean, deviation = machine.predict([[1.5], [30.0]], return_std=True)
+    >>> len(machine.relevance_) < 15, bool(deviation.min() > 0.099)
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -307,6 +317,15 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
     alpha_, sigma_, evidence_, evidence_curve_, posterior_ : those of RVR; for more than
         two classes a list with one for each, on the vectors of that class
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import RBF, RVC
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = RVC(RBF(1)).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.relevance_) < 30
+    (True, True)
     """
 
     classes_: np.ndarray

@@ -123,6 +123,18 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     run_ : what the last fit took; its status is "passes" (all that were asked for),
         "converged", "max_iter" or "stopped"
     bound_ : L·B·R/√T of runs at the rate of the theory; see also `regret_bound`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import KernelSGDClassifier, RBF
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> machine = KernelSGDClassifier(kernel=RBF(2), budget=100, random_state=0)
+    >>> for start in range(0, 300, 100):
+    ...     part = slice(start, start + 100)
+    ...     machine = machine.partial_fit(X[part], y[part], classes=[0, 1])
+    >>> machine.t_, len(machine.coef_) <= 100, machine.score(X, y) > 0.9
+    (300, True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -273,6 +285,17 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
     ----------
     expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
         `KernelSGDClassifier`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelSGDRegressor, RBF
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> machine = KernelSGDRegressor(kernel=RBF(1), max_iter=20, random_state=0)
+    >>> machine.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
+    True
+    >>> machine.t_, str(machine.run_.status)
+    (4000, 'passes')
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -83,6 +83,15 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     classes_, class_weight_ : as scikit-learn's
     certificate_ : primal, dual, gap (of the objective divided by C), and what it took
     n_iter_ : Newton steps for each two-class problem
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import SparseKernelClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = SparseKernelClassifier(C=10).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.support_) < 40
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -280,6 +289,15 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         support vectors then
     certificate_ : primal, dual, gap, and what it took
     n_iter_ : Newton steps, for each target
+
+    Examples
+    --------
+    >>> from mercer import Linear, SparseKernelRegressor
+    >>> X = [[0, 0, 1], [1, 0, 0], [2, 1, 0], [3, 1, 1]]
+    >>> machine = SparseKernelRegressor(0.01, kernel=Linear(), on="features")
+    >>> machine = machine.fit(X, [0, 1, 2, 3])
+    >>> (machine.coef_ != 0).tolist()  # y is the first column
+    [[True, False, False]]
     """
 
     _parameter_constraints: ClassVar[dict] = {

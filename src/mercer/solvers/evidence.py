@@ -57,6 +57,17 @@ class EvidenceAscent:
     tol : in units of log p(target)
     max_iter : steps at most; -1 for 100 for each column
     alpha_max : an α beyond it is ∞, for columns and targets of mean square 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import EvidenceAscent, SparseBayes
+    >>> X = np.linspace(-2, 2, 40)[:, None]
+    >>> side = np.where(np.abs(X[:, 0]) < 1, 1, -1)
+    >>> found = EvidenceAscent().solve(SparseBayes(Gram(RBF(1), X), side, "logistic"))
+    >>> found.status, bool(found.violation < 1e-5), len(found.index) < 10
+    ('optimal', True, True)
     """
 
     tol: float = 1e-5

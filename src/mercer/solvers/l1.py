@@ -47,6 +47,18 @@ class CoordinateDescent:
         only the columns of the working set are kept
     screening : whether points that provably end at 0 are left out of further products
         with a matrix that is not stored
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import CoordinateDescent, L1Problem
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> problem = L1Problem(Gram(RBF(1), X), np.sin(X[:, 0]), Squared(), reg=0.1)
+    >>> path = list(CoordinateDescent().path(problem, [10.0, 0.1]))
+    >>> [int((solution.value != 0).sum()) < 15 for solution in path]
+    [True, True]
     """
 
     tol: float = 1e-4

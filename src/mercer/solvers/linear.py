@@ -42,6 +42,15 @@ class LinearSystem:
     target : (n,) array, or (n, q) for q targets
     reg : a number ≥ 0, or q of them, one per target
     weight : (n,) array of numbers ≥ 0, not all 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(Linear(), [[1.0], [2.0]])  # K = [[1, 2], [2, 4]]
+    >>> problem = LinearSystem(gram, [1.0, 2.0], reg=1.0)
+    >>> Cholesky().solve(problem).value.round(6).tolist()
+    [0.166667, 0.333333]
     """
 
     gram: Gram
@@ -114,6 +123,15 @@ class Cholesky:
     Objectives and residual are computed in float64, and `rounding` bounds how far they
     are off; the dual is lowered by as much, so that it does not exceed the optimum.
     Residuals are mostly far below tol: it leaves room for the bound of their rounding.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(RBF(1), [[0.0], [1.0], [2.0]])
+    >>> solution = Cholesky().solve(LinearSystem(gram, [0.0, 1.0, 0.0], reg=0.1))
+    >>> solution.status, bool(solution.violation < 1e-12)
+    ('optimal', True)
     """
 
     tol: float = 1e-4
@@ -179,6 +197,17 @@ class ConjugateGradient:
     precision : "single" to end where single precision gets no further; or "auto"
     trust : "optimal" is what has a relative residual of at most this, rounding
         included; None for tol
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, ConjugateGradient, LinearSystem
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> problem = LinearSystem(Gram(RBF(1), X), np.sin(X[:, 0]), reg=0.1)
+    >>> c, direct = (s.solve(problem).value for s in (ConjugateGradient(), Cholesky()))
+    >>> bool(np.allclose(c, direct, atol=1e-5))
+    True
     """
 
     tol: float = 1e-8

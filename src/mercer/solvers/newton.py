@@ -79,6 +79,18 @@ class Newton:
     rank : of the preconditioner of conjugate gradients; None for 3√n
     max_products : of one step by conjugate gradients
     seed : of the columns that make the preconditioner
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Huber
+    >>> from mercer.solvers import Newton, Penalized
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> problem = Penalized(Gram(RBF(1), X), np.sin(X[:, 0]), Huber(), reg=1e-3)
+    >>> solution = Newton(tol=1e-6).solve(problem)
+    >>> bool(solution.gap <= 1e-6 * problem.zero_loss)
+    True
     """
 
     tol: float = 1e-4

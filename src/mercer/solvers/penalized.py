@@ -38,6 +38,17 @@ class Penalized:
     norm : the radius B > 0 of the ball, in place of reg
     weight : n numbers > 0; None for ones. Weight 2 is the point twice
     bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers import Newton, Penalized
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = Penalized(gram, [-1, 1, 1, -1], Logistic(), reg=0.01)
+    >>> solution = Newton(tol=1e-9).solve(problem)
+    >>> solution.status, bool(solution.gap < 1e-8)
+    ('optimal', True)
     """
 
     gram: Gram

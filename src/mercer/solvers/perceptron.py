@@ -40,6 +40,16 @@ class PerceptronProblem:
     ----------
     gram : of n points
     sign : (n,) array of ±1, or (n, q) for q functions
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Polynomial
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> gram = Gram(Polynomial(2), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = PerceptronProblem(gram, np.array([-1, 1, 1, -1]))
+    >>> PerceptronRule().solve(problem).status
+    'optimal'
     """
 
     gram: Gram
@@ -59,6 +69,16 @@ class PerceptronSolution:
     run : its status is "optimal" after a pass without a mistake, "max_iter" after the
         last pass, "stopped" where `watch` asked for it; its iterations are the passes
         begun
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> problem = PerceptronProblem(Gram(Linear(), [[1.0], [3.0]]), np.array([1, -1]))
+    >>> found = PerceptronRule(max_iter=2).solve(problem)
+    >>> found.point.tolist(), found.curve()[:, 0].tolist(), found.status
+    ([0, 1, 0], [1, 2, 3, 3], 'max_iter')
     """
 
     point: np.ndarray
@@ -131,6 +151,16 @@ class PerceptronRule:
     ----------
     shuffle : whether every pass takes the points in an order of its own
     seed : of these orders
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> problem = PerceptronProblem(Gram(Linear(), [[1.0], [-2.0]]), np.array([1, -1]))
+    >>> found = PerceptronRule().solve(problem)
+    >>> len(found), found.run.iterations  # one mistake; the second pass makes none
+    (1, 2)
     """
 
     max_iter: int = 100

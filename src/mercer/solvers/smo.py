@@ -55,6 +55,18 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> solution = SMO(tol=1e-4).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0))
+    >>> solution.status, bool(solution.violation < 1e-4)
+    ('optimal', True)
+    >>> SMO(max_iter=3).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0)).status
+    'max_iter'
     """
 
     tol: float = 1e-3
