@@ -550,7 +550,7 @@ def test_a_shift_by_the_smallest_eigenvalue_makes_every_step_go_down():
         assert_allclose(shifted.inertia_history_, history)
 
 
-# Who looks on
+# Callbacks
 
 
 def test_lines_name_the_starts_and_say_how_they_ended(capsys):

@@ -45,7 +45,7 @@ def targets(machine):
 def fitted(machine, kernel, X):
     """The machine with this kernel, which may find that there is no margin."""
     machine = clone(machine).set_params(kernel=kernel)
-    # The duels themselves: who wins them may be a tie.
+    # The values of the pairs themselves: votes may tie.
     if "decision_function_shape" in machine.get_params():
         machine.set_params(decision_function_shape="ovo")
     with warnings.catch_warnings():

@@ -161,7 +161,7 @@ def test_probabilities_of_many_classes_are_those_of_each_pair():
     assert p.shape == (50, K)
     assert_allclose(p.sum(axis=1), 1)
     assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(NEW))
-    # Pairs one after another, as they are solved where somebody looks on
+    # Pairs one after another, as they are solved with a callback
     slow = clone(machine).set_params(callback=lambda progress: False)
     assert_allclose(slow.fit(points, y).probA_, machine.probA_, rtol=1e-3)
 

@@ -356,7 +356,10 @@ def test_convergence_shows_the_violation_and_what_the_objective_lacks():
 
 
 def test_convergence_is_told_in_iterations_or_in_seconds():
-    history = [Progress(k, 10 * k, 0, k, 0.1**k, -k, 0.1**k, 0.5 * k) for k in range(4)]
+    history = [
+        Progress(k, 10 * k, 0, 0.5 * k, violation=0.1**k, objective=-k)
+        for k in range(4)
+    ]
     steps = plots.plot_convergence(history).lines[0].get_xdata()
     assert_allclose(steps, [0, 10, 20, 30])
     seconds = plots.plot_convergence(history, against="seconds").lines[0].get_xdata()
@@ -364,7 +367,9 @@ def test_convergence_is_told_in_iterations_or_in_seconds():
 
 
 def test_the_last_objective_is_the_optimum_unless_another_is_known():
-    history = [Progress(k, k, 0, k, 0.1**k, 3.0 - k, 0.1**k, 0.0) for k in range(4)]
+    history = [
+        Progress(k, k, 0, 0.0, violation=0.1**k, objective=3.0 - k) for k in range(4)
+    ]
     excess = plots.plot_convergence(history).lines[1].get_xydata()
     assert_allclose(excess, [[0, 3], [1, 2], [2, 1]])  # 0 has no logarithm
 

@@ -1,4 +1,4 @@
-"""Those who look on at a fit: what they are told, and how they stop it."""
+"""Callbacks of a fit: what they are given, and how they stop it."""
 
 import re
 import threading
@@ -36,7 +36,7 @@ MACHINES = [
 
 
 class Recorder:
-    """A callback of scikit-learn's that keeps what it is told."""
+    """A callback of scikit-learn's that keeps what it is given."""
 
     def __init__(self, stop_at=None):
         self.stop_at, self.seen = stop_at, []

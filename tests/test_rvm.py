@@ -323,7 +323,7 @@ def test_an_index_kernel_works_with_its_matrix():
     assert_allclose(machine.predict(np.arange(60)), expected, rtol=1e-5, atol=1e-6)
 
 
-# Those who look on
+# Callbacks
 
 
 def test_a_search_cut_short_warns_with_a_way_out():

@@ -366,7 +366,7 @@ def test_path_leaves_a_fitted_machine_alone():
     assert_array_equal(values(machine), before)
 
 
-# Those who look on
+# Callbacks
 
 
 @every_machine

@@ -191,7 +191,7 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
     assert abs(claimed.primal - primal) <= claimed.rounding
     assert abs(claimed.dual - dual) <= claimed.rounding
     assert violation is None or abs(claimed.violation - violation) <= claimed.rounding
-    goal = 1e-4 * problem.worth
+    goal = 1e-4 * problem.zero_loss
     if claimed.status == "optimal":
         assert primal - dual <= goal
     again = machine.certify(X, y)
@@ -217,7 +217,7 @@ def test_a_ball_is_what_it_says(dtype):
     primal = problem.primal(0.0, values.astype(float))
     assert abs(primal - claimed.primal) <= claimed.rounding
     assert coef @ values <= 9.0 + 1e-9
-    assert claimed.gap + claimed.rounding <= 1e-4 * problem.worth
+    assert claimed.gap + claimed.rounding <= 1e-4 * problem.zero_loss
 
 
 # L1
@@ -235,10 +235,10 @@ def test_l1_is_what_it_says(kind, kernel, reg, dtype, made, cache):
     quiet(lambda: machine.set_params(kernel=kernel).fit(X, y))
     claimed, K = machine.certificate_, matrix(kernel, X)
     if made == "classifier":
-        _, counted, _, label, factors = machine._told(X, y, None)
+        _, counted, _, label, factors = machine._prepared(X, y, None)
         (problem,) = machine._problems(counted, label, factors, 1 / machine.C)
     else:
-        _, target, counted = machine._told(X, y, None)
+        _, target, counted = machine._prepared(X, y, None)
         (problem,) = machine._problems(target, counted, machine.alpha)
     coef = np.zeros(N)
     coef[machine.support_] = machine.dual_coef_[0]

@@ -192,19 +192,19 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Pa
     return Pairs(label, n_classes)
 
 
-def width(sides: Sequence[Part]) -> int:
+def width(parts: Sequence[Part]) -> int:
     """How many columns the coefficients of these problems take."""
-    return sides.width if isinstance(sides, Pairs) else len(sides)
+    return parts.width if isinstance(parts, Pairs) else len(parts)
 
 
-def column(sides: Sequence[Part], number: int) -> Any:
+def column(parts: Sequence[Part], number: int) -> Any:
     """Where in these columns the coefficients of a problem are."""
-    return sides.column(number) if isinstance(sides, Pairs) else number
+    return parts.column(number) if isinstance(parts, Pairs) else number
 
 
-def n_classes(n_duels: int) -> int:
-    """k of k(k - 1)/2 duels."""
-    return (1 + isqrt(1 + 8 * n_duels)) // 2
+def n_classes(n_pairs: int) -> int:
+    """k of k(k - 1)/2 pairs of classes."""
+    return (1 + isqrt(1 + 8 * n_pairs)) // 2
 
 
 def names(classes, scheme: str = "ovo") -> list[str]:
@@ -217,11 +217,11 @@ def names(classes, scheme: str = "ovo") -> list[str]:
 
 
 def votes(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """How many of its duels each class wins, (m, n_classes); f = 0 is for the second.
+    """How many of its pairs each class wins, (m, n_classes); f = 0 is for the second.
 
     Parameters
     ----------
-    values : (m, n_classes (n_classes - 1) / 2) array, a column for each duel
+    values : (m, n_classes (n_classes - 1) / 2) array, a column for each pair
     """
     won = np.zeros((len(values), n_classes))
     for i, columns in _by_first(n_classes):
@@ -232,10 +232,10 @@ def votes(values: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def scores(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """A number for each class, (m, n_classes): duels won, then how clearly.
+    """A number for each class, (m, n_classes): pairs won, then how clearly.
 
     The sums of the values, brought into (-1/3, 1/3), decide between classes that won
-    equally many duels, and never against one that won more.
+    equally many pairs, and never against one that won more.
     """
     won, confidence = np.zeros((2, len(values), n_classes))
     for i, columns in _by_first(n_classes):
@@ -252,7 +252,7 @@ def _scores(won: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def _by_first(n_classes: int) -> Iterator[tuple[int, slice]]:
-    """Each class but the last, and the columns of its duels with those after it."""
+    """Each class but the last, and the columns of its pairs with those after it."""
     start = 0
     for i in range(n_classes - 1):
         yield i, slice(start, start + n_classes - 1 - i)
@@ -271,12 +271,12 @@ def pair_of(n_classes: int) -> np.ndarray:
 def by_rival(coef: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
     """The coefficients of one-against-one in LIBSVM's layout, (n_classes - 1, n).
 
-    A point of class i takes part in n_classes - 1 duels; row r holds its coefficient
-    in the duel with the r-th of the other classes.
+    A point of class i takes part in n_classes - 1 pairs; row r holds its coefficient
+    in the pair with the r-th of the other classes.
 
     Parameters
     ----------
-    coef : (n, n_classes (n_classes - 1) / 2) array, a column for each duel
+    coef : (n, n_classes (n_classes - 1) / 2) array, a column for each pair
     label : (n,) array, the classes of the points
     """
     return np.take_along_axis(coef, pair_of(n_classes)[label], axis=1).T
@@ -336,7 +336,7 @@ class PairExpansion:
             yield rows, self(take(X, rows))
 
     def _tallied(self, X, zero_is_first: bool, values=None) -> np.ndarray:
-        """Duels won, and the sums of their values, of each class."""
+        """Pairs won, and the sums of their values, of each class."""
         m, n = count(X), len(self.coef)
         won, confidence = np.zeros((2, m, self.n_classes))
         if values is None:

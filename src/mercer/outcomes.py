@@ -1,10 +1,10 @@
-"""What a solver gives back, and what it tells on the way: one of each.
+"""What a solver returns, and what it reports on the way: one type of each.
 
 Status         how it ended, with what to do about it
 Run            what it took: iterations, seconds, rows of the kernel matrix
 Progress       how far it has come, for callbacks
 Solution       the minimiser, its objectives and how sure they are
-Certificate    the same numbers without the minimiser, for people
+Certificate    the same numbers without the minimiser, for users
 Certificates   those of many problems, kept as columns
 
 A solver sets the status and never warns; a machine warns, with the status's advice.
@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, SupportsInt
 
 import numpy as np
 
@@ -24,7 +24,16 @@ from mercer._html import table
 
 
 class Status(StrEnum):
-    """How a solver ended: a word, and advice where it did not reach its end."""
+    """How a solver ended: a word, and advice where it did not reach its end.
+
+    Examples
+    --------
+    >>> from mercer.solvers import Status
+    >>> Status.MAX_ITER == "max_iter", Status.MAX_ITER.at_the_end
+    (True, False)
+    >>> Status.MAX_ITER.advice
+    'Raise max_iter or tol, or scale the data.'
+    """
 
     advice: str
 
@@ -72,7 +81,7 @@ class Status(StrEnum):
 
     @property
     def gravity(self) -> int:
-        """Of several problems the one with the largest number is worth a word."""
+        """Of several problems the status with the largest number is reported."""
         return _MILD.index(self) if self in _MILD else len(_MILD)
 
 
@@ -95,6 +104,13 @@ class Run:
     rows : rows of the kernel matrix that were computed
     reused : rows that were still in memory
     precision : of the kernel rows, "single" or "double"
+
+    Examples
+    --------
+    >>> from mercer.solvers import Run
+    >>> first, second = Run("max_iter", iterations=100), Run("optimal", iterations=20)
+    >>> second.after(first).iterations, str(second.after(first).status)
+    (120, 'optimal')
     """
 
     status: Status = Status.OPTIMAL
@@ -133,8 +149,18 @@ def total(runs: Sequence[Run]) -> Run:
 class Progress(NamedTuple):
     """How far a solve has come; NaN where a number is none of the solver's.
 
-    `words` says what the solver calls its numbers, in the order in which people read
-    them: (field, word) each.
+    `words` says what the solver calls its numbers, in the order in which they are
+    printed: (field, word) each.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> seen = []
+    >>> problem = svc(Gram(RBF(1), [[0.0], [1.0], [2.0]]), [1, -1, 1], upper=1.0)
+    >>> solution = SMO().solve(problem, watch=lambda progress: seen.append(progress))
+    >>> seen[-1].iterations > 0, bool(seen[-1].violation < 1e-3)
+    (True, True)
     """
 
     round: int
@@ -155,7 +181,7 @@ class Progress(NamedTuple):
     unit: str = "iteration"
 
     def line(self) -> str:
-        """What people read of it."""
+        """The progress as a printed line."""
         parts = [f"{self.unit} {self.iterations:>8}"]
         for name, word in self.words:
             value = getattr(self, name)
@@ -187,6 +213,17 @@ class Solution:
         solver was asked to record them; else None
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
         else None
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> solution = SMO(tol=1e-9).solve(svc(gram, [-1, 1, 1, -1], upper=10.0))
+    >>> solution.status, solution.value.round(3).tolist()
+    ('optimal', [2.503, 2.503, 2.503, 2.503])
+    >>> bool(solution.dual <= solution.primal), bool(solution.gap < 1e-6)
+    (True, True)
     """
 
     value: np.ndarray
@@ -225,7 +262,7 @@ class Certificate:
     (its `psd` is False, or the matrix showed it: k(x, x) < 0, a pair of points along
     which the problem is not convex, βᵀKβ < 0) none is claimed: primal and gap are NaN,
     and the status is "indefinite" at a stationary point. Where `psd` is None and none
-    of this was met, they hold if the matrix is semidefinite, which nobody has checked;
+    of this was met, they hold if the matrix is semidefinite, which was not checked;
     `mercer.check` does.
 
     For machines made of several problems the objectives, counts and seconds are sums,
@@ -245,6 +282,17 @@ class Certificate:
         what it took
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double
         (`completed`); else NaN
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = SVC(C=10, gamma=1).fit(X, y)
+    >>> found = machine.certificate_
+    >>> found.status, found.n_free, found.n_bound, bool(found.gap < 1e-6)
+    ('optimal', 4, 0, True)
+    >>> machine.certify(X, y).status  # from the data and f alone
+    'recomputed'
     """
 
     primal: float
@@ -261,7 +309,11 @@ class Certificate:
 
     @classmethod
     def of(
-        cls, solution: Solution, n_free: int, n_bound: int, margin: float
+        cls,
+        solution: Solution,
+        n_free: SupportsInt,
+        n_bound: SupportsInt,
+        margin: float,
     ) -> Certificate:
         """That of a solution, from the numbers the solver reports."""
         return cls(

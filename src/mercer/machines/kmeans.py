@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import (
@@ -91,7 +91,7 @@ class KernelKMeans(
     cache_size : MB for K, which is kept where it fits and computed anew in blocks where
         it does not; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
-    callback : called with a `Round` after every step; returns True to stop the fit
+    callback : called with a `Progress` after every step; True stops the fit
 
     Attributes
     ----------
@@ -107,6 +107,17 @@ class KernelKMeans(
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
     Where fewer points than k differ there are fewer clusters, and a warning says so.
+
+    Examples
+    --------
+    >>> from mercer import KernelKMeans, Spectrum
+    >>> texts = ["abab", "baba", "cdcd", "dcdc"]
+    >>> machine = KernelKMeans(2, kernel=Spectrum(2), n_init=5, random_state=0)
+    >>> labels = machine.fit(texts).labels_.tolist()
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    True
+    >>> round(machine.inertia_, 6)
+    2.0
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -185,7 +196,7 @@ class KernelKMeans(
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> KernelKMeans:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Learn the clusters of the points X; returns self.
 
         Parameters
@@ -204,7 +215,7 @@ class KernelKMeans(
         names = names if len(names) > 1 else [""]
         with watching(self, names, X, None, sample_weight) as watcher:
             best = self._best(problem, key, start, watcher)
-            self._keep(X, problem, index, best)
+            self._store(X, problem, index, best)
         self._warn_unless_optimal(cast(Any, best))
         return self
 
@@ -287,8 +298,8 @@ class KernelKMeans(
             if start is None:
                 spread = self.init == "k-means++"
                 label = drawn_start(plain, random, spread=spread, key=key)
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
                     label = solver.solve(plain, start=label, watch=watch).label
@@ -341,7 +352,9 @@ class KernelKMeans(
 
     # From a partition to f
 
-    def _keep(self, X, problem: Partition, index: np.ndarray, best: Clustering) -> None:
+    def _store(
+        self, X, problem: Partition, index: np.ndarray, best: Clustering
+    ) -> None:
         """Set what was learnt."""
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))

@@ -175,12 +175,12 @@ class SparseMachine(SupportVectorMachine):
 
     # From problems to solutions
 
-    def _learnt(
+    def _fit_columns(
         self, X, counted: WeightedGram, problems: Sequence[L1Problem], single: bool
     ):
-        """Solve the problems and keep f, a column for each."""
+        """Solve the problems and store f, a column for each."""
         if self.on == "features":
-            return self._learnt_weights(X, counted, problems, single)
+            return self._fit_weights(X, counted, problems, single)
         n_columns = len(problems)
         if isinstance(getattr(self, "expansion_", None), FeatureExpansion):
             near = None
@@ -198,11 +198,11 @@ class SparseMachine(SupportVectorMachine):
             found.append(certificate(solution))
         if single:
             coef, bias = coef[:, 0], bias[0]
-        self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        self._store(X, counted, np.arange(len(coef)), coef, bias, found)
         self.__dict__.pop("feature_names_", None)
         return found
 
-    def _learnt_weights(self, X, counted: WeightedGram, problems, single: bool):
+    def _fit_weights(self, X, counted: WeightedGram, problems, single: bool):
         """Solve the problems on features and keep f, a column for each."""
         design: Any = counted.gram
         coef, bias, found = np.zeros((design.width, len(problems))), [], []
@@ -275,10 +275,10 @@ class SparseMachine(SupportVectorMachine):
         return partial(solver.solve, columns=solver.columns(counted.gram))
 
     def _solved_one(self, problem: L1Problem, start, solve) -> Solution:
-        looking: Any = nullcontext()
+        reporting: Any = nullcontext()
         if self._watcher is not None:
-            looking = self._watcher.problem()
-        with looking as watch:
+            reporting = self._watcher.problem()
+        with reporting as watch:
             solution = solve(problem, start=start, watch=watch)
         goal = self._tolerance * problem.of_constant()
         enough = solution.gap + solution.rounding <= goal
@@ -357,7 +357,7 @@ class SparseMachine(SupportVectorMachine):
 
     @contextmanager
     def _following(self, names: Sequence[str], steps: int) -> Iterator[None]:
-        """While a path is walked, tell those who look on."""
+        """While the problems of a path are solved, report their progress."""
         if self.verbose or self.callback is not None:
             every = (
                 f"step {i + 1} {name}".strip() for i in range(steps) for name in names
@@ -368,9 +368,9 @@ class SparseMachine(SupportVectorMachine):
         finally:
             self.__dict__.pop("_watcher", None)
 
-    # The certificate, again
+    # The certificate, recomputed
 
-    def _again(
+    def _recertified(
         self, X, counted: WeightedGram, problems: Sequence[L1Problem]
     ) -> Certificate:
         """The certificate from the points and f alone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -61,7 +61,7 @@ class NearestNeighbors(Machine):
         self.kernel = kernel
 
     @abstractmethod
-    def fit(self, X: Points, y) -> NearestNeighbors: ...
+    def fit(self, X: Points, y) -> Self: ...
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
@@ -206,12 +206,20 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNClassifier, Spectrum
+    >>> texts, y = ["abab", "baba", "cdcd", "dcdc"], ["ab", "ab", "cd", "cd"]
+    >>> machine = KernelKNNClassifier(1, kernel=Spectrum(2)).fit(texts, y)
+    >>> machine.predict(["ababab", "dcd"]).tolist()
+    ['ab', 'cd']
     """
 
     classes_: np.ndarray
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNClassifier:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their classes y; returns self.
 
         Parameters
@@ -278,10 +286,18 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNRegressor
+    >>> X, y = [[0], [1], [2], [10]], [0.0, 1.0, 2.0, 10.0]
+    >>> machine = KernelKNNRegressor(2, kernel="linear").fit(X, y)
+    >>> machine.predict([[0.4], [9]]).tolist()
+    [0.5, 6.0]
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNRegressor:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their targets y; returns self.
 
         Parameters

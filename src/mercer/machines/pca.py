@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -126,6 +126,17 @@ class KernelPCA(
     gamma_ : what gamma stands for, of vectors
     dual_coef_, X_transformed_fit_ : of the inverse transform
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import KernelPCA
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> machine = KernelPCA(2, kernel="rbf", gamma=0.1).fit(X)
+    >>> machine.transform(X).shape, machine.eigenvalues_.round(2).tolist()
+    ((150, 2), [45.2, 12.07])
+    >>> bool(machine.residuals_.max() < 1e-8)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -229,7 +240,7 @@ class KernelPCA(
     # Learning
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None) -> KernelPCA:
+    def fit(self, X: Points, y=None) -> Self:
         """Learn the components of the points X; returns self.
 
         Parameters
@@ -251,7 +262,7 @@ class KernelPCA(
             inverse = None
             if self.fit_inverse_transform:
                 inverse = self._inverse_of(X, _coordinates(shown))
-            self._keep(X, points, kernel, shown, inverse)
+            self._store(X, points, kernel, shown, inverse)
         if self.eigen_solver != "randomized" or found.status == "stopped":
             self._warn_unless_optimal(found)
         return self
@@ -353,7 +364,7 @@ class KernelPCA(
             return found.take(np.flatnonzero(values > 0))
         return found
 
-    def _keep(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
+    def _store(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
         values, vectors = found.values, found.vectors
         scale = np.divide(
             1, np.sqrt(values), out=np.zeros_like(values), where=values > 0

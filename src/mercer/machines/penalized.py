@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
@@ -72,6 +72,17 @@ class RegularizedMachine(RepresenterMachine):
     classes_ : of a classifier
     support_, dual_coef_, intercept_ : the points with a coefficient, those, and b
     n_iter_ : steps of the solver, the most of any class
+
+    Examples
+    --------
+    >>> from mercer import RBF, RegularizedMachine
+    >>> from mercer.losses import Hinge
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = RegularizedMachine(Hinge(), 1e-3, kernel=RBF(1)).fit(X, y)
+    >>> machine.predict(X).tolist()
+    [0, 1, 1, 0]
+    >>> bool(machine.certificate_.gap < 1e-6)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -126,7 +137,7 @@ class RegularizedMachine(RepresenterMachine):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RegularizedMachine:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -217,7 +228,7 @@ class _Regression(RegressorMixin, RepresenterMachine):
         ]
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> _Regression:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -251,6 +262,16 @@ class KernelQuantileRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelQuantileRegression
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> y = np.random.default_rng(0).exponential(size=100)
+    >>> machine = KernelQuantileRegression(0.9, reg=0.1).fit(X, y)
+    >>> bool(0.8 < np.mean(y < machine.predict(X)) < 0.95)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -304,6 +325,16 @@ class KernelHuberRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelHuberRegression, Linear
+    >>> X = np.arange(6.0)[:, None]
+    >>> y = np.array([0, 1, 2, 3, 4, 100])  # the last one is an outlier
+    >>> machine = KernelHuberRegression(0.1, 1e-4, kernel=Linear()).fit(X, y)
+    >>> bool(abs(machine.predict([[4.0]])[0] - 4) < 0.5)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {

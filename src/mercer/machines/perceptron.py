@@ -10,7 +10,7 @@ from abc import abstractmethod
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
@@ -106,7 +106,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         """Solve, and set what was learnt; from the last f if it goes on."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> MistakeDriven:
+    def fit(self, X: Points, y) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -131,7 +131,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     @available_if(_takes_more)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, classes=None) -> MistakeDriven:
+    def partial_fit(self, X: Points, y, classes=None) -> Self:
         """Go on with one pass over more points, as they come; returns self.
 
         Points that are refused leave it as it was.
@@ -229,7 +229,7 @@ class KernelPerceptron(MistakeDriven):
     mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
 
     Several classes are told apart one against the rest: k perceptrons see every point
-    at the same time, and a kernel value is computed once for all of them. Duels of two
+    at the same time, and a kernel value is computed once for all of them. Pairs of two
     classes would each leave out most points, and have no common time to average over.
 
     Parameters
@@ -267,6 +267,16 @@ class KernelPerceptron(MistakeDriven):
         without a mistake
     n_iter_ : passes of the last call
     classes_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from mercer import KernelPerceptron, Polynomial
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = KernelPerceptron(Polynomial(2), shuffle=False).fit(X, y)
+    >>> machine.predict(X).tolist(), machine.n_mistakes_
+    ([0, 1, 1, 0], 21)
+    >>> machine.support_.tolist(), machine.counts_.tolist()
+    ([0, 1, 2, 3], [7, 5, 5, 4])
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -307,8 +317,8 @@ class KernelPerceptron(MistakeDriven):
         start = self._last(gram.X) if goes_on else None
         problem = PerceptronProblem(gram, _sides(y, classes))
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = np.unique(found.point)
@@ -414,6 +424,16 @@ class Perceptron(MistakeDriven):
     kernel_ : the kernel of f with its bias, ⟨x, y⟩ + 1, or ⟨x, y⟩ without
 
     The others are those of `KernelPerceptron`.
+
+    Examples
+    --------
+    >>> from mercer import Perceptron
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0, 0, 1]
+    >>> machine = Perceptron(shuffle=False).fit(X, y)
+    >>> machine.mistakes_.tolist()
+    [0, 3, 0, 1, 3, 1, 2, 3, 2, 3, 1, 3, 1, 2, 3, 2, 3, 1]
+    >>> machine.coef_.tolist(), machine.intercept_.tolist()
+    ([[3.0, 2.0]], [-4.0])
     """
 
     kernel = "linear"  # not a parameter
@@ -461,8 +481,8 @@ class Perceptron(MistakeDriven):
             w, u = np.zeros((2, *shape))
             weights = Weights(w, u, 0, float(self.eta0), constant)
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 weights, found = solver.solve_primal(X, sign, weights, watch=watch)
             joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w

@@ -77,7 +77,7 @@ class FitData:
     index: np.ndarray  # places among the points given
     weight: np.ndarray
     target: np.ndarray
-    given: tuple  # X, y and sample_weight, for those who look on
+    given: tuple  # X, y and sample_weight, for callbacks
 
 
 class RepresenterMachine(CallbackSupportMixin, Machine):
@@ -151,7 +151,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
                 solution, reg = self._solve(problem, column, watcher, name)
                 found.append(solution)
                 regs.append(reg)
-            self._keep(data, problems, found, regs)
+            self._store(data, problems, found, regs)
         self._warn_unless_optimal(self.certificate_)
 
     # From problems to solutions
@@ -162,8 +162,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """The solution, and the reg that gave it."""
         if start is not None and not hasattr(problem.loss, "k"):
             start = start.reshape(-1)
-        looking: Any = nullcontext() if watcher is None else watcher.problem(name)
-        with looking as watch:
+        reporting: Any = nullcontext() if watcher is None else watcher.problem(name)
+        with reporting as watch:
             solve = self._newton if problem.loss.curved else self._box
             if problem.norm is None:
                 return solve(problem, start, watch, self.tol), float(problem.reg or 0)
@@ -188,7 +188,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         box = problem.boxed()
         near = None if start is None else box.start(start)
         low, high = problem.loss.slopes(problem.target)
-        goal = tol * problem.worth
+        goal = tol * problem.zero_loss
         # gap ≤ violation · (largest - least slope), up to rounding.
         close = max(goal, 1e-300) / float(np.max(high - low))
         if self.solver is not None:
@@ -227,7 +227,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
 
     # From solutions to f
 
-    def _keep(self, data: FitData, problems, found: Sequence[Solution], regs) -> None:
+    def _store(self, data: FitData, problems, found: Sequence[Solution], regs) -> None:
         """Set what was learnt."""
         coef = np.column_stack([solution.value for solution in found])
         bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
@@ -335,6 +335,16 @@ def regularization_path(
     ----------
     machine : a `RegularizedMachine` without norm, a `KernelLogisticRegression`, ...
     values : of `reg`, or of `C` where the machine has that
+
+    Examples
+    --------
+    >>> from mercer import KernelLogisticRegression
+    >>> from mercer.machines import regularization_path
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> path = regularization_path(KernelLogisticRegression(), X, y, [0.1, 1, 10])
+    >>> norms = [machine.expansion_.norm() for machine in path]
+    >>> [machine.C for machine in path], bool(norms[0] < norms[1] < norms[2])
+    ([0.1, 1.0, 10.0], True)
     """
     if not isinstance(machine, RepresenterMachine):
         kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
@@ -55,6 +55,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     run_ : how the solver ended, and what it took
     loo_predictions_ : the exact leave-one-out predictions, computed when first read
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge
+    >>> X, y = [[1], [2], [3], [4]], [1, 2, 3, 4]
+    >>> machine = KernelRidge(alpha=1, kernel="linear").fit(X, y)
+    >>> machine.predict([[3]]).round(3).tolist()
+    [2.903]
+    >>> machine.loo_predictions_.round(3).tolist()
+    [0.967, 1.926, 2.864, 3.733]
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -108,7 +118,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelRidge:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
@@ -76,7 +76,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         with nullcontext() if watcher is None else watcher.problem() as watch:
             return solver.solve(problem, watch=watch)
 
-    def _keep(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
+    def _store(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
         chosen = np.unique(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
@@ -191,8 +191,8 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     tol : the search ends when no step raises log p(y) by more
     max_iter : steps at most; -1 for 100 for each point
     verbose : whether to print how far the search is
-    callback : a function of a `Progress` (of `mercer.solvers.evidence`), called at
-        every scan of all points; the search stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called at every scan
+        of all points; the search stops where it returns True
     solver : what maximises the evidence; None for EvidenceAscent(tol, max_iter,
         alpha_max)
 
@@ -206,6 +206,16 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     evidence_, evidence_curve_ : log p(y) at the end, and after each step
     posterior_ : all this as the solver returned it, with status and seconds
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, RVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = RVR(RBF(1), noise=0.1).fit(X, np.sin(X[:, 0]))
+    >>> mean, deviation = machine.predict([[1.5], [30.0]], return_std=True)
+    >>> len(machine.relevance_) < 15, bool(deviation.min() > 0.099)
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -237,7 +247,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVR:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -258,7 +268,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         )
         with watching(self, [""], X, y, sample_weight) as watcher:
             found = self._solved(problem, watcher)
-            self._keep(counted, [found])
+            self._store(counted, [found])
         self._warn_unless_optimal(found)
         return self
 
@@ -304,6 +314,15 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
     alpha_, sigma_, evidence_, evidence_curve_, posterior_ : those of RVR; for more than
         two classes a list with one for each, on the vectors of that class
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import RBF, RVC
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = RVC(RBF(1)).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.relevance_) < 30
+    (True, True)
     """
 
     classes_: np.ndarray
@@ -330,7 +349,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVC:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -343,8 +362,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         check_classes(self, y)
         counted = self._weighted_gram(X, sample_weight)
         classes, label = encoded(self, y[counted.index])
-        sides, names = classes.parts(label), classes.problems()
-        gram = _shared(counted.gram, len(sides))
+        parts, names = classes.parts(label), classes.problems()
+        gram = _shared(counted.gram, len(parts))
         with watching(self, names, X, y, sample_weight) as watcher:
             found = [
                 self._solved(
@@ -353,9 +372,9 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
                     ),
                     watcher,
                 )
-                for part in sides
+                for part in parts
             ]
-            self._keep(counted, found)
+            self._store(counted, found)
             self.classes_ = classes.names
         for part in found:
             self._warn_unless_optimal(part)

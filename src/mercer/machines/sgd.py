@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -124,6 +124,18 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     run_ : what the last fit took; its status is "passes" (all that were asked for),
         "converged", "max_iter" or "stopped"
     bound_ : L·B·R/√T of runs at the rate of the theory; see also `regret_bound`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import KernelSGDClassifier, RBF
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> machine = KernelSGDClassifier(kernel=RBF(2), budget=100, random_state=0)
+    >>> for start in range(0, 300, 100):
+    ...     part = slice(start, start + 100)
+    ...     machine = machine.partial_fit(X[part], y[part], classes=[0, 1])
+    >>> machine.t_, len(machine.coef_) <= 100, machine.score(X, y) > 0.9
+    (300, True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -178,7 +190,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y, anew; returns self.
 
         Parameters
@@ -198,9 +210,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Points, y, classes=None, sample_weight=None
-    ) -> KernelSGDClassifier:
+    def partial_fit(self, X: Points, y, classes=None, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -276,6 +286,17 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
     ----------
     expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
         `KernelSGDClassifier`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelSGDRegressor, RBF
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> machine = KernelSGDRegressor(kernel=RBF(1), max_iter=20, random_state=0)
+    >>> machine.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
+    True
+    >>> machine.t_, str(machine.run_.status)
+    (4000, 'passes')
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -334,7 +355,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         return loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y, anew; returns self.
 
         Parameters
@@ -350,7 +371,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def partial_fit(self, X: Points, y, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -382,7 +403,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
 
 def _columns(y: np.ndarray) -> np.ndarray:
-    """Targets as float64 columns; a single column is said to be one."""
+    """Targets as float64 columns; a single column is one target, with a warning."""
     single = y.ndim == 1 or y.shape[1] == 1
     y = column_or_1d(y, warn=True) if single else y
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -68,8 +68,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------
@@ -83,6 +83,15 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     classes_, class_weight_ : as scikit-learn's
     certificate_ : primal, dual, gap (of the objective divided by C), and what it took
     n_iter_ : Newton steps for each two-class problem
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import SparseKernelClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = SparseKernelClassifier(C=10).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.support_) < 40
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -124,7 +133,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -133,11 +142,11 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         y : n classes, numbers or strings
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
-        X, counted, classes, label, factors = self._told(X, y, sample_weight)
+        X, counted, classes, label, factors = self._prepared(X, y, sample_weight)
         names = multiclass.names(classes, "ovr")
         with self._watched(names, X, y, sample_weight):
             problems = self._problems(counted, label, factors, 1 / self.C)
-            found = self._learnt(X, counted, problems, single=len(classes) == 2)
+            found = self._fit_columns(X, counted, problems, single=len(classes) == 2)
             self.classes_, self.class_weight_ = classes, factors
             if self.on == "points":
                 self._label = label[np.searchsorted(counted.index, self.support_)]
@@ -145,7 +154,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self._warn_unless_optimal(self.certificate_)
         return self
 
-    def _told(self, X, y, sample_weight, reset: bool = True):
+    def _prepared(self, X, y, sample_weight, reset: bool = True):
         """Points, those that count, the classes, those of the points, and factors."""
         X, y = self._validated(X, y, **({} if reset else {"reset": False}))
         check_classes(self, y)
@@ -216,7 +225,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         """
         self._validate_params()
         machine = clone(self)
-        _, counted, classes, label, factors = machine._told(X, y, sample_weight)
+        _, counted, classes, label, factors = machine._prepared(X, y, sample_weight)
         problems = machine._problems(counted, label, factors, 1.0)
         if Cs is None:
             most = max(problem.largest_reg() for problem in problems)
@@ -235,9 +244,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
-        X, counted, _, label, factors = self._told(X, y, sample_weight, reset=False)
+        X, counted, _, label, factors = self._prepared(X, y, sample_weight, reset=False)
         problems = self._problems(counted, label, factors, 1 / self.C)
-        return self._again(X, counted, problems)
+        return self._recertified(X, counted, problems)
 
 
 class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
@@ -266,8 +275,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------
@@ -280,6 +289,15 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         support vectors then
     certificate_ : primal, dual, gap, and what it took
     n_iter_ : Newton steps, for each target
+
+    Examples
+    --------
+    >>> from mercer import Linear, SparseKernelRegressor
+    >>> X = [[0, 0, 1], [1, 0, 0], [2, 1, 0], [3, 1, 1]]
+    >>> machine = SparseKernelRegressor(0.01, kernel=Linear(), on="features")
+    >>> machine = machine.fit(X, [0, 1, 2, 3])
+    >>> (machine.coef_ != 0).tolist()  # y is the first column
+    [[True, False, False]]
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -315,7 +333,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -324,16 +342,16 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         y : (n,) array, or (n, q) for q targets
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
-        X, y, counted = self._told(X, y, sample_weight)
+        X, y, counted = self._prepared(X, y, sample_weight)
         with self._watched(_outputs(y), X, y, sample_weight):
             problems = self._problems(y, counted, self.alpha)
-            found = self._learnt(X, counted, problems, single=y.ndim == 1)
+            found = self._fit_columns(X, counted, problems, single=y.ndim == 1)
             steps = [part.run.iterations for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self
 
-    def _told(self, X, y, sample_weight, reset: bool = True):
+    def _prepared(self, X, y, sample_weight, reset: bool = True):
         """Points, targets as numbers, and those that count."""
         checks: dict = {"multi_output": True, "y_numeric": True}
         X, y = self._validated(X, y, **checks, **({} if reset else {"reset": False}))
@@ -383,7 +401,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         """
         self._validate_params()
         machine = clone(self)
-        _, y, counted = machine._told(X, y, sample_weight)
+        _, y, counted = machine._prepared(X, y, sample_weight)
         problems = machine._problems(y, counted, 1.0)
         if alphas is None:
             most = max(problem.largest_reg() for problem in problems)
@@ -400,8 +418,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
-        X, y, counted = self._told(X, y, sample_weight, reset=False)
-        return self._again(X, counted, self._problems(y, counted, self.alpha))
+        X, y, counted = self._prepared(X, y, sample_weight, reset=False)
+        return self._recertified(X, counted, self._problems(y, counted, self.alpha))
 
 
 def _outputs(y: np.ndarray) -> list[str]:

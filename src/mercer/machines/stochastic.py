@@ -159,16 +159,16 @@ class KernelSGD(CallbackSupportMixin, Machine):
         solver = self._solver(self.horizon or steps * self.max_iter)
         known = self._known(kernel, points)
         state = solver.start(known.kernel, known.points, target.shape[1])
-        walk = _walk(solver, state, known.points, target)
+        sgd = _sgd_state(solver, state, known.points, target)
         names = [f"pass {i + 1}" for i in range(self.max_iter)]
         with watching(self, names, X, y, sample_weight) as watcher:
-            curve, ended = self._passes(walk, self._orders(keys, weight), watcher)
-            state = walk.state()
+            curve, ended = self._passes(sgd, self._orders(keys, weight), watcher)
+            state = sgd.state()
             if known.kernel is not kernel:
                 own = take(points, state.points)
                 state = replace(state, kernel=kernel, points=own)
             state = replace(state, points=self._own(state.points, X))
-            self._keep(state, curve, ended.run, learnt)
+            self._store(state, curve, ended.run, learnt)
         self._warn_unless_optimal(ended)
 
     def _known(self, kernel: Kernel, points) -> _Known:
@@ -191,7 +191,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         """
         random = check_random_state(self.random_state)
         place, each = _visits(len(keys), weight)
-        keys = _told_apart(keys[place])
+        keys = _numbered(keys[place])
         for _ in range(self.max_iter):
             order: Any = slice(None)
             if self.shuffle:
@@ -199,14 +199,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
                 order = np.argsort(_mixed(keys, salt), kind="stable")
             yield place[order], each[order]
 
-    def _passes(self, walk: SGDState, orders, watcher: Watcher | None):
+    def _passes(self, sgd: SGDState, orders, watcher: Watcher | None):
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
         best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
-                losses, stopped = walk.run(order, each, watch)
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
+                losses, stopped = sgd.run(order, each, watch)
             curve.append(mean_loss(losses, each))
             if stopped or (watcher is not None and watcher.stopped):
                 return curve, self._ended(Status.STOPPED, curve, gain, begin)
@@ -236,14 +236,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
         state = self.__dict__.get("_state")
         if state is None:
             state = solver.start(self._kernel(points, weight), points, target.shape[1])
-        walk = _walk(solver, state, points, target)
+        sgd = _sgd_state(solver, state, points, target)
         order, each = _visits(count(points), weight)
-        losses, _ = walk.run(order, each)
+        losses, _ = sgd.run(order, each)
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
-        state = walk.state()
+        state = sgd.state()
         state = replace(state, points=self._own(state.points, X))
         seconds = time.perf_counter() - begin
-        self._keep(state, curve, Run(Status.PASSES, len(curve), seconds), learnt)
+        self._store(state, curve, Run(Status.PASSES, len(curve), seconds), learnt)
 
     def _kept_points(self, X) -> Points:
         """X; objects are copied at once, as a copy of a list would still share them."""
@@ -252,7 +252,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _keep(self, state: SGDSnapshot, curve: list[float], run: Run, learnt) -> None:
+    def _store(self, state: SGDSnapshot, curve: list[float], run: Run, learnt) -> None:
         last = self._expansion(state, state.coef)
         f = self._expansion(state, state.mean) if self._averages else last
         self.__dict__.update(learnt)
@@ -359,7 +359,7 @@ class _Known(NamedTuple):
     points: Points
 
 
-def _walk(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
+def _sgd_state(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
     kind = UnlimitedSGD if solver.budget is None else BudgetSGD
     return kind(solver, state, points, target)
 
@@ -392,7 +392,7 @@ def _visits(n: int, weight) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(n), often), each
 
 
-def _told_apart(keys: np.ndarray) -> np.ndarray:
+def _numbered(keys: np.ndarray) -> np.ndarray:
     """The keys, with equal ones counted: the first, the second, ... of a kind."""
     order = np.argsort(keys, kind="stable")
     known = keys[order]

@@ -234,11 +234,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     # From problems to solutions
 
     _f_is_expansion: ClassVar[bool] = True  # coef of `expansion_` are the signed α
-    _watcher: Watcher | None = None  # during a fit, if somebody looks on
+    _watcher: Watcher | None = None  # during a fit that reports its progress
 
     @contextmanager
     def _watched(self, names: Sequence[str], X, y, sample_weight) -> Iterator[None]:
-        """While the problems of these names are solved, tell those who look on."""
+        """While the problems of these names are solved, report their progress."""
         with watching(self, names, X, y, sample_weight) as watcher:
             self._watcher = watcher
             try:
@@ -257,7 +257,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     ) -> Solution:
         """The solution; an event that is set from outside ends the search for it.
 
-        `name` is for those who look on; None is the next of those given to `_watched`.
+        `name` is for progress reports; None is the next of those given to `_watched`.
         Without `objectives`, primal and dual may be left to `certificate_`.
         """
         if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
@@ -265,11 +265,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         # Problems that are solved at the same time share the memory for rows.
         sharing = 1 if stop is None else threads()
         solver = self._solver(problem, sharing, precision, objectives)
-        looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
+        reporting: Any = nullcontext(stop and (lambda progress: stop.is_set()))
         if stop is None and self._watcher is not None:
-            looking = self._watcher.problem(name)
+            reporting = self._watcher.problem(name)
         small = self.solver is None and len(problem) <= SMALL
-        with looking as watch:
+        with reporting as watch:
             if isinstance(solver, SMO) and small:
                 solution = self._solve_to_rounding(solver, problem, start, watch)
             else:
@@ -388,15 +388,15 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self,
         counted: WeightedGram,
         problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
-        sides: Sequence,
+        parts: Sequence,
     ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
         """Solve the problems one after another: a column of coef and a bias for each.
 
-        Each comes with the places of its points among those that count. `sides` has an
+        Each comes with the places of its points among those that count. `parts` has an
         entry for each; those of many classes share columns.
         """
-        n_columns = len(sides)
-        coef = np.zeros((len(counted.index), multiclass.width(sides)))
+        n_columns = len(parts)
+        coef = np.zeros((len(counted.index), multiclass.width(parts)))
         bias, found = np.zeros(n_columns), []
         near = self._coefficients_before(counted.gram.X, coef.shape[1])
 
@@ -404,7 +404,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             for j, (problem, members) in enumerate(problems):
                 start = None
                 if near is not None:
-                    known = near[members, multiclass.column(sides, j)]
+                    known = near[members, multiclass.column(parts, j)]
                     start = problem.start(problem.inverse(known, 0.0)[0])
                 yield problem, start, members
 
@@ -412,14 +412,14 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         for j, (problem, members, solution) in enumerate(
             self._solved(tasks(), workers, n_columns > 1 or not self._f_is_expansion)
         ):
-            places = members, multiclass.column(sides, j)
+            places = members, multiclass.column(parts, j)
             coef[places], bias[j] = problem.decision(solution)
             found.append(certificate(problem, solution))
         return coef, bias, found
 
     def _workers(self, gram: Gram, n_problems: int) -> int:
         """How many problems to solve at once: several, where the core does the work."""
-        # Those who look on see one problem after another.
+        # Progress is reported of one problem after another.
         watched = self._watcher is not None
         if self.solver is not None or watched or gram.shape[0] <= SMALL:
             return 1
@@ -453,7 +453,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _keep(
+    def _store(
         self,
         X,
         counted: WeightedGram,
@@ -515,7 +515,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
 
-    # The certificate, and again
+    # The certificate, reported and recomputed
 
     @property
     def certificate_(self) -> Certificate:
@@ -628,7 +628,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
 
 def early(found: Solution | Certificate) -> bool:
-    """Whether the solver was stopped, by a limit or a person, or got stuck."""
+    """Whether the solver was stopped, by a limit or a callback, or got stuck."""
     return not found.status.at_the_end
 
 

@@ -1,4 +1,4 @@
-"""LAPACK on large symmetric matrices, where Ctrl-C is heard.
+"""LAPACK on large symmetric matrices, which Ctrl-C interrupts.
 
 scipy's own functions keep Python's lock, so that not even another thread runs while
 they do. The same routines are called here by their pointers (`cython_lapack` and
@@ -214,7 +214,7 @@ def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _large(name: str, A: np.ndarray, work: float) -> Callable | None:
-    """The routine where that is worth it, and A is as it needs it."""
+    """The interruptible routine, for long work on an A of the layout it needs."""
     if work < LONG or A.dtype != np.float64 or not A.flags.f_contiguous:
         return None
     return _routine(name)

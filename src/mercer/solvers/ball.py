@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.outcomes import Run, Solution, Status
-from mercer.solvers.penalized import Penalized, Reading, doubt
+from mercer.solvers.penalized import Penalized, Reading, rounding_of
 
 MOST = 60  # values of reg at most
 FALL = 8.0  # by what reg is divided while no f has left the ball
@@ -47,9 +47,9 @@ def within_ball(
             "indefinite, so f has no norm. Give reg in place of norm, or `repair` the "
             "Gram matrix."
         )
-    goal, run = tol * problem.worth, Run()
+    goal, run = tol * problem.zero_loss, Run()
     # reg‖f‖² is at most the loss of f = 0: from here on f lies inside the ball.
-    reg = (problem.worth or 1.0) / problem.norm**2
+    reg = (problem.zero_loss or 1.0) / problem.norm**2
     inside: tuple[float, float] | None = None
     outside: tuple[float, float] | None = None
     best: Within | None = None
@@ -85,7 +85,7 @@ def _next(inside, outside) -> float:
         return float(np.exp(outside[0]) * FALL)
     (a, fa), (b, fb) = inside, outside
     share = fa / (fa - fb) if fa != fb else 0.5
-    # Never at an end: one of them would stay for ever.
+    # Never at an end of the bracket, which might then not shrink.
     return float(np.exp(a + np.clip(share, 0.05, 0.95) * (b - a)))
 
 
@@ -115,7 +115,7 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
         image=image[:, None],
         reg=reg,
     )
-    rounding = doubt(problem, at)
+    rounding = rounding_of(problem, at)
     # Of the dual ‖Σ wuφ‖ is the root of a square, which rounding changes by `off`.
     off = 2 * problem.mass * strength * rounding.dual
     length = max(np.sqrt(max(square_of_u, 0.0)), np.sqrt(off), 1e-300)

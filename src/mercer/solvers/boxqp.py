@@ -54,6 +54,15 @@ class BoxQP:
     surplus : where all of a group is at its bound, its level is open to one side; it is
         put so much further out, relative to the distance of the levels
     scale : γ of `quadratic`, by which the user's variables were multiplied
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> gram = Gram(Linear(), [[1.0, 0.0], [0.0, 1.0]])
+    >>> problem = BoxQP(gram, linear=0.0, sign=1, lower=0.0, upper=1.0, total=1.0)
+    >>> SMO(tol=1e-9).solve(problem).value.round(6).tolist()
+    [0.5, 0.5]
     """
 
     gram: Gram
@@ -149,8 +158,8 @@ class BoxQP:
         factor = self.unscaling(coef)
         rho = -factor * bias
         if self.tube_is_found:
-            level = None if function is None else self.tube_levels(function, rho)
-            return self.split(coef, function, rho), level
+            found = None if function is None else self.tube_levels(function, rho)
+            return self.split(coef, function, rho), found
         if not self.unit_margin:
             return self.sign * coef, (rho,)
         # What was scaled has lost digits.
@@ -394,7 +403,7 @@ class BoxQP:
         target = float(np.max(np.abs(self.target), initial=0.0))
         return UNIT * (error * size * weight + 2 * target)
 
-    def doubt(self, rounding: float) -> float:
+    def violation_rounding(self, rounding: float) -> float:
         """How far the violation can be off where F can by `rounding` at each point.
 
         It is a difference of F at two points, unless nothing is fixed.
@@ -560,6 +569,15 @@ def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
     sign : (n,) array of ±1, the classes y
     upper : C, or one for each point
     bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svc
+    >>> problem = svc(Gram(Linear(), [[0.0], [2.0], [3.0]]), [-1, 1, 1], upper=10.0)
+    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
+    >>> coef.round(6).tolist(), round(bias, 6)
+    ([-0.5, 0.5, 0.0], -1.0)
     """
     return BoxQP(gram, -1.0, sign, 0.0, upper, total=0.0 if bias else None)
 
@@ -586,6 +604,16 @@ def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
     ----------
     sign : (n,) array of ±1, the classes
     weight : how often each point counts
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, nu_svc
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [4.0]])
+    >>> problem = nu_svc(gram, [-1, -1, 1, 1], nu=0.5)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> solution.value.round(6).tolist()  # the sum in each class is ν n / 2 = 1
+    [0.0, 1.0, 1.0, 0.0]
     """
     sign = np.asarray(sign, dtype=float)
     weight = np.broadcast_to(np.asarray(weight, dtype=float), sign.shape)
@@ -617,6 +645,15 @@ def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQ
     target : (n,) array of numbers y
     upper : C, or one for each point
     bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svr
+    >>> problem = svr(Gram(Linear(), [[0.0], [2.0]]), [0.0, 2.0], 10.0, epsilon=0.5)
+    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
+    >>> coef.round(6).tolist(), round(bias, 6)  # f(x) = x/2 + 1/2, within 0.5
+    ([-0.25, 0.25], 0.5)
     """
     target, upper = np.asarray(target, dtype=float), np.asarray(upper, dtype=float)
     total = 0.0 if bias else None
@@ -628,6 +665,15 @@ def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
 
     Two variables for each point, the second with sign -1; each kind sums to
     ν Σupper / 2. ε is half the distance of their levels.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, nu_svr
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [3.0]])
+    >>> problem = nu_svr(gram, [0.0, 1.5, 1.5, 3.0], 10.0, nu=0.5)
+    >>> len(problem), SMO(tol=1e-9).solve(problem).status
+    (8, 'optimal')
     """
     target = np.asarray(target, dtype=float)
     n = len(target)
@@ -646,7 +692,17 @@ def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
 
 
 def one_class(gram: Gram, nu: float, weight=1.0) -> BoxQP:
-    """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν."""
+    """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, one_class
+    >>> problem = one_class(Gram(RBF(1), [[0.0], [0.1], [0.2], [5.0]]), nu=0.25)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> round(float(solution.value.sum()), 6), solution.status  # the sum is ν n
+    (1.0, 'optimal')
+    """
     weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
     return BoxQP(gram, 0.0, 1.0, 0.0, weight, nu * float(weight.sum()))
 
@@ -657,6 +713,15 @@ def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
     With T = ν Σweight the centre is c = Σᵢ αᵢ φ(xᵢ) / T; the problem is T²/2 times the
     negative of that of Tax and Duin, so that α is that of `one_class` where k(x, x) is
     constant.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svdd
+    >>> problem = svdd(Gram(Linear(), [[0.0], [1.0], [4.0]]), nu=0.5)
+    >>> alpha = SMO(tol=1e-9).solve(problem).value
+    >>> bool(0 <= alpha.min() and alpha.max() <= 1), round(float(alpha.sum()), 6)
+    (True, 1.5)
     """
     weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
     total = nu * float(weight.sum())
@@ -675,6 +740,14 @@ def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:
     p, lower, upper : n numbers, or one for all
     gamma : n numbers, none of them 0, or one for all
     total : None for no such condition
+
+    Examples
+    --------
+    >>> from mercer.solvers import SMO, quadratic
+    >>> problem = quadratic([[2, 0], [0, 1]], [-2, 0], 1.0, 0.0, 5.0, total=2.0)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> problem.variables(solution.value).round(6).tolist()
+    [1.333333, 0.666667]
     """
     Q = np.asarray(Q, dtype=float)
     if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not np.allclose(Q, Q.T):
@@ -730,7 +803,7 @@ def certified(
     level = problem.level(value, function) if level is None else level
     rounding = problem.rounding(value)
     primal, dual, error = problem.bracket(value, function, level, rounding)
-    doubt = problem.doubt(rounding)
+    violation_error = problem.violation_rounding(rounding)
     indefinite = indefinite or problem.refuted(value, function)
     n_free, n_bound = _counts(problem, value)
     return Certificate(
@@ -739,9 +812,9 @@ def certified(
         violation=problem.violation(value, function),
         n_free=n_free,
         n_bound=n_bound,
-        margin=_margin(problem, value, function, level, doubt, error),
+        margin=_margin(problem, value, function, level, violation_error, error),
         run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
-        rounding=doubt,
+        rounding=violation_error,
         objective_rounding=error,
     )
 
@@ -753,17 +826,17 @@ def _counts(problem: BoxQP, value) -> tuple[int, int]:
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def _margin(problem: BoxQP, value, function, level, doubt, error) -> float:
+def _margin(problem: BoxQP, value, function, level, violation_error, error) -> float:
     """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
 
     Parameters
     ----------
-    doubt, error : how far the violation and the objectives can be off
+    violation_error, error : how far the violation and the objectives can be off
     """
     coef = problem.coef(value)
     size = np.abs(coef)
     # A quarter of what the objectives allow for covers what F does to the square.
-    off = min(float(size.sum()) * doubt, error / 4)
+    off = min(float(size.sum()) * violation_error, error / 4)
     off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
     square = float(coef @ function) + off
     distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0

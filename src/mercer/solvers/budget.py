@@ -1,6 +1,6 @@
 """Stochastic gradient steps with a budget: streams without end in bounded memory.
 
-A walk of N terms keeps the kernel values between them, (N + 1)² numbers, so that ‖w‖²
+A budget of N terms keeps the kernel values between them, (N + 1)² numbers, so that ‖w‖²
 is known after every step and every removal. The merging of two terms is that of Wang,
 Crammer and Vucetic, JMLR 13 (2012).
 """
@@ -23,7 +23,7 @@ from mercer.solvers.sgd import SGD, SGDSnapshot, SGDState, Visits, projection, s
 
 
 class BudgetSGD(SGDState):
-    """A walk with a budget of N terms: slots, their kernel values, and one to spare."""
+    """SGD with a budget of N terms: slots, their kernel values, and one to spare."""
 
     def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         assert options.budget is not None

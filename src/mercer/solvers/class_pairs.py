@@ -151,11 +151,11 @@ class SolvedPairs(NamedTuple):
         return self.coef[start : self.ends[number]]
 
 
-class Told(NamedTuple):
-    """What the core tells of each pair, a number each."""
+class PairReport(NamedTuple):
+    """What the core reports of each pair, a number each."""
 
     indefinite: np.ndarray
-    unfit: np.ndarray  # single precision did not serve
+    unfit: np.ndarray  # whether single precision was not precise enough
     iterations: np.ndarray
     rows: np.ndarray
     hits: np.ndarray
@@ -174,7 +174,12 @@ class Precision(NamedTuple):
 
 
 def concluded(
-    problems: PairProblems, beta, function, told: Told, precision: Precision, tol: float
+    problems: PairProblems,
+    beta,
+    function,
+    report: PairReport,
+    precision: Precision,
+    tol: float,
 ) -> SolvedPairs:
     """f and the certificate of each pair, from β and F = Kβ at its points."""
     sums = _Sums(problems, beta, function)
@@ -191,17 +196,17 @@ def concluded(
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
     # Of F at a point, and of the violation, the difference of two of them.
-    rounding = UNIT * (error * np.maximum(mass, told.moved) + 2)
-    rounding += precision.size * told.tidied
-    doubt = 2 * rounding if problems.bias else rounding
+    rounding = UNIT * (error * np.maximum(mass, report.moved) + 2)
+    rounding += precision.size * report.tidied
+    violation_error = 2 * rounding if problems.bias else rounding
     height = np.maximum(1.0, np.abs(level).max(axis=1))
     size = weight * height + product + np.abs(primal)
     off = weight * rounding + UNIT * (2 * RUN) * size
     # As `BoxQP.bracket` allows for it, with the steepest slope there is.
-    off += 2 * told.missed * sums.steepest()
-    fits = (4 * off <= tol - violation) & (4 * off > doubt)
+    off += 2 * report.missed * sums.steepest()
+    fits = (4 * off <= tol - violation) & (4 * off > violation_error)
     indefinite = _indefinite(problems, square, product)
-    indefinite |= (told.indefinite > 0) & (problems.gram.kernel.psd is not True)
+    indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
     factor, distance = np.ones(len(problems)), np.ones(len(problems))
     status = np.where(indefinite, "indefinite", "optimal").astype(object)
     if problems.grouped:
@@ -220,21 +225,21 @@ def concluded(
         "n_free": free,
         "n_bound": bound,
         "margin": margin,
-        "iterations": told.iterations,
-        "seconds": told.seconds,
-        "rows": told.rows,
-        "reused": told.hits,
+        "iterations": report.iterations,
+        "seconds": report.seconds,
+        "rows": report.rows,
+        "reused": report.hits,
         "status": status,
         "precision": precision.word,
-        "rounding": np.where(fits, 4 * off, doubt),
+        "rounding": np.where(fits, 4 * off, violation_error),
         "objective_rounding": 4 * off,
         "square": np.nan,
     }
     for name, column in columns.items():
         found.columns[name][:] = column
-    trusted = (told.indefinite == 0) | (problems.gram.kernel.psd is not True)
+    trusted = (report.indefinite == 0) | (problems.gram.kernel.psd is not True)
     if precision.word == "single":
-        trusted &= told.unfit == 0
+        trusted &= report.unfit == 0
     coef = beta * np.repeat(factor, sums.sizes) if problems.grouped else beta
     bias = -factor * level.mean(axis=1)
     return SolvedPairs(coef, np.cumsum(sums.sizes), bias, trusted, found)

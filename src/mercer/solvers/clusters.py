@@ -43,6 +43,16 @@ class Partition:
     weight : w, n numbers > 0
     scale : s, n numbers > 0; None for 1
     shift : σ ≥ 0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import KernelLloyd, Partition
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [10.0], [11.0]])
+    >>> problem = Partition(gram, 2, weight=np.ones(4))
+    >>> round(KernelLloyd().solve(problem, start=np.array([0, 1, 0, 1])).inertia, 6)
+    1.0
     """
 
     gram: Gram
@@ -173,7 +183,21 @@ def drawn_start(
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """A partition, its centroids, and how the iteration ended."""
+    """A partition, its centroids, and how the iteration ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import KernelLloyd, Partition
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [10.0], [11.0]])
+    >>> problem = Partition(gram, 2, weight=np.ones(4))
+    >>> found = KernelLloyd().solve(problem, start=np.array([0, 0, 0, 1]))
+    >>> [round(value, 6) for value in found.history]  # it never rises
+    [60.666667, 1.0]
+    >>> found.volume.tolist(), found.norm.round(6).tolist()
+    ([2.0, 2.0], [0.25, 110.25])
+    """
 
     label: np.ndarray  # the cluster of every point
     volume: np.ndarray  # Σ w over each cluster
@@ -204,6 +228,17 @@ class KernelLloyd:
     hartigan : whether to go on with points that gain by moving alone, their centroids
         following: a point draws its own centroid near, which holds back the others. It
         ends where no point has anything to gain, for any symmetric matrix
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import KernelLloyd, Partition
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [10.0], [11.0]])
+    >>> problem = Partition(gram, 2, weight=np.ones(4))
+    >>> found = KernelLloyd().solve(problem, start=np.array([0, 0, 0, 1]))
+    >>> found.label.tolist(), found.status
+    ([0, 0, 1, 1], 'optimal')
     """
 
     max_iter: int = 300

@@ -29,6 +29,14 @@ class Components:
     gram : the Gram of n points
     n_components : how many; None for all, of which a solver may leave out those of
         eigenvalue 0
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> problem = Components(Gram(Linear(), [[0.0], [1.0], [2.0]]), n_components=1)
+    >>> Lapack().solve(problem).values.round(6).tolist()
+    [2.0]
     """
 
     gram: Gram
@@ -82,6 +90,16 @@ class Eigenpairs:
         the kernel values that were searched. Values, residuals and means are of kernel
         values in double precision
     rounding : how far a residual can be off by rounding
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> found = Lapack().solve(Components(Gram(Linear(), [[0.0], [1.0], [2.0]]), 1))
+    >>> found.values.round(6).tolist(), found.means.round(6).tolist()
+    ([2.0], [0.0, 1.0, 2.0])
+    >>> found.vectors.shape, bool(found.residuals.max() < 1e-9)
+    ((3, 1), True)
     """
 
     values: np.ndarray
@@ -131,8 +149,8 @@ def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpair
     images = images * _signs(images, vectors)
     residuals = elementwise(lambda A, V: _norms(A - V * values), images, vectors)
     # H K H v: v less its mean, and what comes of it less its own.
-    doubt = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
-    rounding = float(np.max(_norms(doubt), initial=0.0))
+    error = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
+    rounding = float(np.max(_norms(error), initial=0.0))
     facts = {"rounding": rounding, **facts}
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
 

@@ -41,6 +41,16 @@ class CoordinateAscent:
         "greedy", the variable with the steepest slope
     record : whether the solution has the `path`, all variables after every step
     seed : of the random order
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import CoordinateAscent, svc
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = svc(gram, [-1, 1, 1, -1], upper=10.0, bias=False)
+    >>> solution = CoordinateAscent(tol=1e-9, record=True).solve(problem)
+    >>> solution.value.round(3).tolist(), solution.path.shape[1]
+    ([2.503, 2.503, 2.503, 2.503], 4)
     """
 
     tol: float = 1e-3

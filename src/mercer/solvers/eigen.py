@@ -50,6 +50,14 @@ class Lapack:
     """Solve `Components` with all of K in memory, to rounding.
 
     A direct method: `start` and `watch` have nothing to act on.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> gram = Gram(Linear(), [[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> Lapack().solve(Components(gram, 2)).values.round(6).tolist()
+    [8.0, 2.0]
     """
 
     def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
@@ -102,6 +110,14 @@ class Arpack:
     tol : of ARPACK, the accuracy of the eigenvalues; 0 for that of the machine
     max_iter : of ARPACK; None for 10 n
     seed : of the first vector
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Arpack, Components
+    >>> gram = Gram(Linear(), [[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> Arpack().solve(Components(gram, 2)).values.round(6).tolist()
+    [8.0, 2.0]
     """
 
     tol: float = 0.0
@@ -142,6 +158,15 @@ class Covariance:
 
     For kernels with explicit features, p of them for n points, p < n/2; a direct method
     as `Lapack` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Covariance
+    >>> X = np.repeat([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]], 5, axis=0)
+    >>> Covariance().solve(Components(Gram(Linear(), X), 2)).values.round(6).tolist()
+    [40.0, 10.0]
     """
 
     def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
@@ -194,6 +219,17 @@ class BlockKrylov:
     precision : of the kernel values. "auto" is single for more than 4,000 points where
         tol ≥ 1e-6, if on a sample of them it is within tol/2 of double
     seed : of the sample
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import BlockKrylov, Components, Lapack
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> problem = Components(Gram(RBF(0.1), X), 2)
+    >>> found, exact = BlockKrylov().solve(problem), Lapack().solve(problem)
+    >>> bool(np.allclose(found.values, exact.values, rtol=1e-8)), found.status
+    (True, 'optimal')
     """
 
     tol: float = 0.0

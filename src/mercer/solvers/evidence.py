@@ -31,7 +31,7 @@ from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 POOL = 96  # columns beside the active ones that are looked at between two scans
 LARGEST = 1e12  # an α beyond it is ∞, where columns and target have mean square 1
 TIE = 1e-9  # relative; of gains this near to each other the first is taken
-SHARE = 8  # of the active columns; so many single steps are worth one of all α
+SHARE = 8  # of the active columns; so many single steps cost what one of all α does
 FARTHEST = 3.0  # what log α may change by when all do
 BUDGET = 100  # steps for each column, where no other number is asked for
 
@@ -57,6 +57,17 @@ class EvidenceAscent:
     tol : in units of log p(target)
     max_iter : steps at most; -1 for 100 for each column
     alpha_max : an α beyond it is ∞, for columns and targets of mean square 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import EvidenceAscent, SparseBayes
+    >>> X = np.linspace(-2, 2, 40)[:, None]
+    >>> side = np.where(np.abs(X[:, 0]) < 1, 1, -1)
+    >>> found = EvidenceAscent().solve(SparseBayes(Gram(RBF(1), X), side, "logistic"))
+    >>> found.status, bool(found.violation < 1e-5), len(found.index) < 10
+    ('optimal', True, True)
     """
 
     tol: float = 1e-5
@@ -121,10 +132,10 @@ class _Search:
         self.model: Any = kind(self.basis, problem)
         self.state: State = self.model.start()
         self.curve = [self.state.evidence]
-        # Columns that are not to be tried: of zeros, or tried in vain.
+        # Columns that are not to be tried: of zeros, or tried without a gain.
         self.refused = self.basis.empty.copy()
-        self.settled = False  # whether the noise was tried in vain
-        self.cleared = self.state.evidence  # the evidence when that was last forgotten
+        self.settled = False  # whether the noise was tried without a gain
+        self.cleared = self.state.evidence  # the evidence when `refused` was last reset
         budget = options.max_iter
         self.left = BUDGET * self.basis.size if budget < 0 else budget
 

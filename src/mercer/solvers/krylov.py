@@ -139,7 +139,7 @@ def conjugate_gradient(
     apply, precondition : A V, and an approximation of A⁻¹ V
     rhs : (n, q) array
     together : whether the columns are one vector of n q numbers, or q systems
-    watch : told the number of products and the residual; returns True to stop
+    watch : called with the number of products and the residual; returns True to stop
     """
     axis = None if together else 0
     x, r = np.zeros_like(rhs), rhs.copy()

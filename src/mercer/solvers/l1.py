@@ -1,11 +1,12 @@
 """Coordinate descent for L1-penalised expansions, on few points at a time.
 
 The penalty leaves most coefficients at 0, so the solver works on those that are not and
-on the points that most want to join them: on this working set it takes Newton steps,
-whose quadratic models it minimises one coordinate at a time. One product with K then
-finds who else wants to join, and how far from optimal all of it is at most; points that
-provably end at 0 are not asked again. Working sets: Massias et al., JMLR 21 (2020);
-screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13 (2012).
+on the points that violate the optimality conditions most: on this working set it takes
+Newton steps, whose quadratic models it minimises one coordinate at a time. One product
+with K then finds the points to add, and how far from optimal all of it is at most;
+points that provably end at 0 are left out. Working sets: Massias et al., JMLR 21
+(2020); screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13
+(2012).
 """
 
 from __future__ import annotations
@@ -47,6 +48,18 @@ class CoordinateDescent:
         only the columns of the working set are kept
     screening : whether points that provably end at 0 are left out of further products
         with a matrix that is not stored
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import CoordinateDescent, L1Problem
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> problem = L1Problem(Gram(RBF(1), X), np.sin(X[:, 0]), Squared(), reg=0.1)
+    >>> path = list(CoordinateDescent().path(problem, [10.0, 0.1]))
+    >>> [int((solution.value != 0).sum()) < 15 for solution in path]
+    [True, True]
     """
 
     tol: float = 1e-4
@@ -198,7 +211,7 @@ class _Run:
         self._begin(start)
         status, before, primal = "", np.inf, np.inf
         while not status:
-            self._look()
+            self._scan()
             gap, violation = self.gap, float(np.max(self.violations, initial=0.0))
             self.rounds += 1
             stop = self.watch is not None and self.watch(self._progress(violation))
@@ -215,7 +228,7 @@ class _Run:
                 primal, chosen = self.primal, self._chosen()
                 if len(chosen):
                     self._work_on(chosen, gap)
-                else:  # no point is wanted: the gap is rounding
+                else:  # no point violates anything: the gap is rounding
                     status = "optimal"
         found, status = self._certified(status)
         return Solution(
@@ -244,11 +257,11 @@ class _Run:
         support, F = np.flatnonzero(self.beta), np.zeros(self.n)
         if len(support):
             F = self.beta[support] @ self.columns.at(support)
-        found, doubt = self.problem.reading(self.beta, F, self.b)
-        if status == "optimal" and found.gap + doubt > self.target:
+        found, rounding = self.problem.reading(self.beta, F, self.b)
+        if status == "optimal" and found.gap + rounding > self.target:
             # The best bound so far is one, though of other forces than the last.
             found = replace(found, dual=max(found.dual, self.bound - found.rounding))
-            status = status if found.gap + doubt <= self.target else "stalled"
+            status = status if found.gap + rounding <= self.target else "stalled"
         return found, status
 
     def _begin(self, start) -> None:
@@ -262,8 +275,8 @@ class _Run:
         self.b = self.problem.constant(self.F)
         self.primal = self.problem.primal(self.beta, self.F + self.b)
 
-    def _look(self) -> None:
-        """All of the gradient: who wants to join, the gap, and who never will."""
+    def _scan(self) -> None:
+        """All of the gradient: violations, the gap, and the points to screen out."""
         problem, alive = self.problem, self.alive
         forces = problem.forces(self.F + self.b)
         gradient = self.columns.times(forces, alive)

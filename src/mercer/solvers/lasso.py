@@ -37,6 +37,17 @@ class L1Problem:
     reg : > 0
     weight : (n,) array of numbers > 0; None for ones
     bias : whether f has a constant, which is not penalised
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import CoordinateDescent, L1Problem
+    >>> gram = Gram(RBF(1), [[0.0], [0.1], [2.0], [2.1]])
+    >>> problem = L1Problem(gram, [0.0, 0.0, 1.0, 1.0], Squared(), reg=0.1)
+    >>> solution = CoordinateDescent().solve(problem)
+    >>> int((solution.value != 0).sum()) < 4, bool(solution.gap < 1e-3)
+    (True, True)
     """
 
     gram: Gram

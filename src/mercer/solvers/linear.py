@@ -42,6 +42,15 @@ class LinearSystem:
     target : (n,) array, or (n, q) for q targets
     reg : a number ≥ 0, or q of them, one per target
     weight : (n,) array of numbers ≥ 0, not all 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(Linear(), [[1.0], [2.0]])  # K = [[1, 2], [2, 4]]
+    >>> problem = LinearSystem(gram, [1.0, 2.0], reg=1.0)
+    >>> Cholesky().solve(problem).value.round(6).tolist()
+    [0.166667, 0.333333]
     """
 
     gram: Gram
@@ -114,6 +123,15 @@ class Cholesky:
     Objectives and residual are computed in float64, and `rounding` bounds how far they
     are off; the dual is lowered by as much, so that it does not exceed the optimum.
     Residuals are mostly far below tol: it leaves room for the bound of their rounding.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(RBF(1), [[0.0], [1.0], [2.0]])
+    >>> solution = Cholesky().solve(LinearSystem(gram, [0.0, 1.0, 0.0], reg=0.1))
+    >>> solution.status, bool(solution.violation < 1e-12)
+    ('optimal', True)
     """
 
     tol: float = 1e-4
@@ -133,8 +151,8 @@ class Cholesky:
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self.tol)
-        if numbers["violation"] + doubt > self.tol:
+        numbers, residual_error = system.certified(z, image, self.tol)
+        if numbers["violation"] + residual_error > self.tol:
             statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
@@ -156,7 +174,7 @@ _BY_GRAVITY = (
 
 
 def _gravest(statuses: set) -> Status:
-    """What is worth saying of systems with several regs."""
+    """The status to report of systems with several regs."""
     return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
 
@@ -179,6 +197,17 @@ class ConjugateGradient:
     precision : "single" to end where single precision gets no further; or "auto"
     trust : "optimal" is what has a relative residual of at most this, rounding
         included; None for tol
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, ConjugateGradient, LinearSystem
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> problem = LinearSystem(Gram(RBF(1), X), np.sin(X[:, 0]), reg=0.1)
+    >>> c, direct = (s.solve(problem).value for s in (ConjugateGradient(), Cholesky()))
+    >>> bool(np.allclose(c, direct, atol=1e-5))
+    True
     """
 
     tol: float = 1e-8
@@ -193,7 +222,7 @@ class ConjugateGradient:
         return self.tol if self.trust is None else self.trust
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
-        """The solution; `watch` is told a `Progress` and returns True to stop."""
+        """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
             return self._solve(problem, start, watch)
 
@@ -220,8 +249,8 @@ class ConjugateGradient:
             z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self._trusted)
-        if numbers["violation"] + doubt > self._trusted:
+        numbers, residual_error = system.certified(z, image, self._trusted)
+        if numbers["violation"] + residual_error > self._trusted:
             statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
@@ -247,7 +276,7 @@ class _Descent:
         image = self.system.exact(z)
         residual = target - image - self.reg * z
         status, before = "optimal", np.inf
-        goal_of_all = tol - self._doubt(z, size)
+        goal_of_all = tol - self._residual_rounding(z, size)
         while (worst := float(np.max(_norms(residual) / size))) > goal_of_all:
             left = self.options.max_iter - self.products
             if self.stopped or left <= 0 or worst > before / 2:
@@ -265,7 +294,7 @@ class _Descent:
                 self.inverse,
                 partial(_below, goal),
                 left,
-                watch=None if watch is None else partial(self._told, watch, size),
+                watch=None if watch is None else partial(self._reported, watch, size),
             )
             self.products += found.n_iter
             if not found.convex:
@@ -279,10 +308,10 @@ class _Descent:
             z = z + found.x
             image = self.system.exact(z)
             residual = target - image - self.reg * z
-            goal_of_all = tol - self._doubt(z, size)
+            goal_of_all = tol - self._residual_rounding(z, size)
         return z, image, status
 
-    def _doubt(self, z, size) -> float:
+    def _residual_rounding(self, z, size) -> float:
         """How much of the relative residual may be rounding; 0 where that is no matter.
 
         The goal leaves room for it, but does not go below a half.
@@ -290,16 +319,16 @@ class _Descent:
         tol = self.options.tol
         if self.options.trust is not None or not z.any():
             return 0.0
-        doubt = self.system.doubt(z, tight=False) / size
-        if doubt.max() > tol / 10:
-            doubt = self.system.doubt(z, tight=True) / size
-        return min(float(doubt.max()), tol / 2)
+        residual_error = self.system.product_rounding(z, tight=False) / size
+        if residual_error.max() > tol / 10:
+            residual_error = self.system.product_rounding(z, tight=True) / size
+        return min(float(residual_error.max()), tol / 2)
 
     def _sharpened(self) -> bool:
         """Go on in double precision; False where that was so, or is not asked for."""
         return self.options.precision == "auto" and self.system.sharpen()
 
-    def _told(self, watch, size, n_iter: int, r) -> bool:
+    def _reported(self, watch, size, n_iter: int, r) -> bool:
         done = self.products + n_iter
         worst = float(np.max(_norms(r) / size))
         seconds = time.perf_counter() - self.begin
@@ -409,7 +438,7 @@ class _Weighted:
         """How far K c can be off."""
         return SumRounding(self.gram.double())
 
-    def doubt(self, z: np.ndarray, tight: bool) -> np.ndarray:
+    def product_rounding(self, z: np.ndarray, tight: bool) -> np.ndarray:
         """The length of what G z can be off by, of each column."""
         return _norms(self.root * self.rounding(self.root * z, tight))
 
@@ -421,26 +450,26 @@ class _Weighted:
         image : G z, in double precision
         tol : of the residual; where rounding could pass it, it is bounded more tightly
         """
-        numbers, doubt = self._certified(z, image, False)
+        numbers, residual_error = self._certified(z, image, False)
         violation = numbers["violation"]
-        if self.rounding.bounded and violation <= tol < violation + doubt:
+        if self.rounding.bounded and violation <= tol < violation + residual_error:
             return self._certified(z, image, True)
-        return numbers, doubt
+        return numbers, residual_error
 
     def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
-        doubt = self.root * self.rounding(self.root * z, tight)
-        doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
+        error = self.root * self.rounding(self.root * z, tight)
+        error += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
         # Errors of different points are of either sign.
-        of_energy = regs @ _norms(z * doubt) + of_sum(regs * z * image)
-        of_loss = np.linalg.norm((2 * np.abs(off) + doubt) * doubt) + of_sum(off**2)
+        of_energy = regs @ _norms(z * error) + of_sum(regs * z * image)
+        of_loss = np.linalg.norm((2 * np.abs(off) + error) * error) + of_sum(off**2)
         of_primal = float(of_energy + of_loss) / 2
         of_dual = float(of_energy + of_sum(regs * z * (2 * target - regs * z))) / 2
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
-        of_residual = float(np.max(_ratio(_norms(doubt), size), initial=0.0))
+        of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
         numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,

@@ -38,6 +38,17 @@ class Penalized:
     norm : the radius B > 0 of the ball, in place of reg
     weight : n numbers > 0; None for ones. Weight 2 is the point twice
     bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers import Newton, Penalized
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = Penalized(gram, [-1, 1, 1, -1], Logistic(), reg=0.01)
+    >>> solution = Newton(tol=1e-9).solve(problem)
+    >>> solution.status, bool(solution.gap < 1e-8)
+    ('optimal', True)
     """
 
     gram: Gram
@@ -89,8 +100,8 @@ class Penalized:
         return 2 * float(self.reg) * self.mass
 
     @cached_property
-    def worth(self) -> float:
-        """The mean loss of f = 0, or of a good constant: what gaps are measured by."""
+    def zero_loss(self) -> float:
+        """The mean loss of f = 0, or of a good constant: the unit of tolerances."""
         constants = [0.0]
         if self.bias and not getattr(self.loss, "of_sides", True):
             constants += np.quantile(self.target, [0.1, 0.25, 0.5, 0.75, 0.9]).tolist()
@@ -187,7 +198,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class RoundingErrors:
     """How far each number of a `Reading` can be off by rounding.
 
     Attributes
@@ -208,11 +219,11 @@ class Doubt:
 
     @property
     def most(self) -> float:
-        # The dual is reported lower by its own doubt.
+        # The dual is reported lower by its own rounding.
         return max(self.primal, 2 * self.dual + self.slopes, self.violation)
 
 
-def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
+def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> RoundingErrors:
     """By how much rounding can have changed the objectives and the violation.
 
     Parameters
@@ -252,7 +263,7 @@ def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
     # Slopes other by this much change the dual in the first and in the second order.
     size = problem.sums.length @ (w * of_u)
     of_slopes = _length(w * of_u * off) / m + float(np.sum(size**2)) / (m * lam)
-    return Doubt(of_primal, of_dual, of_slopes, of_slope)
+    return RoundingErrors(of_primal, of_dual, of_slopes, of_slope)
 
 
 def _length(errors: np.ndarray) -> float:
@@ -311,7 +322,7 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         image=image[:, None],
         reg=reg,
     )
-    rounding = doubt(problem, reading)
+    rounding = rounding_of(problem, reading)
     box = at.boxed()
     value, _ = box.inverse(coef, bias)
     primal = problem.primal(float(coef @ function), values)
@@ -324,7 +335,7 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         violation=box.violation(value, function),
         run=Run(Status.RECOMPUTED),
         function=values,
-        rounding=max(rounding.most, box.doubt(box.rounding(value))),
+        rounding=max(rounding.most, box.violation_rounding(box.rounding(value))),
         objective_rounding=rounding.most,
     )
 
@@ -381,7 +392,7 @@ def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
     slopes = problem.loss.slope(problem.target, shaped)
     u = np.asarray(slopes, dtype=float).reshape(values.shape)
     image = problem.wide @ (w * u)
-    rounding = doubt(problem, Reading(coef, values, bias, u, image, reg))
+    rounding = rounding_of(problem, Reading(coef, values, bias, u, image, reg))
     square = float(np.sum(w * u * image))
     return Solution(
         value=coef,

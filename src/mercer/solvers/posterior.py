@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
@@ -343,7 +344,7 @@ class Logistic:
         return self._fitted(state.which, alpha, state.columns, state.mean)
 
     def noise_gain(self, state: LogisticState) -> tuple[float, bool]:
-        """There is no noise but that of the coin."""
+        """0: this likelihood has no β to improve."""
         return 0.0, False
 
     def posterior(self, state: LogisticState) -> Posterior:
@@ -457,5 +458,5 @@ def _in_units(
 def _from_one_on(matrix: np.ndarray) -> np.ndarray:
     """L of LLᵀ = matrix with every eigenvalue below 1 raised to 1."""
     values, V = np.linalg.eigh(matrix)
-    R = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
+    R: Any = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
     return np.ascontiguousarray((np.sign(R.diagonal())[:, None] * R).T)

@@ -124,6 +124,17 @@ class SGD:
     removal : which term leaves a full budget: the "oldest", the one that is "smallest",
         |coef|√k(x, x), or "merge", where that one or the newest, and another of the
         same signs, become one point between them (RBF on vectors only)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.losses import Hinge
+    >>> from mercer.solvers import SGD
+    >>> solver = SGD(Hinge(), reg=0.5, rate="pegasos")
+    >>> state = solver.start(RBF(1), np.zeros((3, 2)), n_outputs=1)
+    >>> solver.rates(state, 0, 4).round(3).tolist()  # 1 / (2 reg t)
+    [1.0, 0.5, 0.333, 0.25]
     """
 
     loss: Loss
@@ -407,7 +418,7 @@ def projection(options: SGD, square: np.ndarray) -> np.ndarray:
 
 
 class UnlimitedSGD(SGDState):
-    """A walk without a budget: a coefficient for each of the points."""
+    """SGD without a budget: a coefficient for each of the points."""
 
     def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         super().__init__(options, state, X, target)

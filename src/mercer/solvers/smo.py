@@ -23,13 +23,13 @@ from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
+    PairReport,
     Precision,
     SolvedPairs,
-    Told,
     concluded,
 )
 
-SMALL = 1000  # up to so many points double precision costs nothing to speak of
+SMALL = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
@@ -56,6 +56,18 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> solution = SMO(tol=1e-4).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0))
+    >>> solution.status, bool(solution.violation < 1e-4)
+    ('optimal', True)
+    >>> SMO(max_iter=3).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0)).status
+    'max_iter'
     """
 
     tol: float = 1e-3
@@ -153,8 +165,8 @@ class SMO:
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        told = _named(outcomes)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = _report(outcomes)
+        return concluded(problems, value, function, report, precision, self.tol)
 
     def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
         matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
@@ -175,8 +187,8 @@ class SMO:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        told = _named(outcomes)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = _report(outcomes)
+        return concluded(problems, value, function, report, precision, self.tol)
 
     def _pair_program(self, problems: PairProblems, pairs, dtype) -> _core.PairProgram:
         return _core.PairProgram(
@@ -203,8 +215,8 @@ class SMO:
         return min(most, 2**62)  # the core counts with 64 bits
 
 
-def _named(outcomes: _core.PairOutcomes) -> Told:
-    return Told(*(getattr(outcomes, name) for name in Told._fields))
+def _report(outcomes: _core.PairOutcomes) -> PairReport:
+    return PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
 
 
 class _Found(NamedTuple):
@@ -337,11 +349,11 @@ class _Run:
             coef = problem.coef(value)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
-        doubt = problem.doubt(rounding)
+        violation_error = problem.violation_rounding(rounding)
         status, ended = found.status, found.status in ("optimal", "stalled")
         if found.indefinite or problem.refuted(value, function):
             primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + doubt <= tol:
+        elif ended and violation + violation_error <= tol:
             status = "optimal"
         elif ended and violation <= tol:
             status = "imprecise"
@@ -361,7 +373,7 @@ class _Run:
             ),
             level=level,
             function=function,
-            rounding=covering(doubt, error, tol - violation),
+            rounding=covering(violation_error, error, tol - violation),
             objective_rounding=error,
             square=None if found.complete else float(coef @ function),
         )
