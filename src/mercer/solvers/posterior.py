@@ -458,4 +458,4 @@ def _from_one_on(matrix: np.ndarray) -> np.ndarray:
     """L of LLᵀ = matrix with every eigenvalue below 1 raised to 1."""
     values, V = np.linalg.eigh(matrix)
     R = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
-    return np.ascontiguousarray((np.sign(R.diagonal())[:, None] * R).T)
+    return np.ascontiguousarray((np.sign(np.diagonal(R))[:, None] * R).T)
