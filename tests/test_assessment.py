@@ -1,5 +1,6 @@
 """Bounds know every machine: a row is right, or absent with its reason."""
 
+import re
 import warnings
 
 import catalog
@@ -122,8 +123,10 @@ def test_kernels_of_every_kind_have_their_table(machine, kernel):
     y = targets[targets_of(machine)[0]]
     try:
         machine = fitted(with_kernel(machine, kernel), X, y)
-    except ValueError:
-        pytest.skip("the machine does not take this kernel")
+    except ValueError as error:
+        # Densities know few kernels, a norm needs a valid one, SVDD needs k(x, x).
+        assert re.search("integral is known|has no norm|needs k", str(error))
+        return
     found = bounds(machine, X, y, samples=2)
     assert set(ROWS) <= {row.name for row in found} | dict(found.absent).keys()
     takes = "kernel" in machine.get_params()
