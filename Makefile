@@ -4,8 +4,9 @@
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
-#   make bench   build, install, run the benchmarks against their peers
-#   make lint    formatting, linting, types
+#   make bench   build, install, run all benchmarks against their peers; the tables are
+#                shown and written to out/bench
+#   make lint    formatting, linting, types, the generated pages of public names
 
 VENV ?= .venv
 python = $(VENV)/bin/python
@@ -24,12 +25,13 @@ test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto
 
 bench: $(VENV)/.test
-	$(python) benchmarks/gram.py --json out/gram.json
+	$(python) benchmarks/run.py out/bench
 
 lint: $(VENV)/.dev
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
 	$(python) -m mypy
+	$(python) tools/public_names.py --check
 
 $(VENV)/.demo: $(sources)
 	sh tools/setup.sh $(VENV) plot,progress
