@@ -5,7 +5,8 @@
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, the solvers under TSan
-#   make bench   build, install, run the benchmarks against their peers
+#   make bench   build, install, run all benchmarks against their peers; the tables are
+#                shown and written to out/bench
 #   make lint    formatting of Python and C++, linting, types, generated stubs in sync
 
 VENV ?= .venv
@@ -28,7 +29,7 @@ sanitize: $(VENV)/.test
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/sanitize.py
 
 bench: $(VENV)/.test
-	$(python) benchmarks/gram.py --json out/gram.json
+	$(python) benchmarks/run.py out/bench
 
 lint: $(VENV)/.dev
 	$(python) -m ruff format --check .

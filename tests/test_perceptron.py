@@ -715,14 +715,14 @@ def test_ctrl_c_leaves_what_was_learnt_before():
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
     timer.start()
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         with pytest.raises(KeyboardInterrupt):
             machine.fit(X, y)
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, previous)
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5  # of work, where all of it takes minutes
     assert state(machine) == before
 
 

@@ -699,10 +699,11 @@ def test_ctrl_c_leaves_what_was_learnt_before(monkeypatch):
         main = threading.main_thread().ident
         timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
         timer.start()
-        begin = time.monotonic()
+        begin = time.process_time()
         with pytest.raises(KeyboardInterrupt):
             machine.fit(X, -SIDE)
-        assert time.monotonic() - begin < 10
+        # Of work, where all of it takes hours
+        assert time.process_time() - begin < 10
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, handler)

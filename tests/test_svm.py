@@ -1,7 +1,6 @@
 """The support vector machines: exact values, laws, certificates, and hard cases."""
 
 import pickle
-import time
 import warnings
 from dataclasses import replace
 
@@ -666,12 +665,11 @@ class Box:
 
 def test_unscaled_polynomial_data_end():
     points, y = load_breast_cancer(return_X_y=True)
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine = SVC(kernel="poly", gamma=1.0, max_iter=100_000).fit(points, y)
-    assert time.perf_counter() - start < 20
     assert machine.certificate_.status in ("optimal", "max_iter", "stalled")
+    assert 0 < machine.n_iter_[0] <= 100_000
 
 
 def test_polynomials_of_degree_8_on_iris_end():
@@ -683,13 +681,11 @@ def test_polynomials_of_degree_8_on_iris_end():
 
 
 def test_huge_price_ends():
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine = SVC(C=1e8, kernel="linear", max_iter=200_000).fit(X, SIDE)
-    assert time.perf_counter() - start < 10
-    if machine.certificate_.status != "optimal":
-        assert machine.fit_status_ == 1
+    assert 0 < machine.n_iter_[0] <= 200_000
+    assert machine.fit_status_ == (machine.certificate_.status != "optimal")
 
 
 def test_too_small_a_budget_is_said_with_the_gap():

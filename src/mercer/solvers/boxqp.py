@@ -158,8 +158,8 @@ class BoxQP:
         factor = self.unscaling(coef)
         rho = -factor * bias
         if self.tube_is_found:
-            found = None if function is None else self.tube_levels(function, rho)
-            return self.split(coef, function, rho), found
+            tube = None if function is None else self.tube_levels(function, rho)
+            return self.split(coef, function, rho), tube
         if not self.unit_margin:
             return self.sign * coef, (rho,)
         # What was scaled has lost digits.

@@ -256,11 +256,10 @@ class L1Problem:
 
 def certificate(solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    n_free, margin = (
-        np.count_nonzero(solution.value),
-        _margin(solution.value, solution.function),
+    n_free = int(np.count_nonzero(solution.value))
+    return Certificate.of(
+        solution, n_free, 0, _margin(solution.value, solution.function)
     )
-    return Certificate.of(solution, n_free, 0, margin)
 
 
 def _margin(coef, function) -> float:

@@ -168,7 +168,7 @@ class _DesignRounding:
 
 def feature_certificate(solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    n_free = np.count_nonzero(solution.value)
+    n_free = int(np.count_nonzero(solution.value))
     return Certificate.of(solution, n_free, 0, _margin(solution.value))
 
 

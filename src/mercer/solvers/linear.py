@@ -390,7 +390,7 @@ def certificate(problem: LinearSystem, solution: Solution) -> Certificate:
     values = np.asarray(problem.target, dtype=float).reshape(coef.shape)[used] - shrink
     square = float(np.max(np.sum(coef[used] * values, axis=0), initial=0.0))
     margin = square**-0.5 if square > 0 else float("inf")
-    return Certificate.of(solution, np.sum(coef.any(axis=1)), 0, margin)
+    return Certificate.of(solution, int(np.sum(coef.any(axis=1))), 0, margin)
 
 
 def inverse_diagonal(problem: LinearSystem) -> np.ndarray:

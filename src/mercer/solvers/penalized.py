@@ -355,7 +355,8 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
         ends = [-size * end for end in problem.loss.slopes(problem.target)]
         bound = used & ((coef == ends[0]) | (coef == ends[1]))
     margin = square**-0.5 if square > 0 else float("inf")
-    return Certificate.of(solution, np.sum(used & ~bound), np.sum(bound), margin)
+    free = int(np.sum(used & ~bound))
+    return Certificate.of(solution, free, int(np.sum(bound)), margin)
 
 
 def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:

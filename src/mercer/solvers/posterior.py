@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
@@ -458,5 +457,5 @@ def _in_units(
 def _from_one_on(matrix: np.ndarray) -> np.ndarray:
     """L of LLᵀ = matrix with every eigenvalue below 1 raised to 1."""
     values, V = np.linalg.eigh(matrix)
-    R: Any = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
-    return np.ascontiguousarray((np.sign(R.diagonal())[:, None] * R).T)
+    R = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
+    return np.ascontiguousarray((np.sign(np.diagonal(R))[:, None] * R).T)
