@@ -3,8 +3,9 @@
 Python handles Ctrl-C between two of its own steps. LAPACK, BLAS and the sorting of
 numpy are one step each, however long they take. Such a call runs in a thread of its
 own here, while the main thread waits where signals reach it. On an interrupt it
-returns, and the call ends by itself: it may write only to arrays of its own. Until then it has one thread of BLAS and a low priority, or it would take the cores from
-what comes next; the end of the program, which frees all modules, is among that.
+returns, and the call ends by itself: it may write only to arrays of its own. Until then
+it has one thread of BLAS and a low priority, or it would take the cores from what comes
+next; the end of the program, which frees all modules, is among that.
 """
 
 from __future__ import annotations
