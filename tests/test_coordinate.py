@@ -143,7 +143,9 @@ def test_without_the_matrix_in_memory_the_steps_are_the_same(name, order, monkey
     solver = CoordinateAscent(tol=1e-4, order=order, max_iter=800)
     held = solver.solve(problem)
     # The path of 800 steps is all that may be kept: less than the matrix.
-    monkeypatch.setattr(coordinate, "available_memory", lambda: 4 * 8 * 150**2 - 1)
+    monkeypatch.setattr(
+        "mercer.native.memory.available_memory", lambda: 4 * 8 * 150**2 - 1
+    )
     monkeypatch.setattr(Gram, "held", None)
     free = solver.solve(problem)
     assert free.run.iterations == held.run.iterations
@@ -154,7 +156,7 @@ def test_without_the_matrix_in_memory_the_steps_are_the_same(name, order, monkey
 def test_a_path_beyond_the_memory_is_refused(monkeypatch):
     X, y = data(30)
     problem = svc(Gram(RBF(0.5), X), y, 10.0, bias=False)
-    monkeypatch.setattr(coordinate, "available_memory", lambda: 10_000)
+    monkeypatch.setattr("mercer.native.memory.available_memory", lambda: 10_000)
     with pytest.raises(MemoryError, match="record=False"):
         CoordinateAscent(tol=1e-9, record=True).solve(problem)
     assert CoordinateAscent(tol=1e-6).solve(problem).path is None

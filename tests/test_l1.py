@@ -358,7 +358,7 @@ def test_one_point_is_its_own_constant():
 
 
 def test_too_many_columns_for_the_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("mercer.solvers.l1.available_memory", lambda: 90 * 8 * 20.0)
+    monkeypatch.setattr("mercer.native.memory.available_memory", lambda: 90 * 8 * 20.0)
     with pytest.raises(MemoryError, match="Penalise more"):
         replace(EXACT, cache_mb=1e-6).solve(problem(Squared(), 0.01))
 

@@ -24,8 +24,8 @@ from scipy.special import expit
 from mercer import _core, calibration
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
-from mercer.gram import available_memory
 from mercer.kernels.base import Kernel, row_blocks
+from mercer.native.memory import available_memory
 
 MANY = 32  # classes; of more, coefficients are kept by rival and not by pair
 BLOCK_MB = 64.0  # of kernel values, or values of pairs, at a time

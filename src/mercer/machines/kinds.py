@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import calibration, multiclass
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WeightedGram
 from mercer.machines.labels import (
@@ -46,6 +46,7 @@ from mercer.machines.support import (
     SupportVectorMachine,
 )
 from mercer.multiclass import Classes, PairExpansion, Pairs
+from mercer.native import memory
 from mercer.outcomes import Certificate, Certificates, iterations
 from mercer.solvers.boxqp import BoxQP, certificate
 from mercer.solvers.class_pairs import PairProblems
@@ -197,7 +198,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             return False
         if gram.kernel.native(gram.X) is None:
             there = gram.is_held or isinstance(gram.kernel, Precomputed)
-            room = available_memory() / 4 if there else matrix_bytes(self.cache_size)
+            room = memory.room_to_keep() if there else matrix_bytes(self.cache_size)
             if 8.0 * gram.shape[0] ** 2 > room:
                 return False
         return self._coefficients_before(gram.X, parts.width) is None

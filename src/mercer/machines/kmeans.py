@@ -20,13 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.native import memory
 from mercer.solvers.clusters import (
     Clustering,
     KernelLloyd,
@@ -252,11 +253,8 @@ class KernelKMeans(
         gram = Gram(kernel, points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
-        room = available_memory() / 4
-        if self.cache_size is not None:
-            room = self.cache_size * 2**20
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
-        return gram.held() if size <= room else gram
+        return gram.held() if memory.keeps(size, self.cache_size) else gram
 
     def _problem(self, gram: Gram, weight) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""

@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer.gram import available_memory
 from mercer.multiclass import Classes
 from mercer.native.interruptible import SORTING, interruptible
+from mercer.native.memory import available_memory
 
 # More than this are never found within hours, however much memory there is.
 MOST_NUMBERS = 2.0**31

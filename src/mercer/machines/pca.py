@@ -32,7 +32,7 @@ from mercer.data.points import (
     sound,
 )
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
@@ -40,6 +40,7 @@ from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel, outside
 from mercer.machines.progress import CallbackSupportMixin, watching
 from mercer.native.interruptible import multiply
+from mercer.native.memory import available_memory
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import (
     DOUBLE,

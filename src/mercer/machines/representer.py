@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 
 from mercer.data.points import Points, brief, count, same_value
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, check_squares
@@ -33,6 +33,7 @@ from mercer.machines.labels import (
     encoded,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.native import memory
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.ball import within_ball
 from mercer.solvers.newton import Newton
@@ -44,7 +45,6 @@ from mercer.solvers.smo import SMO
 SMALL = 256
 ROUNDING = 1e-11
 STEPS = 50_000
-SHARE = 0.25  # of the free memory for a matrix that several problems read
 
 REPRESENTER_CONSTRAINTS: dict[str, list] = {
     "kernel": [StrOptions(set(WORDS)), Kernel, callable, None],
@@ -305,7 +305,7 @@ def shared(data: FitData) -> FitData:
     gram = data.gram
     if isinstance(gram.kernel, Precomputed) or gram._matrix is not None:
         return data
-    if 8.0 * gram.shape[0] ** 2 > SHARE * available_memory():
+    if not memory.keeps(8.0 * gram.shape[0] ** 2):
         return data
     held = Gram(gram.kernel, gram.X, block_mb=gram.block_mb)
     held._matrix = gram.double().dense()

@@ -22,12 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel, Sum
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.native import memory
 from mercer.outcomes import Run, Status
 from mercer.solvers.budget import BudgetSGD
 from mercer.solvers.sgd import (
@@ -177,7 +178,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         base = kernel.left if self.fit_intercept and isinstance(kernel, Sum) else kernel
         slow = base.native(points) is None and not isinstance(base, Precomputed)
         size = 8.0 * count(points) ** 2
-        if not slow or merged or self.max_iter == 1 or size > available_memory() / 4:
+        if not slow or merged or self.max_iter == 1 or not memory.keeps(size):
             return _Known(kernel, points)
         matrix = Precomputed(Gram(kernel, points).dense())
         return _Known(matrix, np.arange(count(points)))
@@ -371,7 +372,7 @@ def weights(machine, sample_weight, X) -> tuple[np.ndarray | None, np.ndarray | 
     weight = checked_weight(machine, sample_weight, X, ensure_non_negative=True)
     index = np.flatnonzero(weight)
     visits = np.ceil(weight).sum()
-    if 32 * visits > available_memory():
+    if 32 * visits > memory.available_memory():
         raise ValueError(
             f"{type(machine).__name__} visits a point as often as its sample_weight "
             f"says; these make {visits:.6g} visits in a pass, more than memory holds. "

@@ -1,6 +1,9 @@
 """How much memory there is, and what the library keeps of it between two fits.
 
-`available_memory` asks the machine, the process and its control groups.
+`available_memory` asks the machine, the process and its control groups. What is kept in
+memory only to be read again (a kernel matrix, a cache of its rows) may take a quarter
+of that: `keeps` and `cache_bytes` decide, for all solvers and machines. What a result
+needs may take all of it, and is refused in words beyond.
 
 The cache of kernel rows of a fit by `SMO` is kept for the next fit, because memory that
 was never touched takes a tenth of the time of a fit. What is kept:
@@ -30,6 +33,8 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 ROOT = Path("/")
+KEPT_SHARE = 0.25  # of what is available, for kernel values that are kept to be reused
+LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked for
 
 
 class _Names(NamedTuple):
@@ -54,6 +59,27 @@ def available_memory(root: Path = ROOT) -> float:
     return min(
         _machine_memory(root / "proc/meminfo"), _address_space(root), *groups, np.inf
     )
+
+
+def room_to_keep(cache_mb: float | None = None) -> float:
+    """Bytes for kernel values that are kept to be read again.
+
+    Parameters
+    ----------
+    cache_mb : what was asked for; None for a quarter of what is available
+    """
+    return KEPT_SHARE * available_memory() if cache_mb is None else cache_mb * 2.0**20
+
+
+def keeps(size: float, cache_mb: float | None = None) -> bool:
+    """Whether an array of so many bytes is kept, to be read again."""
+    return size <= room_to_keep(cache_mb)
+
+
+def cache_bytes(cache_mb: float | None) -> float:
+    """Bytes for a cache of kernel rows; by default a gigabyte at most."""
+    room = room_to_keep(cache_mb)
+    return min(room, LARGEST_CACHE) if cache_mb is None else room
 
 
 def kept() -> int:

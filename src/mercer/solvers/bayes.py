@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.native import memory
 from mercer.outcomes import Run, Status
 
 LIKELIHOODS = ("normal", "logistic")
@@ -146,7 +147,7 @@ class Posterior:
 
 def affordable(gram: Gram) -> bool:
     """Whether a quarter of the memory that is free has room for K."""
-    return 8.0 * gram.shape[0] ** 2 <= available_memory() / 4
+    return memory.keeps(8.0 * gram.shape[0] ** 2)
 
 
 class Basis:

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.points import Points, take
-from mercer.gram import available_memory
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.kernels.radial import RBF
+from mercer.native.memory import available_memory
 from mercer.solvers.sgd import SGD, SGDSnapshot, SGDState, Visits, projection, step
 
 

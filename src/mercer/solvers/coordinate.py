@@ -15,7 +15,7 @@ from math import copysign, inf, isinf
 import numpy as np
 
 from mercer.data.points import take
-from mercer.gram import available_memory
+from mercer.native import memory
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
 
@@ -111,7 +111,7 @@ class _Ascent:
 
     def __init__(self, options: CoordinateAscent, problem: BoxQP, value: np.ndarray):
         self.options, self.problem = options, problem
-        self.holds = 8.0 * problem.gram.shape[0] ** 2 <= available_memory() / 4
+        self.holds = memory.keeps(8.0 * problem.gram.shape[0] ** 2)
         self.gram = problem.gram.held() if self.holds else problem.gram
         self.rows = problem.gram.shape[0] if self.holds else 0
         n = len(problem)
@@ -268,7 +268,7 @@ class _Ascent:
 
     def check_path(self) -> None:
         size = 8.0 * len(self.moves) * len(self.beta)
-        if self.moves and size > available_memory():
+        if self.moves and size > memory.available_memory():
             raise MemoryError(
                 f"The path of {len(self.moves)} steps in {len(self.beta)} variables "
                 f"takes {size / 1e9:.3g} GB, more than there is. Leave record=False, "

@@ -15,13 +15,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
+from mercer.native import memory
 from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
-SHARE = 0.4  # of the free memory for K in single precision
 EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
 
 
@@ -31,17 +31,16 @@ class Products:
     Parameters
     ----------
     gram : of one set of points
-    share : of the memory there is, for the matrix
     dtype : float64 for products in double precision
     """
 
-    def __init__(self, gram: Gram, share: float = SHARE, dtype: Any = np.float32):
+    def __init__(self, gram: Gram, dtype: Any = np.float32):
         self.gram = gram.double()
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
             dtype = np.float64
         self.single = dtype == np.float32
-        room = share * available_memory()
+        room = memory.room_to_keep()
         n = gram.shape[0]
         gram = gram if self.single else self.gram
         if gram.kernel.native(gram.X) is None and 10.0 * n * n <= room:

@@ -19,9 +19,10 @@ import numpy as np
 
 from mercer import _core
 from mercer.data.points import take
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.losses import Squared
+from mercer.native import memory
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.lasso import L1Problem
@@ -111,10 +112,7 @@ class CoordinateDescent:
         """What this solver reads of K, kept for the problems on these points."""
         if isinstance(gram, Design):
             return gram  # Φ is in memory already
-        limit = min(available_memory() / 4, 2**30)
-        if self.cache_mb is not None:
-            limit = self.cache_mb * 2**20
-        return Columns(gram, limit)
+        return Columns(gram, memory.cache_bytes(self.cache_mb))
 
 
 class Columns:
@@ -142,7 +140,7 @@ class Columns:
             self.hits += len(index)
             return self.matrix[index]
         n = self.gram.shape[0]
-        if 8.0 * n * len(index) > available_memory() / 2:
+        if 8.0 * n * len(index) > memory.available_memory() / 2:
             raise MemoryError(
                 f"{len(index)} columns of the {self.gram!r} take "
                 f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
+from mercer.native.memory import available_memory
 from mercer.outcomes import Certificate, Solution
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.rounding import LAST, UNIT

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from mercer.data.points import precision, take
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, multiply
+from mercer.native.memory import available_memory
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor

@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.points import take, vectors
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
+from mercer.native import memory
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.vectors import Packed, add_both_ways, block, centered
 
@@ -49,8 +50,7 @@ class Tiles:
         self.n, self.dtype, self.rows = n, np.dtype(dtype), 0
         edges = np.linspace(0, n, -(-n // side) + 1).astype(int)
         self.chunks = [slice(a, b) for a, b in pairwise(edges)]
-        free = available_memory() / 4 if cache_mb is None else cache_mb * 2**20
-        self.room = min(free, float(2**62))
+        self.room = min(memory.room_to_keep(cache_mb), float(2**62))
         self.kept: dict[tuple[int, int], np.ndarray] = {}
         self.fits = n * (n + side) / 2 * self.dtype.itemsize <= self.room
         own = type(gram.kernel).matmul is not Kernel.matmul

@@ -16,8 +16,9 @@ import numpy as np
 
 from mercer import _core
 from mercer.data.points import vectors
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
+from mercer.native import memory
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
@@ -125,7 +126,7 @@ class SMO:
         if self.precision == "auto":
             single = sizes > SMALL
         # Of very small problems all kernel values are computed at once.
-        n, room = sum(map(len, problems.members)), _cache_bytes(self.cache_mb) / 2
+        n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
         tiny = sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any()
         for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
             if not chosen.any():
@@ -200,7 +201,7 @@ class SMO:
             grouped=problems.grouped,
             bias=problems.bias,
             tol=self._target(),
-            cache_bytes=_cache_bytes(self.cache_mb),
+            cache_bytes=memory.cache_bytes(self.cache_mb),
             max_iter=self._budget(int(problems.sizes.sum(axis=1).max())),
             demanding=self.precision == "auto" and dtype is np.float32,
         )
@@ -248,7 +249,7 @@ class _Run:
 
     def __call__(self, beta: np.ndarray, dtype) -> _Found:
         problem, options = self.problem, self.options
-        source = _source(problem.gram, dtype, _cache_bytes(options.cache_mb))
+        source = _source(problem.gram, dtype, memory.cache_bytes(options.cache_mb))
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
             how = "imprecise", False, False, True, 0.0
@@ -276,7 +277,7 @@ class _Run:
             np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
             tol=options._target(),
-            cache_bytes=_cache_bytes(options.cache_mb),
+            cache_bytes=memory.cache_bytes(options.cache_mb),
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
             working_set=options.working_set or 0,
@@ -455,10 +456,4 @@ def _or_nothing(values) -> np.ndarray:
 
 def matrix_bytes(cache_mb: float | None) -> float:
     """The largest matrix that is kept whole."""
-    return max(_cache_bytes(cache_mb), SMALLEST_MATRIX)
-
-
-def _cache_bytes(cache_mb: float | None) -> float:
-    if cache_mb is None:
-        return min(available_memory() / 4, 2**30)
-    return cache_mb * 2**20
+    return max(memory.cache_bytes(cache_mb), SMALLEST_MATRIX)
