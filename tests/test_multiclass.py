@@ -46,12 +46,12 @@ def test_scores_are_those_of_scikit_learn():
     assert_allclose(multiclass.scores(values, 5), expected, atol=1e-14)
 
 
-def test_votes_count_the_duels_won():
+def test_votes_count_the_pairs_won():
     values = np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0]])
     assert multiclass.votes(values, 3).tolist() == [[1, 1, 1], [0, 1, 2]]
 
 
-def test_coefficients_by_rival_say_what_those_by_duel_say():
+def test_coefficients_by_rival_say_what_those_by_pair_say():
     rng = np.random.default_rng(1)
     coef = np.zeros((8, 6))
     for j, part in enumerate(multiclass.parts(LABEL, 4)):

@@ -1,10 +1,10 @@
-"""What a solver gives back, and what it tells on the way: one of each.
+"""What a solver returns, and what it reports on the way: one type of each.
 
 Status         how it ended, with what to do about it
 Run            what it took: iterations, seconds, rows of the kernel matrix
 Progress       how far it has come, for callbacks
 Solution       the minimiser, its objectives and how sure they are
-Certificate    the same numbers without the minimiser, for people
+Certificate    the same numbers without the minimiser, for users
 Certificates   those of many problems, kept as columns
 
 A solver sets the status and never warns; a machine warns, with the status's advice.
@@ -147,8 +147,8 @@ def total(runs: Sequence[Run]) -> Run:
 class Progress(NamedTuple):
     """How far a solve has come; NaN where a number is none of the solver's.
 
-    `words` says what the solver calls its numbers, in the order in which people read
-    them: (field, word) each.
+    `words` says what the solver calls its numbers, in the order in which they are
+    printed: (field, word) each.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class Progress(NamedTuple):
     unit: str = "iteration"
 
     def line(self) -> str:
-        """What people read of it."""
+        """The progress as a printed line."""
         parts = [f"{self.unit} {self.iterations:>8}"]
         for name, word in self.words:
             value = getattr(self, name)
@@ -260,7 +260,7 @@ class Certificate:
     (its `psd` is False, or the matrix showed it: k(x, x) < 0, a pair of points along
     which the problem is not convex, βᵀKβ < 0) none is claimed: primal and gap are NaN,
     and the status is "indefinite" at a stationary point. Where `psd` is None and none
-    of this was met, they hold if the matrix is semidefinite, which nobody has checked;
+    of this was met, they hold if the matrix is semidefinite, which was not checked;
     `mercer.check` does.
 
     For machines made of several problems the objectives, counts and seconds are sums,

@@ -86,7 +86,7 @@ LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
 LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
 _TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
 
-# What others call the kernels that have a word.
+# Other names of the kernels that scikit-learn names by a word.
 _ALIASES = {
     "gaussian": "rbf",
     "gauss": "rbf",
@@ -154,7 +154,7 @@ def _all_or_nothing(fit: Callable) -> Callable:
             vars(self).clear()
             vars(self).update(before)
             raise
-        # Of a machine without a solver there is the time to tell.
+        # A machine without a solver reports its time alone.
         vars(self).setdefault("run_", Run(seconds=time.perf_counter() - begin))
         return fitted
 
@@ -209,7 +209,7 @@ class Machine(BaseEstimator, ABC):
                 )
             if not self._is_whole(name):
                 self._check_size(name, value)
-            # Only of the kernels that have a word; an object has its own.
+            # Only for kernels named by a word; an object has its own.
             if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
                 default = inspect.signature(type(self)).parameters[name].default
                 if value is not default and value != default:
@@ -346,7 +346,7 @@ class Machine(BaseEstimator, ABC):
             X = self._of_floats(_filled(X) if self._precomputed else X)
         else:
             reset = y_checks.pop("reset", True)
-            copied = copy.copy(self)  # checking y alone forgets the columns
+            copied = copy.copy(self)  # checking y alone deletes the names of columns
             y = validate_data(copied, y=y, **y_checks)
             X = self._structured(X, reset=reset)
             check_consistent_length(X, y)

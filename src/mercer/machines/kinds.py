@@ -230,7 +230,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                     found.put(places, solved.found)
         about = found.columns
         trusted &= about["violation"] + about["rounding"] <= self.tol
-        # Those that took all their steps have had their turn.
+        # Those that took all their steps are not solved again.
         spent = ~trusted & (about["iterations"] >= self.max_iter) & (self.max_iter >= 0)
         spent &= about["precision"] == "double"
         about["status"][spent] = "max_iter"
@@ -436,14 +436,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             both = there.all(axis=1)
             some = np.flatnonzero(both)
             coef, bias, _ = self._solved_pairs(gram, parts, weight, some)
-            # No two classes to tell apart: what there is, is the answer.
+            # A fold without one of the two classes predicts the other.
             bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
             return coef, bias
         coef = np.zeros((len(weight), multiclass.width(parts)))
         bias = np.zeros(len(parts))
         for j, part in enumerate(parts):
             if len(np.unique(part.sign)) < 2:
-                # No two classes to tell apart: what there is, is the answer.
+                # A fold without one of the two classes predicts the other.
                 bias[j] = part.sign[0] if len(part.sign) else 0.0
                 continue
             [(problem, members)] = self._problems(gram, [part], weight)

@@ -90,7 +90,7 @@ class KernelKMeans(
     cache_size : MB for K, which is kept where it fits and computed anew in blocks where
         it does not; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
-    callback : called with a `Round` after every step; returns True to stop the fit
+    callback : called with a `Progress` after every step; True stops the fit
 
     Attributes
     ----------
@@ -297,8 +297,8 @@ class KernelKMeans(
             if start is None:
                 spread = self.init == "k-means++"
                 label = drawn_start(plain, random, spread=spread, key=key)
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
                     label = solver.solve(plain, start=label, watch=watch).label

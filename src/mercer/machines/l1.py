@@ -272,10 +272,10 @@ class SparseMachine(SupportVectorMachine):
         return partial(solver.solve, columns=solver.columns(counted.gram))
 
     def _solved_one(self, problem: L1Problem, start, solve) -> Solution:
-        looking: Any = nullcontext()
+        reporting: Any = nullcontext()
         if self._watcher is not None:
-            looking = self._watcher.problem()
-        with looking as watch:
+            reporting = self._watcher.problem()
+        with reporting as watch:
             solution = solve(problem, start=start, watch=watch)
         goal = self._tolerance * problem.of_constant()
         enough = solution.gap + solution.rounding <= goal

@@ -89,7 +89,7 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         work = SORTING * float(len(y))
         classes, label = interruptible(np.unique, y, return_inverse=True, work=work)
         return classes, label
-    # numpy would sort all n objects, and hear nothing meanwhile.
+    # numpy would sort all n objects, and Ctrl-C would have to wait.
     classes = np.array(sorted(set(y)), dtype=object)
     number = {name: i for i, name in enumerate(classes)}
     return classes, np.fromiter((number[name] for name in y), np.intp, len(y))
@@ -187,7 +187,7 @@ def check_columns(machine, n_classes: int, n: int, what: str = "a function") -> 
 def check_pairs(machine, n_classes: int, n: int) -> None:
     """The same for a function for every two classes."""
     pairs = n_classes * (n_classes - 1) // 2
-    # β and F of a point in its n_classes - 1 problems, and what is said of each.
+    # β and F of a point in its n_classes - 1 problems, and the report of each.
     numbers = 6.0 * (n_classes - 1) * n + 32.0 * pairs
     way_out = f'multiclass="ovr" has {n_classes} functions. {OTHERS}'
     known = f"a function for each of {pairs} pairs of {n_classes} classes"

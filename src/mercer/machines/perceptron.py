@@ -316,8 +316,8 @@ class KernelPerceptron(MistakeDriven):
         start = self._last(gram.X) if goes_on else None
         problem = PerceptronProblem(gram, _sides(y, classes))
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = np.unique(found.point)
@@ -480,8 +480,8 @@ class Perceptron(MistakeDriven):
             w, u = np.zeros((2, *shape))
             weights = Weights(w, u, 0, float(self.eta0), constant)
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 weights, found = solver.solve_primal(X, sign, weights, watch=watch)
             joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w

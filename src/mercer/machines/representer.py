@@ -162,8 +162,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """The solution, and the reg that gave it."""
         if start is not None and not hasattr(problem.loss, "k"):
             start = start.reshape(-1)
-        looking: Any = nullcontext() if watcher is None else watcher.problem(name)
-        with looking as watch:
+        reporting: Any = nullcontext() if watcher is None else watcher.problem(name)
+        with reporting as watch:
             solve = self._newton if problem.loss.curved else self._box
             if problem.norm is None:
                 return solve(problem, start, watch, self.tol), float(problem.reg or 0)

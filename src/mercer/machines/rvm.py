@@ -195,8 +195,8 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     tol : the search ends when no step raises log p(y) by more
     max_iter : steps at most; -1 for 100 for each point
     verbose : whether to print how far the search is
-    callback : a function of a `Progress` (of `mercer.solvers.evidence`), called at
-        every scan of all points; the search stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called at every scan
+        of all points; the search stops where it returns True
     solver : what maximises the evidence; None for EvidenceAscent(tol, max_iter,
         alpha_max)
 

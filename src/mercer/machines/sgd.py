@@ -402,7 +402,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
 
 def _columns(y: np.ndarray) -> np.ndarray:
-    """Targets as float64 columns; a single column is said to be one."""
+    """Targets as float64 columns; a single column is one target, with a warning."""
     single = y.ndim == 1 or y.shape[1] == 1
     y = column_or_1d(y, warn=True) if single else y
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)

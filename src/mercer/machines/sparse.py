@@ -68,8 +68,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------
@@ -275,8 +275,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.boxqp`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------

@@ -204,8 +204,8 @@ class KernelSGD(CallbackSupportMixin, Machine):
         curve: list[float] = []
         best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 losses, stopped = sgd.run(order, each, watch)
             curve.append(mean_loss(losses, each))
             if stopped or (watcher is not None and watcher.stopped):

@@ -265,11 +265,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         # Problems that are solved at the same time share the memory for rows.
         sharing = 1 if stop is None else threads()
         solver = self._solver(problem, sharing, precision, objectives)
-        looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
+        reporting: Any = nullcontext(stop and (lambda progress: stop.is_set()))
         if stop is None and self._watcher is not None:
-            looking = self._watcher.problem(name)
+            reporting = self._watcher.problem(name)
         small = self.solver is None and len(problem) <= SMALL
-        with looking as watch:
+        with reporting as watch:
             if isinstance(solver, SMO) and small:
                 solution = self._solve_to_rounding(solver, problem, start, watch)
             else:
@@ -515,7 +515,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
 
-    # The certificate, and again
+    # The certificate, reported and recomputed
 
     @property
     def certificate_(self) -> Certificate:

@@ -61,7 +61,7 @@ class SVC(Classifier):
     warm_start : whether `fit` starts from the last solution, on points known from it.
         A fit that max_iter, a time limit or a callback ended goes on where it was, also
         when the machine was saved and loaded in between
-    callback : a function of a `Progress` (of `mercer.solvers.smo`), called after every
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
         round of the solver; the fit stops where it returns True, with a warning that
         states the gap. Problems are then solved one after another. Callbacks of
         scikit-learn's (1.9) are set by `set_callbacks`

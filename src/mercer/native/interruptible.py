@@ -1,11 +1,11 @@
 """Long calls that Ctrl-C does not wait for.
 
-Python hears of Ctrl-C between two of its own steps. LAPACK, BLAS and the sorting of
+Python handles Ctrl-C between two of its own steps. LAPACK, BLAS and the sorting of
 numpy are one step each, however long they take. Such a call runs in a thread of its
-own here, while the main thread waits where it hears signals. On an interrupt it leaves,
-and the call ends by itself: it may write only to arrays that nobody else will see.
-Until then it has one thread of BLAS and a low priority, or it would take the cores from
-what comes next; the end of the program, which frees all modules, is among that.
+own here, while the main thread waits where signals reach it. On an interrupt it
+returns, and the call ends by itself: it may write only to arrays of its own. Until then
+it has one thread of BLAS and a low priority, or it would take the cores from what comes
+next; the end of the program, which frees all modules, is among that.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Result = TypeVar("Result")
 LONG = 3e8  # multiplications, some 30 ms of one core: a thread costs 0.1 ms
 SORTING = 3000  # multiplications in the time that sorting one number takes, and more
 LEAST_PRIORITY = 19
-STEP = 0.1  # seconds; some systems hear signals only when a wait has ended
+STEP = 0.1  # seconds; some systems handle signals only when a wait has ended
 
 
 def interruptible(
     call: Callable[..., Result], *args: Any, work: float, **options: Any
 ) -> Result:
-    """call(*args, **options), which Ctrl-C leaves at once.
+    """call(*args, **options), which Ctrl-C interrupts at once.
 
     Parameters
     ----------
     work : about how many multiplications it takes; few are done in place
     """
-    # Signals are heard by the main thread only: others have nothing to leave for.
+    # Signals reach the main thread only: no other one is interrupted.
     if work < LONG or threading.current_thread() is not threading.main_thread():
         return call(*args, **options)
     ended = threading.Event()

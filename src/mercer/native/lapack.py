@@ -1,4 +1,4 @@
-"""LAPACK on large symmetric matrices, where Ctrl-C is heard.
+"""LAPACK on large symmetric matrices, which Ctrl-C interrupts.
 
 scipy's own functions keep Python's lock, so that not even another thread runs while
 they do. The same routines are called here by their pointers (`cython_lapack` and

@@ -48,8 +48,8 @@ if threadpoolctl is not None:
     threadpoolctl.register(_Ours)
 
 
-class _Quiet:
-    """Who asked for one thread, and how many there were before the first of them."""
+class _OneThread:
+    """How many callers want one thread, and the limits before the first of them."""
 
     lock = Lock()
     users = 0
@@ -60,23 +60,23 @@ class _Quiet:
 def one_blas_thread() -> Iterator[None]:
     """Within, every BLAS works in the thread that calls it.
 
-    The number of threads is the whole process's: it is restored when the last of those
-    who are within leaves.
+    The number of threads is the whole process's: it is restored when the last
+    caller leaves.
     """
     if threadpoolctl is None:
         yield
         return
-    with _Quiet.lock:
-        if not _Quiet.users:
-            _Quiet.before = _pools().limit(limits=1, user_api="blas")
-        _Quiet.users += 1
+    with _OneThread.lock:
+        if not _OneThread.users:
+            _OneThread.before = _pools().limit(limits=1, user_api="blas")
+        _OneThread.users += 1
     try:
         yield
     finally:
-        with _Quiet.lock:
-            _Quiet.users -= 1
-            if not _Quiet.users:
-                _Quiet.before.restore_original_limits()
+        with _OneThread.lock:
+            _OneThread.users -= 1
+            if not _OneThread.users:
+                _OneThread.before.restore_original_limits()
 
 
 def blas_for(n: int):

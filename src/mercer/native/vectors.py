@@ -5,7 +5,7 @@ or CSR matrices, or `Packed` once for many calls. Blocks of two float32 sets of 
 are float32, all others float64.
 
 The environment is read at import: MERCER_ISA (baseline, avx2, avx512) forces an
-instruction set, MERCER_PRODUCT (own, blas, auto) says who multiplies dense matrices
+instruction set, MERCER_PRODUCT (own, blas, auto) says what multiplies dense matrices
 (auto: a BLAS only where a product of long points is all there is to do),
 MERCER_NUM_THREADS how many threads may work.
 """
@@ -543,7 +543,7 @@ def _density(X: np.ndarray, rows: int = 256) -> float:
     return np.count_nonzero(sample) / max(sample.size, 1)
 
 
-_SIDE = 2048  # rows of a product at a time, so that Ctrl-C is heard in between
+_SIDE = 2048  # rows of a product at a time, so that Ctrl-C is handled in between
 
 
 def _plain_product(recipe: Recipe, X, Y, out) -> np.ndarray:

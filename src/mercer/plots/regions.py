@@ -278,7 +278,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
     if not hasattr(last_step(machine), "multiclass"):
         return
     grid = like(corners, np.column_stack([axis.ravel() for axis in place]))
-    for values in _duels(machine, grid, n_classes):
+    for values in _pair_values(machine, grid, n_classes):
         values = values.reshape(place[0].shape)
         known = values[np.isfinite(values)]
         for level in (-1.0, 1.0):
@@ -294,7 +294,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
                 )
 
 
-def _duels(machine, grid, n_classes: int) -> list[np.ndarray]:
+def _pair_values(machine, grid, n_classes: int) -> list[np.ndarray]:
     """f of each pair of classes, NaN but where these two come first.
 
     Of one-against-the-rest there are no pairs: f of each class, where it comes first.

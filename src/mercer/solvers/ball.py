@@ -85,7 +85,7 @@ def _next(inside, outside) -> float:
         return float(np.exp(outside[0]) * FALL)
     (a, fa), (b, fb) = inside, outside
     share = fa / (fa - fb) if fa != fb else 0.5
-    # Never at an end: one of them would stay for ever.
+    # Never at an end of the bracket, which might then not shrink.
     return float(np.exp(a + np.clip(share, 0.05, 0.95) * (b - a)))
 
 

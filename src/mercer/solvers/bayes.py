@@ -140,7 +140,7 @@ class Posterior:
         """The variance of f at m points, from their kernel values with the M points."""
         if len(self.alpha) > columns.shape[1]:
             columns = np.column_stack([columns, np.ones(len(columns))])
-        # Rounding can leave -1e-17 where all of the prior is known away.
+        # Rounding can leave -1e-17 where the target determines f.
         return np.maximum(np.sum((columns @ self.covariance) * columns, axis=1), 0)
 
 

@@ -152,10 +152,10 @@ class SolvedPairs(NamedTuple):
 
 
 class PairReport(NamedTuple):
-    """What the core tells of each pair, a number each."""
+    """What the core reports of each pair, a number each."""
 
     indefinite: np.ndarray
-    unfit: np.ndarray  # single precision did not serve
+    unfit: np.ndarray  # whether single precision was not precise enough
     iterations: np.ndarray
     rows: np.ndarray
     hits: np.ndarray

@@ -132,10 +132,10 @@ class _Search:
         self.model: Any = kind(self.basis, problem)
         self.state: State = self.model.start()
         self.curve = [self.state.evidence]
-        # Columns that are not to be tried: of zeros, or tried in vain.
+        # Columns that are not to be tried: of zeros, or tried without a gain.
         self.refused = self.basis.empty.copy()
-        self.settled = False  # whether the noise was tried in vain
-        self.cleared = self.state.evidence  # the evidence when that was last forgotten
+        self.settled = False  # whether the noise was tried without a gain
+        self.cleared = self.state.evidence  # the evidence when `refused` was last reset
         budget = options.max_iter
         self.left = BUDGET * self.basis.size if budget < 0 else budget
 

@@ -1,11 +1,12 @@
 """Coordinate descent for L1-penalised expansions, on few points at a time.
 
 The penalty leaves most coefficients at 0, so the solver works on those that are not and
-on the points that most want to join them: on this working set it takes Newton steps,
-whose quadratic models it minimises one coordinate at a time. One product with K then
-finds who else wants to join, and how far from optimal all of it is at most; points that
-provably end at 0 are not asked again. Working sets: Massias et al., JMLR 21 (2020);
-screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13 (2012).
+on the points that violate the optimality conditions most: on this working set it takes
+Newton steps, whose quadratic models it minimises one coordinate at a time. One product
+with K then finds the points to add, and how far from optimal all of it is at most;
+points that provably end at 0 are left out. Working sets: Massias et al., JMLR 21
+(2020); screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13
+(2012).
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class _Run:
         self._begin(start)
         status, before, primal = "", np.inf, np.inf
         while not status:
-            self._look()
+            self._scan()
             gap, violation = self.gap, float(np.max(self.violations, initial=0.0))
             self.rounds += 1
             stop = self.watch is not None and self.watch(self._progress(violation))
@@ -227,7 +228,7 @@ class _Run:
                 primal, chosen = self.primal, self._chosen()
                 if len(chosen):
                     self._work_on(chosen, gap)
-                else:  # no point is wanted: the gap is rounding
+                else:  # no point violates anything: the gap is rounding
                     status = "optimal"
         found, status = self._certified(status)
         return Solution(
@@ -274,8 +275,8 @@ class _Run:
         self.b = self.problem.constant(self.F)
         self.primal = self.problem.primal(self.beta, self.F + self.b)
 
-    def _look(self) -> None:
-        """All of the gradient: who wants to join, the gap, and who never will."""
+    def _scan(self) -> None:
+        """All of the gradient: violations, the gap, and the points to screen out."""
         problem, alive = self.problem, self.alive
         forces = problem.forces(self.F + self.b)
         gradient = self.columns.times(forces, alive)

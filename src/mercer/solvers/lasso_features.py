@@ -93,7 +93,7 @@ class Design:
         square = self.columns.power(2) if sparse else self.columns**2
         whole = np.asarray(square.T @ weight)
         squares = whole - self.pull(weight) ** 2 / weight.sum() if centered else whole
-        # Nobody is left out for what cancelled in the difference.
+        # Too small a size, by rounding of the difference, would screen too much out.
         sizes = np.sqrt(np.maximum(squares, 0.0)) + 1e-7 * np.sqrt(whole)
         self._measured = weight, centered, sizes
         return sizes

@@ -174,7 +174,7 @@ _BY_GRAVITY = (
 
 
 def _gravest(statuses: set) -> Status:
-    """What is worth saying of systems with several regs."""
+    """The status to report of systems with several regs."""
     return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
 
@@ -222,7 +222,7 @@ class ConjugateGradient:
         return self.tol if self.trust is None else self.trust
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
-        """The solution; `watch` is told a `Progress` and returns True to stop."""
+        """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
             return self._solve(problem, start, watch)
 

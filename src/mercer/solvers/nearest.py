@@ -184,7 +184,7 @@ class _Rows:
     def __init__(self, kernel: Kernel, X, right, rows: slice, down, across, k: int):
         self.kernel, self.X, self.right, self.k = kernel, X, right, k
         self.first, self.n = rows.start, rows.stop - rows.start
-        # k(x, y) tells far points apart where the distance does not any more.
+        # k(x, y) distinguishes far points where rounded distances are equal.
         self.half = np.zeros(len(down)) if (down == down[0]).all() else down / 2
         self.down, self.across = down, across
         self.best = np.full((self.n, k), np.inf)  # the k least scores so far
@@ -206,7 +206,7 @@ class _Rows:
         scores = self.half[j : j + K.shape[1]] - K.astype(float, copy=False)
         scores[np.isnan(scores)] = np.inf
         if diagonal:
-            np.fill_diagonal(scores, np.nan)  # nobody's own neighbour
+            np.fill_diagonal(scores, np.nan)  # no point is its own neighbour
         least = scores
         if K.shape[1] > self.k:
             least = np.partition(scores, self.k - 1, axis=1)[:, : self.k]

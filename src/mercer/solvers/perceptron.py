@@ -188,8 +188,8 @@ class PerceptronRule:
             scores[:] = _columns(np.asarray(start, dtype=float)).T
         one_pass = _kernel_pass(problem.gram, self.max_iter > 1)
 
-        def step(order, side, settle, missed, rounds, look):
-            return one_pass(order, side, scores, settle, missed, look)
+        def step(order, side, settle, missed, rounds, report):
+            return one_pass(order, side, scores, settle, missed, report)
 
         return self._passes(step, sign, watch)
 
@@ -224,9 +224,9 @@ class PerceptronRule:
         for k in range(self.max_iter):
             order = random.permutation(n) if self.shuffle else np.arange(n)
             side, missed = sign[order], np.zeros((n, q), dtype=np.uint8)
-            look = None if watch is None else reporter
+            report = None if watch is None else reporter
             settle, rounds = bool(k + 1 < self.max_iter), reporter.rounds
-            seen = one_pass(order, side, settle, missed, rounds, look)
+            seen = one_pass(order, side, settle, missed, rounds, report)
             t, c = np.nonzero(missed)
             parts.append((order[t], c, side[t, c], t + rounds))
             if seen == n and not len(t):
@@ -249,7 +249,7 @@ class PerceptronRule:
 
 
 class _Reporter:
-    """Tells `watch` how far the passes are, and whether it wants them to end."""
+    """Reports to `watch` how far the passes are; whether it wants them to end."""
 
     def __init__(self, watch: Callable[[Progress], bool] | None):
         self.watch, self.begin = watch, time.perf_counter()
@@ -262,15 +262,15 @@ class _Reporter:
 
     def __call__(self, seen: int, mistakes: int) -> bool:
         """Within a pass, after so many of its points."""
-        return self._tell(self.passes + 1, seen, mistakes)
+        return self._report(self.passes + 1, seen, mistakes)
 
     def after_pass(self, seen: int, mistakes: int) -> bool:
         self.passes += 1
         self.rounds += seen
         self.mistakes += mistakes
-        return self.stops or self._tell(self.passes, 0, 0)
+        return self.stops or self._report(self.passes, 0, 0)
 
-    def _tell(self, k: int, seen: int, mistakes: int) -> bool:
+    def _report(self, k: int, seen: int, mistakes: int) -> bool:
         if self.watch is not None:
             made = self.mistakes + mistakes
             progress = Progress(
@@ -328,9 +328,11 @@ def _primal_pass(X, weights: Weights) -> Callable:
         call = _core.perceptron_vectors
     w = weights
 
-    def one_pass(order, side, settle, missed, rounds, look):
+    def one_pass(order, side, settle, missed, rounds, report):
         now = w.rounds + rounds
-        return call(*rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, look)
+        return call(
+            *rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, report
+        )
 
     return one_pass
 
@@ -346,10 +348,10 @@ def _kernel_pass(gram: Gram, many: bool) -> Callable:
         return _Blocks(gram)
     packed = Packed(vectors(gram.X), only_core=True)._points
 
-    def one_pass(order, side, scores, settle, missed, look):
+    def one_pass(order, side, scores, settle, missed, report):
         some = order if (np.diff(order) < 0).any() else order[:0]
         ordered = np.ascontiguousarray(scores[:, order])
-        task = (some, shift, side, ordered, settle, missed, look)
+        task = (some, shift, side, ordered, settle, missed, report)
         seen = _core.perceptron(native_recipe(recipe), packed, *task)
         scores[:, order] = ordered
         return seen
@@ -368,8 +370,8 @@ def _without_constant(kernel: Kernel) -> tuple[Kernel, float]:
 def _matrix_pass(K: np.ndarray) -> Callable:
     K = np.require(K, K.dtype if K.dtype == np.float32 else np.float64, ["C", "A"])
 
-    def one_pass(order, side, scores, settle, missed, look):
-        return _core.perceptron_dense(K, order, 0.0, side, scores, missed, look)
+    def one_pass(order, side, scores, settle, missed, report):
+        return _core.perceptron_dense(K, order, 0.0, side, scores, missed, report)
 
     return one_pass
 
@@ -380,9 +382,9 @@ class _Blocks:
     def __init__(self, gram: Gram):
         self.kernel, self.X = gram.kernel, gram.X
 
-    def __call__(self, order, side, scores, settle, missed, look) -> int:
+    def __call__(self, order, side, scores, settle, missed, report) -> int:
         self.order, self.side, self.missed = order, side, missed
-        self.settle, self.look = settle, look
+        self.settle, self.report = settle, report
         self.scores = np.ascontiguousarray(scores[:, order])
         self.seen, self.stopped = 0, False
         self._go(0, count(self.X))
@@ -411,8 +413,8 @@ class _Blocks:
             _matrix_pass(K)(own, side, scores, True, self.missed[first:last], None)
             self.scores[:, first:last] = scores
         self.seen = last
-        if self.look is not None:
-            self.stopped = self.look(last, int(self.missed[:last].sum()))
+        if self.report is not None:
+            self.stopped = self.report(last, int(self.missed[:last].sum()))
 
     def _spread(self, first: int, last: int, start: int, stop: int) -> None:
         """The mistakes of [first, last) into the scores of [start, stop)."""

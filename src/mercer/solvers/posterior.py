@@ -344,7 +344,7 @@ class Logistic:
         return self._fitted(state.which, alpha, state.columns, state.mean)
 
     def noise_gain(self, state: LogisticState) -> tuple[float, bool]:
-        """There is no noise but that of the coin."""
+        """0: this likelihood has no β to improve."""
         return 0.0, False
 
     def posterior(self, state: LogisticState) -> Posterior:

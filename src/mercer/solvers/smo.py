@@ -29,7 +29,7 @@ from mercer.solvers.class_pairs import (
     concluded,
 )
 
-SMALL = 1000  # up to so many points double precision costs nothing to speak of
+SMALL = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
