@@ -26,14 +26,16 @@ ROOT = Path(__file__).parent.parent
 # (messages, parsing, plots, trees and sequences as data, layers, progress), and those
 # that are slow and only bound errors by far more than rounding.
 FILES = """
-    test_roundings test_vectors test_vector test_laws test_neighbors test_core
-    test_algebra test_kinds test_node test_generative test_expansion test_gram
-    test_smo test_class_pairs test_svm test_parzen test_pca test_eigen test_kmeans
-    test_perceptron test_theory test_psd test_certificates test_truth test_precision
+    kernels/test_algebra kernels/test_generative kernels/test_node kernels/test_vector
+    kernels/test_ways machines/test_kmeans machines/test_neighbors machines/test_parzen
+    machines/test_pca machines/test_perceptron machines/test_svm native/test_core
+    native/test_vectors solvers/test_class_pairs solvers/test_eigen solvers/test_smo
+    test_certificates test_expansion test_gram test_laws test_precision test_roundings
+    test_truth theory/test_psd theory/test_theory
 """.split()
 # Of the laws of machines, on all kernels, the two that compare two computations.
 SOME = {
-    "test_machines": "copied_and_pickled or kernel_values_give",
+    "machines/test_machines": "copied_and_pickled or kernel_values_give",
 }
 # scikit-learn's own checks compare nothing of ours with itself, and take long.
 LEFT_OUT = "not sklearn and not scikit and not checks and not sixty_thousand"

@@ -473,7 +473,7 @@ def test_kernel_object_for_values_from_elsewhere_serves():
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
+    or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 
 

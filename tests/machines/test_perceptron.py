@@ -730,7 +730,7 @@ def test_ctrl_c_leaves_what_was_learnt_before():
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
+    or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 
 

@@ -35,7 +35,7 @@ from mercer.machines.kmeans import KernelKMeans
 from mercer.outcomes import Progress
 from mercer.solvers.clusters import KernelLloyd, Partition, drawn_start
 
-folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+folder = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("MERCER_DATA", folder))
 X = make_blobs(120, centers=4, cluster_std=2.0, random_state=5)[0]
 NEW = make_blobs(40, centers=4, cluster_std=3.0, random_state=6)[0]

@@ -27,7 +27,7 @@ from mercer.solvers.evidence import EvidenceAscent
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
+    or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 
 rng = np.random.default_rng(2)

@@ -343,7 +343,7 @@ def test_too_few_steps_are_said_in_scikit_learn_s_words():
 
 def heart_scale():
     folder = os.environ.get("MERCER_DATA")
-    folder = Path(folder) if folder else Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(folder) if folder else Path(__file__).parents[3] / "shared" / "data"
     path = folder / "heart_scale.svm.bz2"
     if not path.exists():
         pytest.skip("needs heart_scale.svm.bz2 in the folder MERCER_DATA")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-CORE = Path(__file__).parents[1] / "src" / "core"
+CORE = Path(__file__).parents[2] / "src" / "core"
 
 
 def run(source, timeout=300):

@@ -42,7 +42,7 @@ WORDS = ["linear", "poly", "rbf", "cosine"]
 EIGEN_SOLVERS = ["auto", "dense", "arpack", "randomized", "krylov"]
 DATA = Path(
     os.environ.get("MERCER_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
+    or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 
 
