@@ -22,7 +22,7 @@ from mercer.kernels.base import Kernel, finite
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
 CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
-SAMPLE = 32  # points on which that is seen, and as many with the largest k(x, x)
+SAMPLE = 32  # points on which that is tested, and as many with the largest k(x, x)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +119,8 @@ class Expansion:
         few = take(X, np.unique(some))
         exact = self._product(double(few), double(self.points)) + self.bias
         error = np.abs(self._product(few, self.points) + self.bias - exact)
-        with np.errstate(invalid="ignore"):  # ∞ - ∞ is a reason for double precision
+        # ∞ - ∞ is NaN, for which the comparison fails: double precision.
+        with np.errstate(invalid="ignore"):
             size = np.abs(exact)
             return bool(np.all(error <= CLOSE * np.maximum(size, np.median(size, 0))))
 
@@ -249,7 +250,7 @@ class Expansion:
     def __rsub__(self, other) -> Expansion:
         return -self + other
 
-    # A numpy number on the left of an operator hands over to ours.
+    # With a numpy number on the left, Python calls our reflected operator.
     __array_ufunc__ = None
 
     def _needs_same_kernel(self, other: Expansion) -> None:

@@ -1,6 +1,6 @@
-"""Losses ℓ(y, f): what it costs to say f where y is true; value, slope, conjugate.
+"""Losses ℓ(y, f): the cost of predicting f where y is true; value, slope, conjugate.
 
-of a side y = ±1    ZeroOne, PerceptronLoss, Hinge, SquaredHinge, Logistic
+of a class y = ±1   ZeroOne, PerceptronLoss, Hinge, SquaredHinge, Logistic
 of a number y       Squared, EpsilonInsensitive, Huber, Quantile
 
 All but ZeroOne are convex in f. The conjugate ℓ*(y, u) = sup_f (u f - ℓ(y, f)) makes
@@ -23,7 +23,7 @@ class Loss(ABC):
 
     Attributes
     ----------
-    of_sides : whether the targets are sides, y = ±1, rather than numbers
+    of_sides : whether the targets are classes y = ±1 rather than numbers
     curved : whether it has a second derivative almost everywhere that is not all 0
 
     Examples
@@ -66,7 +66,7 @@ class Loss(ABC):
 
 
 class SideLoss(Loss):
-    """ℓ(y, f) = g(y f) for sides y = ±1: fill in g as `of_margin`, and so on.
+    """ℓ(y, f) = g(y f) for classes y = ±1: fill in g as `of_margin`, and so on.
 
     Examples
     --------

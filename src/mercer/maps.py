@@ -56,7 +56,7 @@ def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Feature
         found.keys
     ):
         raise ValueError(
-            f"{kernel} has columns that cannot be told apart: "
+            f"{kernel} has columns that cannot be distinguished: "
             f"{found.matrix.shape[1]} of them, {len(set(found.keys))} different names."
         )
     return found
@@ -131,7 +131,7 @@ def _normalized(kernel, X, columns) -> Features:
     scaled = rows_multiplied(matrix, 1 / np.where(lengths > 0, lengths, 1.0))
     if not none.any():
         return inner._replace(matrix=_double(scaled))
-    # Points without any part are alike: they share a feature of their own.
+    # Points without any part share one feature, so that k = 1 among them.
     last = sp.csr_array(none[:, None]) if sp.issparse(matrix) else none[:, None]
     return Features(
         _double(beside([scaled, last])),

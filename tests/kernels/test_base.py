@@ -582,7 +582,7 @@ def test_proof_of_an_invalid_kernel_says_so():
 
 def test_proof_shows_what_was_vouched_for():
     proof = (PairFunction(minimum, psd=True) + RBF(1.0)).proof()
-    assert "a kernel by the user's word (psd=True)" in proof
+    assert "a kernel as stated by the user (psd=True)" in proof
     assert "Validity is" not in proof
 
 

@@ -317,7 +317,7 @@ def test_precomputed_needs_a_square_matrix(matrix):
 
 def test_precomputed_validity_is_unknown_until_vouched_for():
     assert Precomputed(MATRIX).psd is None
-    assert "`check` tells" in Precomputed(MATRIX).proof()
+    assert "`check` tests" in Precomputed(MATRIX).proof()
     assert Precomputed(MATRIX, psd=True).psd is True
     assert "numbers from elsewhere, a kernel" in Precomputed(MATRIX, psd=True).proof()
 

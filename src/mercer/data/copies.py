@@ -1,6 +1,6 @@
-"""Points that nobody else edits: what a fitted machine keeps stays as it was.
+"""Copies of points, so that no later edit changes what a fitted machine keeps.
 
-What is out of core stays there: an array in a memory-mapped file is shared.
+An array in a memory-mapped file is shared, not read into memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _copied(X, copies: dict[int, Any], levels: int) -> Any:
         ]
 
     out: Any
-    copies[id(X)] = X  # what holds itself is no data, and is left to whoever reads it
+    copies[id(X)] = X  # where X contains itself, its copy holds X; readers refuse it
     if isinstance(X, np.ndarray):
         out = np.empty_like(X)
         out.ravel()[:] = each(X.ravel())
@@ -56,18 +56,18 @@ def _copied(X, copies: dict[int, Any], levels: int) -> Any:
     elif type(X) is dict:
         out = dict(zip(X, each(X.values()), strict=True))
     elif type(X).__hash__ not in (None, object.__hash__):
-        out = X  # it is known by its value, which then does not change
+        out = X  # hashable, so taken as immutable
     else:
         try:
             out = copy.deepcopy(X)
-        except Exception:  # a user's object need not know how: then it is shared
+        except Exception:  # a user's object that cannot be copied is shared
             out = X
     copies[id(X)] = out
     return out
 
 
 def shares(X, Y) -> bool:
-    """Whether an edit of Y may change X; not certain to where it says yes."""
+    """Whether an edit of Y may change X; True may be a false alarm, False never is."""
     if isinstance(X, np.ndarray) and X.dtype != object:
         return isinstance(Y, np.ndarray) and np.may_share_memory(X, Y)
     if sp.issparse(X):

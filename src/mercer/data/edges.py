@@ -17,7 +17,8 @@ from mercer.data.points import check_label, describe
 from mercer.native import sparsity
 from mercer.native.interruptible import SORTING, interruptible
 
-AGREE = 1e-9  # of two entries that are one distance, rounded twice
+# Relative tolerance between A(i, j) and A(j, i), one distance rounded twice.
+AGREE = 1e-9
 
 
 def is_matrix(x) -> bool:
@@ -181,7 +182,7 @@ def hashable(names: Iterable, what: str) -> dict:
     """The names without repetition, in order."""
     names = list(names)
     for name in names:
-        if type(name) is tuple:  # it could take for ever to hash
+        if type(name) is tuple:  # its hash could take exponential time
             check_label(name, f"The {what}s of a graph are; one of them")
     try:
         return dict.fromkeys(names)

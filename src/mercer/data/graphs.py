@@ -28,7 +28,7 @@ from mercer.data.edges import (
 )
 from mercer.data.points import as_points, describe, objects
 
-_NO_ENDS = np.empty((0, 2), dtype=np.intp)  # of no graphs at all
+_NO_ENDS = np.empty((0, 2), dtype=np.intp)  # the edges of an empty set of graphs
 MOST_DRAWN = 200  # nodes of a graph that a notebook draws
 MOST_DRAWN_EDGES = 1000
 FORMS = (
@@ -367,7 +367,7 @@ def graphs_of(
 ) -> list[Graph]:
     """The points of X as graphs; the error names the one that is none."""
     graphs = []
-    points = X if type(X) is list else objects(as_points(X))  # a list is what it is
+    points = X if type(X) is list else objects(as_points(X))
     for i, x in enumerate(points):
         try:
             graphs.append(Graph.of(x, who, f"point {i}", label, edge_label))

@@ -1,7 +1,7 @@
 """What a dataset is: an array, a CSR matrix, a data frame, or a list of objects.
 
-Every other file asks this one how many points there are, for some of them, for one
-field of each, or for all of them as vectors. Data frames (pandas, polars and others)
+Every other file uses this one to count points, to select some of them or one field of
+each, and to read them as vectors. Data frames (pandas, polars and others)
 are reached through narwhals, and only here.
 """
 
@@ -34,7 +34,7 @@ _NUMBER = numbers.Real | np.bool_ | Decimal
 
 def is_frame(X) -> bool:
     """Whether X is a data frame of any library narwhals knows."""
-    # Asked of every array, most often in vain: narwhals takes its time.
+    # Called for every array, most of which are no frames; narwhals is slow to tell.
     return not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X)
 
 
@@ -200,7 +200,7 @@ def _is_plain(series) -> bool:
         return True
     if kind == nw.Boolean:
         return not series.is_null().any()
-    # Complex numbers are for others to refuse.
+    # Complex numbers are refused later, with a better message.
     return any(isinstance(v, complex | np.complexfloating) for v in series.to_list())
 
 
@@ -427,7 +427,7 @@ def _column_name(n, names: list):
     """The column that n names: by its name, else by its number."""
     if n in names:
         return n
-    # Where the names are numbers of their own, a number is a name or a mistake.
+    # Where names are numbers other than 0..d-1, a number is a name only.
     numbered = any(isinstance(c, numbers.Integral) for c in names)
     if numbered and names != list(range(len(names))):
         raise IndexError(n)
@@ -615,13 +615,13 @@ def a_string(X) -> str | None:
                 if isinstance(value, str | bytes):
                     return f"{_shown(value)} in column {series.name!r} of the frame"
         return None
-    # The dtypes of polars have no kind.
+    # The dtypes of polars have no attribute `kind`.
     kind = getattr(getattr(X, "dtype", None), "kind", "O")
     if sp.issparse(X) or kind in "biufc":
         return None
     if isinstance(X, str | bytes):
         return _shown(X)
-    # What only iterates may have no end.
+    # An iterator may have no end.
     for i, x in enumerate(
         X if hasattr(X, "__iter__") and hasattr(X, "__len__") else []
     ):
@@ -703,7 +703,7 @@ _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 60
 
 
 def check_ending(values, needs: str) -> None:
-    """Refuse targets or weights of which numpy would never see the end.
+    """Refuse targets or weights without end, in length or nesting, before numpy reads.
 
     Parameters
     ----------

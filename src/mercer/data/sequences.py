@@ -135,7 +135,7 @@ def _numbered(who: str, points: list) -> tuple[np.ndarray, int]:
 
 
 def _small(token):
-    if type(token) is tuple:  # shared parts could take for ever to hash
+    if type(token) is tuple:  # with shared parts its hash could take exponential time
         check_label(token, "Tokens are; one of them")
     return token
 

@@ -16,7 +16,7 @@ from mercer import _html
 from mercer.data.points import check_label, describe
 
 MOST_NODES = 10_000_000  # of a tree that is read from nested tuples, lists or objects
-MANY_NODES = 10_000  # after so many it is looked at whether there is an end
+MANY_NODES = 10_000  # nodes after which a tree is checked for containing itself
 MOST_DRAWN = 200  # nodes of a tree that a notebook draws
 _TOKEN = re.compile(r"[()]|(?:\\[()\\\s]|[^\s()])+")
 _SPECIAL = re.compile(r"([()\\\s])")
@@ -327,7 +327,7 @@ def _read_nested(tree) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
             pending.extend(reversed(children))
         if len(labels) > limit:
             _check_end(tree)
-            if limit == MOST_NODES:  # children that are made anew each time
+            if limit == MOST_NODES:  # the children are new objects at each access
                 raise _too_large()
             limit = MOST_NODES
     return tuple(labels), tuple(arity)
@@ -340,7 +340,7 @@ def _check_end(tree) -> None:
     objects there are.
     """
     sizes: dict[int, int] = {}
-    kept = []  # a number that names an object does so while the object lives
+    kept = []  # an id is that of one object only while the object lives
     above: set[int] = set()  # the nodes between the root and this one
     pending: list[tuple[Any, list | None]] = [(tree, None)]
     while pending:

@@ -26,7 +26,7 @@ FEW = 10  # components or states that may be more than there are observations
 
 
 class Fit(NamedTuple):
-    """How a fit went: what was climbed, step by step, and whether it came to rest.
+    """How a fit went: the objective after each step, and whether it converged.
 
     `path` is Σᵢ weightᵢ ln p(xᵢ) plus the logarithm of the smoothing's prior, once per
     step; it never falls.
@@ -140,7 +140,7 @@ class Density(Value, ABC):
             )
 
 
-def climb(
+def expectation_maximisation(
     first,
     expect: Callable,
     maximise: Callable,
@@ -157,9 +157,9 @@ def climb(
     while True:
         objective, statistics = expect(model)
         path.append(float(objective))
-        rested = len(path) > 1 and path[-1] - path[-2] <= tol * total
-        if rested or len(path) > max_iter:
-            return model, Fit(tuple(path), bool(rested))
+        converged = len(path) > 1 and path[-1] - path[-2] <= tol * total
+        if converged or len(path) > max_iter:
+            return model, Fit(tuple(path), bool(converged))
         model = maximise(model, statistics)
 
 
@@ -319,8 +319,8 @@ def checked_weight(X, weight, who: str) -> np.ndarray:
 def check_enough(who: str, name: str, wanted: int, observed: int) -> None:
     """Refuse more parts than there is anything to fit them to.
 
-    Smoothing stands in for points that a few parts lack; a billion of them would take
-    for ever, and say nothing.
+    Smoothing can replace the points that a few parts lack; a billion such parts would
+    take too long, and mean nothing.
     """
     if wanted > max(observed, FEW):
         raise ValueError(

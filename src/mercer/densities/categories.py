@@ -1,6 +1,6 @@
 """Categories, a stack of k distributions over one alphabet, for hidden chains.
 
-It answers as `Normals` does; its rows are codes (n, T), numbers of symbols.
+It has the methods of `Normals`; its rows are codes (n, T), numbers of symbols.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def items(x, i: int, who: str) -> Sequence[Hashable]:
             "list of strings, or of lists."
         )
     for symbol in x:
-        if type(symbol) is tuple:  # shared parts could take for ever to hash
+        if type(symbol) is tuple:  # with shared parts its hash could take very long
             check_label(symbol, f"The symbols of {who} are; one of point {i}")
         if not isinstance(symbol, Hashable):
             raise TypeError(

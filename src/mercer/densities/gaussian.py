@@ -24,8 +24,8 @@ from mercer.densities.base import (
     check_enough,
     check_options,
     checked_weight,
-    climb,
     draw,
+    expectation_maximisation,
     first_labels,
     from_log_odds,
     log_odds,
@@ -227,7 +227,7 @@ class GaussianMixture(Density):
                 covariances=normals.covariances,
             )
 
-        best, report = climb(
+        best, report = expectation_maximisation(
             first, expect, maximise, weight.sum(), self.tol, self.max_iter
         )
         return replace(best, report=report)

@@ -22,7 +22,7 @@ from mercer.densities.base import (
     check_options,
     check_possible,
     checked_weight,
-    climb,
+    expectation_maximisation,
     first_labels,
     free_cells,
     from_log_odds,
@@ -233,7 +233,7 @@ class HMM(Density):
                 emission=model.emission.maximised(emitted, model.smoothing, spread),
             )
 
-        best, report = climb(
+        best, report = expectation_maximisation(
             first, expect, maximise, weight.sum(), self.tol, self.max_iter
         )
         length = length_shares(lengths, weight) if self.length is None else self.length

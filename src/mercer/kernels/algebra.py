@@ -177,8 +177,8 @@ class Normalized(Kernel):
     """k(x, y) = kernel(x, y) / √(kernel(x, x) kernel(y, y)), the cosine of φ(x), φ(y).
 
     Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
-    0 against all others. Where the kernel knows its logarithms, kernel(x, y) may leave
-    the range of floats.
+    0 against all others. Where the kernel has a `log`, kernel(x, y) itself may overflow
+    or underflow.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class Normalized(Kernel):
                 f"Normalized needs k(x, x) ≥ 0; {self.kernel} gives "
                 f"{squares[i]:.6g} at point {i}."
             )
-        # An infinite length has no direction.
+        # The cosine with a vector of infinite length is undefined.
         return np.sqrt(np.where(np.isinf(squares), np.nan, squares))
 
     def __call__(self, X, Y=None):
@@ -395,7 +395,7 @@ class Centered(Kernel):
     weight: Any = None
 
     def __post_init__(self):
-        # A product with it takes three with the kernel inside, and so on inwards.
+        # A product with it takes three with the kernel inside, or nine where nested.
         check_kernels(self, *3 * [self.kernel])
         n = None if self.reference is None else count(as_points(self.reference))
         if n == 0:
@@ -413,7 +413,7 @@ class Centered(Kernel):
         return self._kept()[1] if self._are_reference(X) else self._fresh_means(X)
 
     def _are_reference(self, X) -> bool:
-        """Whether X are the reference points; to compare them costs less than means."""
+        """Whether X are the reference points; comparing is cheaper than new means."""
         if X is self.reference:
             return True
         alike = type(X) is type(self.reference) and count(X) == count(self.reference)

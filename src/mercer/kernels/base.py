@@ -36,12 +36,12 @@ from mercer.kernels import latex
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.memory import available_memory
 
-HIGHEST = 2**53  # exponent that a float64 tells from the next one
+HIGHEST = 2**53  # the largest exponent that float64 distinguishes from the next
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
 LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
-BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
-LARGE = 2**28  # bytes of a block from which on the memory is looked at first
+BLOCK_MB = 64.0  # memory for a temporary block of kernel values
+LARGE = 2**28  # bytes of a block above which available memory is checked first
 
 
 class Rule(NamedTuple):
@@ -52,7 +52,7 @@ class Rule(NamedTuple):
 
 
 class Proof(str):
-    """A proof as text; shown as it reads, also at the prompt."""
+    """A proof as text, whose repr is the text itself."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -75,7 +75,7 @@ class Kernel(ABC):
     True
     """
 
-    # A numpy number on the left of an operator hands over to ours.
+    # With a numpy number on the left, Python calls our reflected operator.
     __array_ufunc__ = None
 
     # Parameters that `owned` does not copy: documented as shared, or read only once.
@@ -172,7 +172,7 @@ class Kernel(ABC):
 
     @property
     def missing(self) -> bool:
-        """Whether points may have missing values (NaN); machines then let them pass."""
+        """Whether points may have missing values (NaN); machines then accept them."""
         return bool(self.children()) and all(k.missing for k in self.children())
 
     # Validity
@@ -235,7 +235,7 @@ class Kernel(ABC):
             branch, stem = ("└─ ", "   ") if last else ("├─ ", "│  ")
             yield from child._proof_lines(rest + branch, rest + stem)
 
-    # Parameters, in scikit-learn's words
+    # Parameters, by scikit-learn's conventions
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep` also those of the kernels inside."""
@@ -449,7 +449,7 @@ class Kernel(ABC):
 
 
 def _guarded(call):
-    """A kernel's `__call__` behind one door: sound points, and room for the matrix."""
+    """A kernel's `__call__` with its points converted and the memory checked first."""
 
     @functools.wraps(call)
     def guarded(self, X, Y=None, **options):
@@ -481,7 +481,7 @@ def _check_room(kernel: Kernel, X, Y) -> None:
 
 
 def version() -> str:
-    """Of the package; read when it is asked for, as this file is below its names."""
+    """The version of the package; imported late, as the package imports this file."""
     return importlib.import_module("mercer").__version__
 
 
@@ -718,7 +718,7 @@ class Scaled(Kernel):
         return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)
 
     def rule(self):
-        # Asked once: twice at each of many levels would take for ever.
+        # Read once: twice at each level would take exponential time in the depth.
         psd = self.kernel.psd
         if psd is False:
             return Rule(False, "a positive factor keeps the counterexample below")
@@ -822,7 +822,7 @@ def _times(factor, values: np.ndarray) -> np.ndarray:
 
 
 def closed(kernel: Kernel, reason: str) -> Rule:
-    """The rule of an operation that keeps validity, and promises nothing without it."""
+    """The rule of an operation that preserves validity; unknown if a part's is."""
     return _kept(all(child.psd for child in kernel.children()), reason)
 
 
@@ -833,7 +833,7 @@ def _kept(parts: bool | None, reason: str) -> Rule:
 
 
 def check_kernels(node: Kernel, *parts) -> None:
-    """Refuse parts that are not kernels, and more of them than can be gone through."""
+    """Refuse parts that are not kernels, and more than MOST_NODES of them."""
     nodes = 1
     for part in parts:
         if not isinstance(part, Kernel):
@@ -845,8 +845,8 @@ def check_kernels(node: Kernel, *parts) -> None:
     if nodes > MOST_NODES:
         raise ValueError(
             f"{type(node).__name__} would be a kernel of {nodes:,} parts, those that "
-            f"stand in several places counted in each; at most {MOST_NODES:,} are gone "
-            "through. k + k is 2 * k, and k * k is k ** 2."
+            f"stand in several places counted in each; at most {MOST_NODES:,} are "
+            "possible. k + k is 2 * k, and k * k is k ** 2."
         )
     node.__dict__["_nodes"] = nodes
 

@@ -1,4 +1,4 @@
-"""A kernel from a distance: the inner product that has it, seen from an origin.
+"""A kernel from a distance: the inner product about an origin that induces it.
 
 Where d is the distance of φ(x) and φ(y) in a Hilbert space, the formula of
 `FromDistance` is ⟨φ(x) - φ(o), φ(y) - φ(o)⟩; and it is a kernel only there, that is
@@ -210,7 +210,7 @@ class FromDistance(Kernel):
     def _number(self, x, y) -> float:
         value = self.distance(x, y)  # type: ignore[operator]
         try:
-            # One number in an array will do: (n, 1) points give such.
+            # An array of one number is accepted: (n, 1) points give such.
             return float(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError) as error:
             raise TypeError(
@@ -249,7 +249,7 @@ class FromDistance(Kernel):
             self._check_agreement(D[i, others], back, i, others)
 
     def _check_agreement(self, there, back, first=None, others=None) -> None:
-        """Refuse ways there and back that differ, of one point and some others."""
+        """Refuse d(x, y) ≠ d(y, x), for one point x and some others."""
         differ = np.abs(there - back) > AGREE * np.maximum(there, back)
         if not np.any(differ):
             return

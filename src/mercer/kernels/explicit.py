@@ -74,7 +74,7 @@ class PolynomialMap:
         if not self.ordered:
             return monomial_count(d + every, self.degree)
         if d > 1:
-            # A power of two digits is refused as surely as one of a million.
+            # A large exponent is capped: the count is refused all the same.
             most = min(self.degree, 2 * MOST_COLUMNS.bit_length())
             return sum(d**r for r in range(0 if every else most, most + 1))
         return 1 + every * self.degree * d if d or every else int(self.degree == 0)

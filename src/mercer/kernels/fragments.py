@@ -22,7 +22,7 @@ Key = tuple[Hashable, tuple]  # a label and parts: numbers of keys before, or (l
 
 
 class _Numbers(dict):
-    """The number of every key, in the order in which they are first asked for."""
+    """The number of every key, in the order of first use."""
 
     def __missing__(self, key) -> int:
         self[key] = number = len(self)

@@ -1,4 +1,4 @@
-"""Kernels from a density: points are alike that would change it alike.
+"""Kernels from a density: points are compared by the gradient of their log-likelihood.
 
 Fisher(model)            V(x)ᵀ I⁻¹ V(y), V = ∇ ln p(x | θ), I = E[V Vᵀ]
 Natural(model, metric)   V(x)ᵀ M⁻¹ V(y)
@@ -57,7 +57,8 @@ class ScoreKernel(FeatureKernel):
     """k(x, y) = V(x)ᵀ M⁻¹ V(y) = ⟨F⁻¹V(x), F⁻¹V(y)⟩ with M = FFᵀ: fill in `_metric`.
 
     Its features are F⁻¹V, F the lower Cholesky factor: feature j is the j-th
-    derivative minus what those before it tell, in units of its own.
+    derivative minus its regression on those before it, over its standard deviation,
+    as if M were the covariance of V.
     """
 
     model: Any
@@ -85,7 +86,7 @@ class ScoreKernel(FeatureKernel):
 
     @property
     def missing(self) -> bool:
-        """Whether points may have missing values (NaN): it is for the model to say."""
+        """Whether points may have missing values (NaN): as the model states."""
         return _of_sklearn(self.model) or bool(getattr(self.model, "missing", False))
 
     def resolve(self, X, weight=None):
@@ -123,7 +124,7 @@ class ScoreKernel(FeatureKernel):
         scale = np.sqrt(np.diagonal(matrix))
         none = np.flatnonzero(~(scale > 0))
         if len(none) == 0:
-            # Coordinates have units: only without them is small small.
+            # Eigenvalues are compared with rounding, so without the coordinates' units.
             units = matrix / np.outer(scale, scale)
             low = np.linalg.eigvalsh(units)[0]
             if low > len(units) * np.finfo(float).eps:
@@ -258,8 +259,8 @@ class Natural(ScoreKernel):
         return float(self.metric) * np.eye(_width(_density(self.model)))
 
 
-# Number by number instead of by LAPACK: the features of a point must not hang on the
-# points beside it, nor on the processor, or equal points would be apart.
+# Number by number instead of by LAPACK: the features of a point must not depend on
+# the other points, nor on the processor, or equal points could have different ones.
 
 
 def _cholesky(matrix: np.ndarray) -> np.ndarray:
@@ -405,7 +406,7 @@ def _fit(model, X, weight):
 
 
 def _check_model(kernel, model) -> None:
-    """Refuse what has no likelihood, or no way to its gradient."""
+    """Refuse a model without a likelihood, or without any gradient of it."""
     if _of_sklearn(model):
         return
     gradient = hasattr(model, "score") or (

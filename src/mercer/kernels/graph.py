@@ -38,7 +38,7 @@ from mercer.kernels.routes import (
 
 LONGEST_NAME = 120  # of a pattern; larger ones are named by their root and id
 MOST_TOGETHER = 128  # nodes of a graph whose paths are found together with others'
-MOST_DEPTHS = 10_000  # each one is counted, whether it tells more nodes apart or not
+MOST_DEPTHS = 10_000  # each adds counts, also where it separates no further nodes
 FAR = 2**14 - 1  # no path; twice this fits in 16 bits
 
 

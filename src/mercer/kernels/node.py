@@ -137,7 +137,7 @@ class Diffusion(NodeKernel):
 
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
-        # Read once: what becomes of a list or a matrix later is not seen.
+        # Read once: later changes of a list or a matrix have no effect.
         self.__dict__["_read"] = Graph.of(self.graph, "Diffusion", "the graph")
 
     def _graph(self) -> Graph:
@@ -174,7 +174,7 @@ def names_of(X) -> list:
         return [row[0] if len(row) == 1 else tuple(row) for row in rows]
     names = list(objects(X))
     for i, name in enumerate(names):
-        if type(name) is tuple:  # shared parts could take for ever to hash
+        if type(name) is tuple:  # with shared parts its hash could take very long
             check_label(name, f"The names of nodes are; point {i}")
     return names
 
@@ -229,7 +229,7 @@ class MatrixExponential(NodeKernel):
                 f"MatrixExponential needs a symmetric H; H and its transpose differ by "
                 f"up to {gap.max():.3g}. Take (H + H.T) / 2, or H.T @ H."
             )
-        # A copy: what becomes of H later is not seen.
+        # A copy: later changes of H have no effect.
         self.__dict__["_own"] = (H.astype(float) + H.T) / 2
 
     def _matrix(self):

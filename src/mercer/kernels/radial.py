@@ -278,7 +278,7 @@ class Radial(Kernel):
     Parameters
     ----------
     function : takes an array of distances, returns a number for each
-    metric : a word of scipy's `cdist` or a function of two points of any kind
+    metric : a metric's name in scipy's `cdist` or a function of two points of any kind
 
     Examples
     --------

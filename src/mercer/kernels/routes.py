@@ -42,7 +42,7 @@ def rounded(lengths: np.ndarray) -> np.ndarray:
 
 
 class Step(NamedTuple):
-    """Shortest paths of one more edge, each told apart by the labels of its edges."""
+    """Shortest paths of one more edge, one for each sequence of edge labels."""
 
     owner: np.ndarray  # the graph
     ids: np.ndarray

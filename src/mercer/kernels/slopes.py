@@ -147,7 +147,7 @@ def _matern(kernel, Z, X, W):
         z = np.sqrt(2 * nu * squares) / length
         logs = (1 - nu) * math.log(2) - gammaln(nu) + (nu - 1) * np.log(z) - z
         change = -nu / length**2 * np.exp(logs) * kve(1 - nu, z)
-    # At z = 0 there is a kink, and the slope towards it has no end.
+    # At z = 0 there is a kink, and the slope near it is unbounded.
     return _by_square(Z, X, W * np.where(np.isfinite(change), change, 0.0))
 
 

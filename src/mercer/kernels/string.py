@@ -45,7 +45,7 @@ class Subsequence(Kernel):
 
     Parameters
     ----------
-    decay : 0 < decay ≤ 1, the price of every token spanned
+    decay : 0 < decay ≤ 1, the factor for every token spanned
     weights : c₁..cₙ ≥ 0, n = length, for Σᵣ cᵣkᵣ over the lengths r; None for kₙ alone
 
     Examples
@@ -216,7 +216,7 @@ class WeightedDegree(Kernel):
         """w₁, w₂, ... of the lengths up to `longest` that there are."""
         if self.weights is not None:
             return np.asarray(self.weights[:longest], dtype=float)
-        # In Python's own whole numbers, which have no largest one.
+        # In Python's integers, which do not overflow.
         d = int(self.degree)
         lengths = range(1, min(d, longest) + 1)
         return np.array([2 * (d - r + 1) / (d * (d + 1)) for r in lengths])
@@ -317,7 +317,7 @@ def _counterexamples() -> list[tuple[str, ...]]:
 def _least_eigenvalue(gamma: float, words: tuple[str, ...]) -> float:
     """The least eigenvalue of HKH on the words, or 0 if none is clearly below 0."""
     X, _ = encode("EditSimilarity", list(words))
-    # H = I - 11ᵀ/n makes no difference between K and K - 1, where tiny gamma shows.
+    # H(K - 1)H = HKH for H = I - 11ᵀ/n, and K - 1 keeps its digits for tiny gamma.
     change = np.expm1(-gamma * edit_distances(X, None))
     centred = change - change.mean(axis=0)
     centred -= centred.mean(axis=1, keepdims=True)

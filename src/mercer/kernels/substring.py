@@ -140,7 +140,7 @@ class Mismatch(VocabularyKernel):
                 "Mismatch needs an alphabet of different tokens; got "
                 f"alphabet={brief(self.alphabet)}."
             )
-        # Two tokens are enough at 63: a large power takes long to write down.
+        # 2**63 is too many already; a much larger power would take long to compute.
         if letters > 1 and (self.k >= 63 or letters**self.k >= 2**63):
             raise ValueError(
                 f"Mismatch counts words of length {self.k} over {letters} tokens, "
@@ -160,7 +160,7 @@ class Mismatch(VocabularyKernel):
     def columns(self, X):
         alphabet = self._resolved("alphabet")
         X, letters = encode_pair("Mismatch", X, [list(alphabet)])
-        if self.k > X.longest:  # nothing to count, whatever the number of words
+        if self.k > X.longest:  # no substring is so long, whatever the number of words
             return Columns(sp.csr_array((len(X), 0)), list)
         counts, first = count_substrings(X, self.k)
         place = np.full(X.alphabet, -1)

@@ -41,7 +41,7 @@ class MatchingNodes(Kernel):
 
     @abstractmethod
     def _native(self, logarithm: bool) -> _core.TreeRule:
-        """C in the words of the native core."""
+        """C as the parameters of the native core."""
 
     def _leaf(self) -> float:
         """What a leaf by itself counts."""

@@ -22,7 +22,7 @@ from mercer.native.interruptible import elementwise, interruptible, multiply
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
-PIECE_MB = 4.0  # of a product, between which Ctrl-C is heard
+PIECE_MB = 4.0  # of a product that is computed between checks for Ctrl-C
 MIRROR = 512  # rows of a matrix that are mirrored at a time
 
 
@@ -131,7 +131,7 @@ class BlockFunction(Kernel):
     """
 
     function: Callable
-    psd: bool | None = None  # stated here, derived elsewhere
+    psd: bool | None = None  # given by the user here; other kernels derive it
 
     def __post_init__(self):
         check_callable(self, "function", self.function)
@@ -171,7 +171,7 @@ class PairFunction(PairKernel):
     """
 
     function: Callable
-    psd: bool | None = None  # stated here, derived elsewhere
+    psd: bool | None = None  # given by the user here; other kernels derive it
 
     def __post_init__(self):
         check_callable(self, "function", self.function)
@@ -255,7 +255,7 @@ class Precomputed(Kernel):
     Parameters
     ----------
     matrix : (N, N) array, or None where only rows are ever compared with indices
-    psd : True if you vouch that it is positive semidefinite; `check` tells
+    psd : True if you vouch that it is positive semidefinite; `check` tests it
 
     Examples
     --------
@@ -266,7 +266,7 @@ class Precomputed(Kernel):
     """
 
     matrix: Any = None
-    psd: bool | None = None  # stated here, derived elsewhere
+    psd: bool | None = None  # given by the user here; other kernels derive it
 
     _shared = ("matrix",)
 
@@ -329,7 +329,7 @@ class Precomputed(Kernel):
 
     def rule(self):
         if self.psd is None:
-            return Rule(None, "numbers from elsewhere; `check` tells about this matrix")
+            return Rule(None, "numbers from elsewhere; `check` tests this matrix")
         return vouched(self.psd, "numbers from elsewhere")
 
     def _size(self) -> int:
@@ -418,11 +418,11 @@ def vouched(psd: bool | None, what: str = "a user's function") -> Rule:
     if psd is None:
         return Rule(None, f"{what}; pass psd=True if you can vouch for it")
     known = "a kernel" if psd else "no kernel"
-    return Rule(psd, f"{what}, {known} by the user's word (psd={psd})")
+    return Rule(psd, f"{what}, {known} as stated by the user (psd={psd})")
 
 
 def check_verdict(kernel: Kernel, psd) -> None:
-    """Refuse a word on validity that is not yes, no or unknown."""
+    """Refuse a psd that is not True, False or None."""
     if not (psd is None or isinstance(psd, bool)):
         raise TypeError(
             f"{type(kernel).__name__} needs psd=True, False or None; got psd={psd!r}."
@@ -467,7 +467,8 @@ def mapped(kernel: Kernel, name: str, function: Callable, X):
             f"one row per point, ({count(X)}, p); it returned shape {shape}. For a "
             f"function of one point write lambda X: [{name}(x) for x in X]."
         )
-    return _floating(image)  # of booleans or small integers, @ is something else
+    # @ of booleans is a logical or, and of small integers it overflows.
+    return _floating(image)
 
 
 def numbers_at(kernel: Kernel, name: str, function: Callable, X) -> np.ndarray:

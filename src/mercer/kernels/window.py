@@ -31,7 +31,7 @@ HALVINGS = 60
 MOST_CELLS = 2000  # that are halved at a time
 FINE = 1e-12  # the relative error that is aimed at
 LARGEST_ERROR = 1e-3  # relative; beyond it the integral counts as unknown
-DIVERGES = 0.98  # where a shell holds so much of the one before, there is no end
+DIVERGES = 0.98  # share of the shell before; above it the integral counts as infinite
 NODES, SHARES = leggauss(10)
 
 
@@ -363,7 +363,7 @@ class Shells:
             error = np.abs(whole - both)
             total = sum(float(part[2].sum()) for part in done) + float(both.sum())
             bad = (error > 1e-3 * FINE * total) & (b - a > 1e-14)
-            # What rounds more than that never agrees, however small its cells.
+            # Where rounding is larger than that, halving cells does not help.
             if step == HALVINGS or np.count_nonzero(bad) > MOST_CELLS:
                 bad[:] = False
             done.append(
@@ -417,7 +417,8 @@ class Shells:
 
     def draw(self, rng: np.random.RandomState, n: int) -> np.ndarray:
         """n random r with the density r^(d-1) K(r), by rejection within the cells."""
-        room = 1.02 * self.top * (self.b - self.a)  # the largest value met, and more
+        # 1.02: the largest value found in a cell need not be the largest there is.
+        room = 1.02 * self.top * (self.b - self.a)
         share = np.cumsum(room) / room.sum()
         found: list[np.ndarray] = []
         while sum(map(len, found)) < n:

@@ -282,7 +282,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
         values = values.reshape(place[0].shape)
         known = values[np.isfinite(values)]
         for level in (-1.0, 1.0):
-            # matplotlib warns of a level that is nowhere.
+            # matplotlib warns of a level outside of the values.
             if (known < level).any() and (known > level).any():
                 ax.contour(
                     *place,

@@ -169,8 +169,8 @@ def kind_of(machine: Machine) -> Kind | None:
 class Judged:
     """A fitted machine with the points and the targets of its fit.
 
-    What it says of a point is a number whose sign is a class (`sides`), a class, or a
-    number, or several; `wrong` is what that costs: 0 or 1, or the square.
+    Its prediction for a point is a number whose sign is a class (`sides`), a class, a
+    number, or several numbers; `wrong` is the cost of it: 0 or 1, or the square.
     """
 
     def __init__(self, machine: Any, X: Points, y, sample_weight=None):
@@ -221,7 +221,7 @@ class Judged:
             raise ValueError(f"{self.name} takes no sample_weight, so bounds does not.")
         return self.machine._checked_weight(sample_weight, self.X)
 
-    # Targets, and what is said of them
+    # Targets and predictions
 
     def _targets(self, y, n: int) -> tuple[np.ndarray, str]:
         """y as ±1, classes or numbers; and which: "sides", "classes" or "numbers"."""
@@ -257,29 +257,29 @@ class Judged:
         sides = y.ndim == 1 and bool(np.all(np.abs(y) == 1))
         return y, "sides" if sides else "numbers"
 
-    def said(self, machine, X) -> np.ndarray:
-        """What a machine like this one says of points."""
+    def predicted(self, machine, X) -> np.ndarray:
+        """What a machine like this one predicts for points."""
         if self.mode == "classes" or not is_classifier(machine):
             return np.asarray(machine.predict(X)).reshape(count(X), *self.y.shape[1:])
         return np.asarray(machine.decision_function(X))
 
     @cached_property
     def own(self) -> np.ndarray:
-        """What the machine says of its own points."""
+        """What the machine predicts for its own points."""
         if self.has_f:
             return self.values
         try:
-            return self.said(self.machine, self.X)
+            return self.predicted(self.machine, self.X)
         except ValueError as error:
             raise Absent(f"predicting fails: {first_sentence(error)}") from error
 
-    def wrong(self, y, said) -> np.ndarray:
-        """What it costs at each point."""
+    def wrong(self, y, predictions) -> np.ndarray:
+        """The cost at each point."""
         if self.mode == "sides":
-            return ZeroOne().value(y, said)
+            return ZeroOne().value(y, predictions)
         if self.mode == "classes":
-            return (said != y).astype(float)
-        squares = Squared().value(y, said)
+            return (predictions != y).astype(float)
+        squares = Squared().value(y, predictions)
         return squares.mean(axis=1) if squares.ndim == 2 else squares
 
     @property
@@ -290,11 +290,11 @@ class Judged:
             return "#{ŷ(xᵢ) ≠ yᵢ}/m"
         return "(1/m) Σ (yᵢ - f(xᵢ))²"
 
-    # f, and the space it lives in
+    # f and its RKHS
 
     @property
     def has_f(self) -> bool:
-        """Whether what it says is one expansion."""
+        """Whether its prediction is one expansion."""
         try:
             self.check_f()
         except Absent:
@@ -302,7 +302,7 @@ class Judged:
         return True
 
     def check_f(self) -> None:
-        """Raise `Absent` where what it says is not one function of the space."""
+        """Raise `Absent` where its prediction is not one function of the RKHS."""
         assert self.kind is not None
         if reason := self.kind.outside(self.machine):
             raise Absent(reason)
@@ -358,7 +358,7 @@ class Judged:
 
     @property
     def base(self) -> Kernel:
-        """The kernel that was asked for, with what it learnt: f's without a + 1."""
+        """The kernel that was given, its parameters resolved: f's without a + 1."""
         machine = self.machine
         if isinstance(machine, NearestNeighbors | ParzenClassifier):
             return self._closed(machine.kernel_)
@@ -382,7 +382,7 @@ class Judged:
 
     @property
     def learnt(self) -> bool:
-        """Whether the kernel is seen to have taken a parameter from the points."""
+        """Whether a parameter of the kernel is known to be learnt from the points."""
         given = self.machine.kernel
         if given is None:
             return True

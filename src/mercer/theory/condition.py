@@ -86,10 +86,10 @@ class Check:
 
     def _proof(self) -> str:
         if self.kernel is None:
-            return "for a kernel, k.proof() tells what is known of all points"
+            return "for a kernel, k.proof() states what is known of all points"
         verdict = {
             True: "gives the rule for all points",
-            None: "tells what is known of all points",
+            None: "states what is known of all points",
             False: "says that other points refute it",
         }[self.kernel.psd]
         return f"k.proof() {verdict}, k = {self.kernel!r}"
@@ -154,7 +154,7 @@ def _values(gram: Gram) -> np.ndarray:
     """The matrix of a Gram, with both halves computed where they may differ."""
     if gram.Y is not None or gram.kernel.psd:
         return gram.dense()
-    # k(X) may mirror one half; then an asymmetric function would pass unseen.
+    # k(X) may mirror one half, which would hide an asymmetric function.
     gram.check_memory()
     return gram.kernel(gram.X, gram.X)
 

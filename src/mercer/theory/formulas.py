@@ -31,7 +31,7 @@ STEPS = 64  # the grid of norms goes from 2⁻⁶⁴ to 2⁶⁴
 
 
 class Rademacher(NamedTuple):
-    """The complexity of a ball of functions, by draws of signs and at most.
+    """The complexity of a ball of functions: its mean over draws of signs, and a bound.
 
     Examples
     --------
@@ -399,7 +399,7 @@ WIDTH = 100  # of the printed table
 
 @dataclass(frozen=True, repr=False)
 class Bounds:
-    """The rows, by place or by name, and what could not be said: (name, reason).
+    """The rows, by place or by name, and those that are absent: (name, reason).
 
     Printed, it is a table of names, values, kinds and formulas; then the rows that do
     not apply to the machine, with the reason.

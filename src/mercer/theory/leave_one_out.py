@@ -1,4 +1,4 @@
-"""What machines say of a point that was left out of their fit.
+"""What machines predict for a point that was left out of their fit.
 
 In closed form: KernelRidge, from the inverse of its matrix; nearest neighbours, which
 judge a point by the others; ParzenClassifier("mean"), whose means lose a point. All
@@ -30,19 +30,19 @@ from mercer.theory.assumptions import Absent, Judged, first_sentence
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
 BALANCED = 'class_weight="balanced" gives every point another C when one of them leaves'
 ZERO = 1e-11  # relative to what is added; solvers end no nearer to the optimum
-SAME = 0.02  # relative; how far f of the same fit may be from f, both to some tol
+SAME = 0.02  # relative; how far two fits of the same f, both to some tol, may differ
 
 
 def left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
-    """What is said of each point by the others, and how that was found."""
+    """The prediction for each point by the others, and how it was found."""
     try:
-        said, how = _left_out(judged, refit)
+        predictions, how = _left_out(judged, refit)
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Absent(f"leaving points out fails: {first_sentence(error)}") from error
     if judged.mode == "sides" and judged.has_f:
         # The sign of what is 0 but for rounding differs from processor to processor.
-        said[np.abs(said) <= ZERO * _sums_of_others(judged)] = 0.0
-    return said, how
+        predictions[np.abs(predictions) <= ZERO * _sums_of_others(judged)] = 0.0
+    return predictions, how
 
 
 def _sums_of_others(judged: Judged) -> np.ndarray:
@@ -115,7 +115,7 @@ def _of_means(judged: Judged) -> np.ndarray:
         mean = (inner[place] - share * own) / (1 - share)
         square = squares[label] - 2 * share * inner[place] + share**2 * own
         score[place] = mean - square / (1 - share) ** 2 / 2
-    score[place[0][alone], label[alone]] = -np.inf  # nothing speaks for its class
+    score[place[0][alone], label[alone]] = -np.inf  # no other point of its class
     if judged.mode == "classes":
         return machine.classes_[np.argmax(score, axis=1)]
     return score[:, 1] - score[:, 0]
@@ -125,38 +125,40 @@ def _of_means(judged: Judged) -> np.ndarray:
 
 
 def _refitted(judged: Judged) -> tuple[np.ndarray, str]:
-    """What is said of each point by a machine fitted without it.
+    """The prediction for each point by a machine fitted without it.
 
     A point of a class that has no other is missed.
     """
     machine, everything = judged.machine, np.arange(judged.m)
     _check_order(judged)
-    again, points = _again(judged)
+    again, points = _prepared(judged)
     matters = _places_that_matter(judged)
-    said = np.array(judged.own)
+    predictions = np.array(judged.own)
     unsettled = 0
 
     def fitted(index):
         weight = judged.weight
         options = {} if weight is None else {"sample_weight": weight[index]}
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             again.fit(take(points, index), judged.given[index], **options)
-        return any(issubclass(one.category, ConvergenceWarning) for one in told)
+        return any(issubclass(one.category, ConvergenceWarning) for one in warned)
 
     fitted(everything)
-    _check_again(judged, judged.said(again, points))
+    _check_reproducible(judged, judged.predicted(again, points))
     for i in matters:
         rest = np.delete(everything, i)
         if is_classifier(machine) and _classes_left(judged, rest) < 2:
-            said[i] = -judged.y[i] if judged.mode == "sides" else _other(judged, i)
+            predictions[i] = (
+                -judged.y[i] if judged.mode == "sides" else _other(judged, i)
+            )
             continue
         unsettled += fitted(rest)
-        said[i] = judged.said(again, take(points, np.array([i])))[0]
+        predictions[i] = judged.predicted(again, take(points, np.array([i])))[0]
     how = "by fitting again"
     if unsettled:
         how += f", {unsettled} of {len(matters)} fits ending without convergence"
-    return said, how
+    return predictions, how
 
 
 def _check_order(judged: Judged) -> None:
@@ -170,7 +172,7 @@ def _check_order(judged: Judged) -> None:
         )
 
 
-def _again(judged: Judged):
+def _prepared(judged: Judged):
     """A machine to be fitted again with the kernel as it is, and its points."""
     machine = judged.machine
     known = machine.get_params(deep=False)
@@ -227,15 +229,15 @@ def check_support(judged: Judged) -> float:
     return max(0.0, float(found.gap))
 
 
-def _check_again(judged: Judged, said) -> None:
+def _check_reproducible(judged: Judged, predictions) -> None:
     """Raise `Absent` unless a fit on all points gives the machine itself."""
-    before = judged.said(judged.machine, judged.X)
+    before = judged.predicted(judged.machine, judged.X)
     if judged.mode == "classes":
-        same = np.mean(said != before) <= 0.01
+        same = np.mean(predictions != before) <= 0.01
     else:
         most = float(np.abs(before).max(initial=0))
         most = max(SAME * most, ZERO * judged.scale)
-        same = np.abs(said - before).max(initial=0) <= most
+        same = np.abs(predictions - before).max(initial=0) <= most
     if not same:
         raise Absent(
             f"a fit on these points gives another {judged.name}: it was fitted on "

@@ -29,7 +29,7 @@ from mercer.solvers.smo import SMO
 
 STEP = 10 ** (1 / 8)  # from one C to the next along the path of SVMs
 LONGEST = 160  # steps: twenty powers of ten
-UPHILL = 12  # steps in a row with a growing bound that end the walk
+UPHILL = 12  # steps in a row with a growing bound after which the path ends
 STEPS = 30_000  # of the solver at one C
 HELD = 4000  # points whose matrix is kept along the path
 VALLEYS = 3  # how many of the best steps are refined
@@ -258,7 +258,7 @@ class _Path:
         self.value: np.ndarray | None = None
 
     def at(self, C: float) -> _Comparator:
-        """The SVM at C, from the last one that was asked for."""
+        """The SVM at C, starting from the last one computed."""
         problem = svc(self.gram, self.side, np.full(len(self.side), C), bias=False)
         start = None if self.value is None else problem.start(self.value)
         self.value = value = self.solver.solve(problem, start=start).value
@@ -275,11 +275,11 @@ class _Path:
         given = self.at(C)
         if not self.radius > 0:
             return given
-        # Any w gives a bound: one that is found in time will do.
+        # Any w gives a bound, also one that SMO has not brought to its optimum.
         self.solver, self.value = SMO(tol=1e-6, max_iter=STEPS), None
         walked = self._walk(min(given.bound, 2.0 * self.often.sum()))
         found = [given, self._before_the_first_bend(walked[0].C), *walked]
-        # Where a valley lies between two steps, look for its ground.
+        # Refine a local minimum that lies between two steps.
         bounds = np.array([one.bound for one in walked])
         for i in np.argsort(bounds, kind="stable")[:VALLEYS]:
             ends = walked[max(i - 1, 0)].C, walked[min(i + 1, len(walked) - 1)].C

@@ -179,13 +179,13 @@ def _nothing(judged: Judged) -> tuple[tuple[str, str], ...]:
 
 
 class _Case:
-    """The rows of a machine with its points, each made when it is asked for."""
+    """The rows of a machine with its points, each computed on demand."""
 
     def __init__(self, judged: Judged, delta: float, norm: float | None):
         self.judged, self.machine, self.m = judged, judged.machine, judged.m
         self.delta, self.norm = delta, norm
 
-    # What is measured
+    # Measured errors
 
     def measured(self) -> list[Bound]:
         judged = self.judged
@@ -195,9 +195,10 @@ class _Case:
     def tested(self, X, y) -> list[Bound]:
         judged = self.judged
         # Kernel values come by rows: their number is that of the points.
-        said = judged.said(self.machine, X)
-        y, _ = judged._targets(y, len(said))
-        error, assumed = float(judged.wrong(y, said).mean()), "points not seen by `fit`"
+        predictions = judged.predicted(self.machine, X)
+        y, _ = judged._targets(y, len(predictions))
+        error = float(judged.wrong(y, predictions).mean())
+        assumed = "points not seen by `fit`"
         return [Bound("test error", error, "measured", judged.formula, assumed)]
 
     # Margin, loss and complexity
@@ -269,7 +270,7 @@ class _Case:
         ]
 
     def _drawn(self, how: str) -> str:
-        """What a bound with probability 1 - δ takes for granted."""
+        """What a bound with probability 1 - δ assumes."""
         radius = self._size[1]
         first = f"independent points of one distribution; {how}; R = {radius:.4g}"
         return "; ".join([first, *self._of_kernel()])
@@ -376,10 +377,10 @@ class _Case:
 
     def left_out(self, refit: bool) -> list[Bound]:
         judged = self.judged
-        said, how = left_out(judged, refit)
+        predictions, how = left_out(judged, refit)
         formula = judged.formula.replace("f(xᵢ)", "f₋ᵢ(xᵢ)").replace("ŷ", "ŷ₋ᵢ")
         assumed = f"{TRAINED}; {how}; the kernel stays as it is"
-        error = float(judged.wrong(judged.y, said).mean())
+        error = float(judged.wrong(judged.y, predictions).mean())
         return [Bound("leave-one-out", error, "exact", formula, assumed)]
 
     @cached_property
