@@ -356,7 +356,10 @@ def test_convergence_shows_the_violation_and_what_the_objective_lacks():
 
 
 def test_convergence_is_told_in_iterations_or_in_seconds():
-    history = [Progress(k, 10 * k, 0, k, 0.1**k, -k, 0.1**k, 0.5 * k) for k in range(4)]
+    history = [
+        Progress(k, 10 * k, rows=0, seconds=0.5 * k, violation=0.1**k, objective=-k)
+        for k in range(4)
+    ]
     steps = plots.plot_convergence(history).lines[0].get_xdata()
     assert_allclose(steps, [0, 10, 20, 30])
     seconds = plots.plot_convergence(history, against="seconds").lines[0].get_xdata()
