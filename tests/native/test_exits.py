@@ -98,6 +98,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="no fork here")
 def test_a_forked_child_has_threads_of_its_own():
     found = run(BEGIN + FORK)
@@ -121,6 +122,7 @@ for kept in (lambda n: n != "mercer", lambda n: n == "mercer._core", lambda n: F
 """
 
 
+@pytest.mark.slow
 def test_the_package_can_be_deleted_and_imported_again():
     found = run(BEGIN + AGAIN)
     assert (found.returncode, found.stderr) == (0, "")
