@@ -367,7 +367,10 @@ def test_convergence_is_told_in_iterations_or_in_seconds():
 
 
 def test_the_last_objective_is_the_optimum_unless_another_is_known():
-    history = [Progress(k, k, 0, k, 0.1**k, 3.0 - k, 0.1**k, 0.0) for k in range(4)]
+    history = [
+        Progress(k, k, rows=0, seconds=0.0, violation=0.1**k, objective=3.0 - k)
+        for k in range(4)
+    ]
     excess = plots.plot_convergence(history).lines[1].get_xydata()
     assert_allclose(excess, [[0, 3], [1, 2], [2, 1]])  # 0 has no logarithm
 
@@ -376,7 +379,7 @@ def test_no_history_and_no_such_axis_are_refused():
     with pytest.raises(ValueError, match=r"watch=history\.append"):
         plots.plot_convergence([])
     with pytest.raises(ValueError, match="against='rounds'"):
-        start = Progress(0, 0, 0, 0, 1.0, 0.0, 1.0, 0.0)
+        start = Progress(0, 0, rows=0, seconds=0.0, violation=1.0, objective=0.0)
         plots.plot_convergence([start], against="rounds")
 
 
