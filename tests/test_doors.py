@@ -560,13 +560,20 @@ def test_parameters_of_words_beside_a_kernel_object_are_warned_of(machine, recwa
             other.fit(POINTS, LABELS)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_a_whole_number_beyond_64_bits_is_refused(machine):
-    whole = [name for name in machine.get_params(deep=False) if machine._is_whole(name)]
-    for name in whole:
-        other = clone(machine).set_params(**{name: 2**64})
-        with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
-            other.fit(POINTS, LABELS)
+def whole_numbers():
+    """Each parameter of a machine that is a whole number."""
+    for entry in MACHINES:
+        (machine,) = entry.values
+        for name in machine.get_params(deep=False):
+            if machine._is_whole(name):
+                yield pytest.param(machine, name, id=f"{entry.id}-{name}")
+
+
+@pytest.mark.parametrize("machine, name", list(whole_numbers()))
+def test_a_whole_number_beyond_64_bits_is_refused(machine, name):
+    other = clone(machine).set_params(**{name: 2**64})
+    with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
+        other.fit(POINTS, LABELS)
 
 
 @pytest.mark.parametrize("value", [10**400, 2**64, 1e-320, 1e-200, 1e200, 1e308])
@@ -586,6 +593,10 @@ def test_numbers_of_any_size_are_used_or_named(machine, value):
             other.fit(POINTS, LABELS)
         except ValueError as error:
             assert re.search(rf"{name}|not finite|needs reg or norm", str(error))
+        else:
+            ways = ("predict", "transform", "score_samples")
+            answer = next(getattr(other, way) for way in ways if hasattr(other, way))
+            assert not np.isnan(answer(NEW)).any()
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])

@@ -159,6 +159,7 @@ for name, call in calls.items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 def test_a_signal_is_heard_in_long_calls():
     assert run(PRESSED) == []
@@ -171,6 +172,7 @@ KernelPCA(kernel="rbf").fit(X)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is another thing there")
 def test_the_process_ends_while_lapack_still_works():
     process = subprocess.Popen(
@@ -232,6 +234,7 @@ for name, step in grow.items():
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_that_doubles_is_refused_and_one_that_grows_is_not():
     refused = run(DOUBLED, timeout=300)
     doubling = ("sum", "product", "sum of products", "Anova", "Convolution", "Centered")

@@ -184,6 +184,7 @@ def test_the_sorted_tag_forgets_the_order_of_children():
     assert tag((0, 1, 2.0), sort=True) == tag((0, 2.0, 1), sort=True)
 
 
+@pytest.mark.slow
 def test_trees_may_be_as_deep_or_wide_as_they_like():
     deep = Tree("(A " * N + "B" + ")" * N)
     wide = Tree(("A", *(f"b{i % 7}" for i in range(N))))

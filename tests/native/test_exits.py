@@ -78,7 +78,9 @@ def test_daemon_threads_in_the_core_do_not_disturb_the_end(seconds, names):
 
 def test_the_lock_is_taken_in_one_place_only():
     # Elsewhere a thread that the interpreter ends would take the process along.
-    for path in CORE.glob("*.?pp"):
+    sources = list(CORE.glob("*.?pp"))
+    assert sources
+    for path in sources:
         assert "gil_scoped" not in path.read_text(), path.name
 
 
@@ -96,6 +98,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="no fork here")
 def test_a_forked_child_has_threads_of_its_own():
     found = run(BEGIN + FORK)
@@ -119,6 +122,7 @@ for kept in (lambda n: n != "mercer", lambda n: n == "mercer._core", lambda n: F
 """
 
 
+@pytest.mark.slow
 def test_the_package_can_be_deleted_and_imported_again():
     found = run(BEGIN + AGAIN)
     assert (found.returncode, found.stderr) == (0, "")

@@ -378,7 +378,7 @@ def test_no_history_and_no_such_axis_are_refused():
     with pytest.raises(ValueError, match=r"watch=history\.append"):
         plots.plot_convergence([])
     with pytest.raises(ValueError, match="against='rounds'"):
-        start = Progress(0, 0, 0, 0, 1.0, 0.0, 1.0, 0.0)
+        start = Progress(0, 0, rows=0, seconds=0.0, violation=1.0, objective=0.0)
         plots.plot_convergence([start], against="rounds")
 
 
