@@ -520,7 +520,6 @@ def test_reg_and_norm_are_not_both_given():
         ({"reg": 0.0}, "reg"),
         ({"norm": -1.0}, "norm"),
         ({"loss": "hinge"}, "loss"),
-        ({"kernel": "rbf"}, "kernel"),
         ({"tol": 0.0}, "tol"),
     ]:
         with pytest.raises(ValueError, match=f"'{word}' parameter of Regularized"):
