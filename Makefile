@@ -4,15 +4,17 @@
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
-#   make bench   build, install, run the benchmarks against their peers
-#   make lint    formatting, linting, types
+#   make sanitize   the core under ASan and UBSan, the solvers under TSan
+#   make bench   build, install, run all benchmarks against their peers; the tables are
+#                shown and written to out/bench
+#   make lint    formatting of Python and C++, linting, types, generated stubs in sync
 
 VENV ?= .venv
 python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings bench lint clean
+.PHONY: demo test test-roundings sanitize bench lint clean
 
 demo: $(VENV)/.demo
 	$(python) examples/demo.py out/demo.png
@@ -23,13 +25,19 @@ test: $(VENV)/.test
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto
 
+sanitize: $(VENV)/.test
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/sanitize.py
+
 bench: $(VENV)/.test
-	$(python) benchmarks/gram.py --json out/gram.json
+	$(python) benchmarks/run.py out/bench
 
 lint: $(VENV)/.dev
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
+	$(VENV)/bin/clang-format --dry-run --Werror src/core/*.cpp src/core/*.hpp
 	$(python) -m mypy
+	$(python) tools/public_names.py --check
+	$(python) tools/stub.py --check
 
 $(VENV)/.demo: $(sources)
 	sh tools/setup.sh $(VENV) plot,progress

@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from mercer import RBF, SMO, SVC, CoordinateAscent, Gram, Linear, bounds
-from mercer.solvers.problems import svc
+from mercer import RBF, SVC, Gram, Linear, bounds
+from mercer.solvers import SMO, CoordinateAscent
+from mercer.solvers.boxqp import svc
 
 SIZES = (500, 1000, 2000, 4000)
 
@@ -63,7 +64,7 @@ def compare(n, kernel, C):
     problem = svc(Gram(kernel, X), y, C, bias=False)
     for name, solver in solvers():
         seconds, found = best_of(2, lambda solver=solver: solver.solve(problem))
-        row(n, kernel, name, seconds, found.n_iter, found.primal)
+        row(n, kernel, name, seconds, found.run.iterations, found.primal)
     if isinstance(kernel, Linear):
         row(n, kernel, "LIBLINEAR", *(liblinear(X, y, C)[k] for k in (0, 2, 1)))
 

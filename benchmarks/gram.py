@@ -20,7 +20,8 @@ import sklearn
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import pairwise
 
-from mercer.vectors import Recipe, block, instruction_set, product, threads
+from mercer.native.threads import instruction_set, threads
+from mercer.native.vectors import Recipe, block, product
 
 DATA = Path(
     os.environ.get("MERCER_DATA")

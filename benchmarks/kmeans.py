@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from mercer import RBF, Gram, KernelKMeans
-from mercer.solvers.lloyd import Lloyd, Partition
+from mercer.solvers.clusters import KernelLloyd, Partition
 
 try:
     with warnings.catch_warnings():
@@ -100,7 +100,7 @@ def row(n, repeats):
     problem = Partition(Gram(RBF(GAMMA), X64).held(), K, np.ones(n))
     for name, machine in machines.items():
         spent = statistics.median(times[name])
-        inertia = Lloyd(1).solve(problem, start=machine.labels_).inertia
+        inertia = KernelLloyd(1).solve(problem, start=machine.labels_).inertia
         rand = adjusted_rand_score(digits, machine.labels_)
         print(
             f"{n:>7} {name:<10} {spent:9.3f} s {spent / ours_:7.1f} x "
@@ -117,7 +117,7 @@ def large(n):
     rand = adjusted_rand_score(digits, machine.labels_)
     print(
         f"{n:>7} k-means++  {spent:9.1f} s, {machine.n_iter_} steps "
-        f"({machine.status_}), peak {peak:.2f} GB ({before:.2f} GB with the images "
+        f"({machine.run_.status}), peak {peak:.2f} GB ({before:.2f} GB with the images "
         f"alone), Rand {rand:.3f}"
     )
 

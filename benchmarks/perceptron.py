@@ -22,8 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Perceptron as ReferencePerceptron
 from sklearn.model_selection import train_test_split
 
-from mercer import RBF, Gram, KernelPerceptron, Perceptron, Polynomial, Rosenblatt
-from mercer.solvers.perceptron import Sides
+from mercer import RBF, Gram, KernelPerceptron, Perceptron, Polynomial
+from mercer.solvers import PerceptronProblem, PerceptronRule
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -114,7 +114,11 @@ def passes():
             points = X.astype(dtype)
 
             def ours(points=points, kernel=kernel):
-                return Rosenblatt(1).solve(Sides(Gram(kernel, points), sign)).point
+                return (
+                    PerceptronRule(1)
+                    .solve(PerceptronProblem(Gram(kernel, points), sign))
+                    .point
+                )
 
             seconds, found = timed(ours, repeats=3)
             row(f"mercer, {dtype.__name__}", seconds, found, found)
@@ -127,7 +131,10 @@ def passes():
     part = X[:10000]
     kernel, sides = RBF(0.02), sign[:10000]
     seconds, found = timed(
-        lambda: Rosenblatt(1).solve(Sides(Gram(kernel, part), sides)).point, repeats=3
+        lambda: (
+            PerceptronRule(1).solve(PerceptronProblem(Gram(kernel, part), sides)).point
+        ),
+        repeats=3,
     )
     print("RBF(0.02), 10000 points")
     row("mercer, float32", seconds, found, found)

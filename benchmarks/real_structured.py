@@ -21,18 +21,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 from sklearn.neighbors import kneighbors_graph
 
 from mercer import (
-    HMM,
     RBF,
     SVC,
     Convolution,
     Diffusion,
     EditSimilarity,
     Fisher,
-    Gaussian,
-    GaussianMixture,
     Graph,
     Linear,
-    MarkovChain,
     MatrixExponential,
     Mismatch,
     Natural,
@@ -51,6 +47,7 @@ from mercer import (
     WeightedSubstrings,
     WeisfeilerLehman,
 )
+from mercer.densities import HMM, Gaussian, GaussianMixture, MarkovChain
 
 DATA = Path(
     os.environ.get("MERCER_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")

@@ -34,8 +34,8 @@ from mercer import (
     KernelLogisticRegression,
     KernelQuantileRegression,
     KernelRidge,
-    Quantile,
 )
+from mercer.losses import Quantile
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -129,7 +129,7 @@ def ridge_rows(options):
             )
             apart = np.abs(ours.predict(new) - theirs.predict(new)).max()
             print(f"{n:>7} {np.dtype(dtype).name:>8} {mine:>8.2f} {their:>8.2f} "
-                  f"{their / mine:>5.1f}x {ours.solution_.violation:>9.1e} "
+                  f"{their / mine:>5.1f}x {ours.certificate_.violation:>9.1e} "
                   f"{np.linalg.norm(left) / np.linalg.norm(y):>9.1e} "
                   f"{apart:>9.1e}", flush=True)  # fmt: skip
 

@@ -22,16 +22,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression
 
-from mercer import (
-    RBF,
-    Gram,
-    L1Problem,
-    Logistic,
-    Precomputed,
-    SparseKernelClassifier,
-    SparseKernelRegressor,
-    Squared,
-)
+from mercer import RBF, Gram, Precomputed, SparseKernelClassifier, SparseKernelRegressor
+from mercer.losses import Logistic, Squared
+from mercer.solvers import L1Problem
 
 DATA = Path(
     os.environ.get("MERCER_DATA")

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
-from mercer import HMM, Fisher, GaussianMixture, MarkovChain, Normals
+from mercer import Fisher
+from mercer.densities import HMM, GaussianMixture, MarkovChain, Normals
 
 try:
     from hmmlearn.hmm import GaussianHMM

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer import Normalized, PartialTree, SubsetTree, Subtree, Tree, vectors
+from mercer import Normalized, PartialTree, SubsetTree, Subtree, Tree
+from mercer.native import threads
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -107,7 +108,7 @@ def main():
     print(
         f"{len(X)} trees of {np.mean([tree.size for tree in X]):.1f} nodes, "
         f"{pairs:,.0f} pairs with {matching_pairs(few):.0f} matching pairs of nodes "
-        f"each; {vectors.threads()} threads; medians of {chosen.repeats} runs"
+        f"each; {threads.threads()} threads; medians of {chosen.repeats} runs"
     )
     print(f"{'reading the bracket text':<44}{reading:9.3f} s")
 

@@ -650,7 +650,7 @@ def main():
 
 
 def describe(machines):
-    from mercer.vectors import instruction_set, threads
+    from mercer.native.threads import instruction_set, threads
 
     found = {
         "processor": platform.machine(),

@@ -92,7 +92,7 @@ def timed(seconds: dict[str, float], stage: str):
 
 
 def report(trial: Trial, result: Result, sizes: tuple[int, int]) -> str:
-    kernel = result.machine.expansion_.kernel
+    kernel, certificate = result.machine.expansion_.kernel, result.machine.certificate_
     accuracy = 1 - len(result.wrong) / len(result.true)
     lines = {
         "Data": f"{sizes[0]} digits of 8 × 8 pixels to learn from, {sizes[1]} held out",
@@ -103,7 +103,7 @@ def report(trial: Trial, result: Result, sizes: tuple[int, int]) -> str:
         "Held out": f"{accuracy:.2%} read correctly, {len(result.wrong)} of "
         f"{len(result.true)} misread",
         "Mistakes": mistakes(result),
-        "Residual": f"‖(K + αI)c - y‖ / ‖y‖ = {result.machine.solution_.violation:.1e}",
+        "Residual": f"‖(K + αI)c - y‖ / ‖y‖ = {certificate.violation:.1e}",
     }
     return "\n".join(f"{name:<15}{text}" for name, text in lines.items())
 

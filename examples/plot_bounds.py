@@ -32,7 +32,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import RBF, SVC, Gram, KernelRidge, NuSVC, bounds, rademacher
+from mercer import RBF, SVC, Gram, KernelRidge, NuSVC, bounds
+from mercer.theory import rademacher
 
 rng = np.random.default_rng(0)
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"

@@ -16,9 +16,10 @@ fixed, one variable cannot move alone, and it takes pairs (see `plot_smo_step.py
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import RBF, SMO, SVC, CoordinateAscent, Gram, quadratic
+from mercer import RBF, SVC, Gram
 from mercer.plots import plot_convergence, plot_path
-from mercer.solvers.problems import svc
+from mercer.solvers import SMO, CoordinateAscent, quadratic
+from mercer.solvers.boxqp import svc
 
 # %%
 # Two variables
@@ -48,8 +49,8 @@ for ax, (title, problem) in zip(axes, hills.items(), strict=True):
     heights = [-0.5 * a @ Q @ a for a in path]
     assert (np.diff(heights) > 0).all()
     plot_path(problem, path, ax)
-    ax.set(title=f"{title}: {solution.n_iter} steps", aspect="equal")
-    print(f"{title:<22}{solution.n_iter:3d} steps, ends at {path[-1].round(3)}")
+    ax.set(title=f"{title}: {solution.run.iterations} steps", aspect="equal")
+    print(f"{title:<22}{solution.run.iterations:3d} steps, ends at {path[-1].round(3)}")
 
 # %%
 # As many variables as points
@@ -72,8 +73,11 @@ for ax, order in zip(axes, ("cyclic", "random", "greedy"), strict=True):
     found = solver.solve(problem, watch=history.append)
     assert found.dual <= best.dual + 1e-9 <= found.primal + 2e-9
     plot_convergence(history, ax, optimum=-best.dual, tol=1e-2)
-    ax.set(title=f"{order}: {found.n_iter} steps")
-    print(f"{order:<8}{found.n_iter:7d} steps, gap {found.gap:.2g} of {found.dual:.6g}")
+    ax.set(title=f"{order}: {found.run.iterations} steps")
+    print(
+        f"{order:<8}{found.run.iterations:7d} steps, gap {found.gap:.2g} of "
+        f"{found.dual:.6g}"
+    )
 
 # %%
 # In a machine it is a solver like any other.

@@ -19,14 +19,9 @@ from functools import cache
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import (
-    FromDistance,
-    KernelKNNClassifier,
-    KernelPCA,
-    check,
-    edit_distance,
-    feature_distances,
-)
+from mercer import FromDistance, KernelKNNClassifier, KernelPCA, check
+from mercer.kernels import edit_distance
+from mercer.theory import feature_distances
 
 NUMERALS = """
 Germanic English    one two three four five six seven eight nine ten

@@ -33,7 +33,8 @@ import numpy as np
 from sklearn.manifold import TSNE
 from sklearn.model_selection import cross_val_score
 
-from mercer import HMM, SVC, Fisher, Natural, Normalized, Normals
+from mercer import SVC, Fisher, Natural, Normalized
+from mercer.densities import HMM, Normals
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "ts_japanese_vowels.jsonl.gz"

@@ -20,7 +20,7 @@ problems of the same kind, with a box around them.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import SMO, quadratic
+from mercer.solvers import SMO, quadratic
 
 # %%
 # Solved as a quadratic program

@@ -21,7 +21,7 @@ vectors, the logistic loss that of probabilities, the ε-insensitive one the tub
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,

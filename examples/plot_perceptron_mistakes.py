@@ -27,8 +27,9 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import RBF, KernelPerceptron, Linear, Polynomial, mistake_bound
+from mercer import RBF, KernelPerceptron, Linear, Polynomial
 from mercer.plots import plot_mistakes
+from mercer.theory import mistake_bound
 
 # %%
 # Exclusive or
@@ -84,7 +85,7 @@ machines = [
 ]
 bound = mistake_bound(machines[0], moons, half, C=1e4)
 for machine in machines:
-    assert machine.converged_ and machine.n_mistakes_ <= bound.bound
+    assert machine.run_.status == "optimal" and machine.n_mistakes_ <= bound.bound
     curve = np.append(0, machine.mistake_curve_)
     axes[0].step(np.arange(len(curve)), curve, where="post", color="C0", alpha=0.15)
 made = [machine.n_mistakes_ for machine in machines]

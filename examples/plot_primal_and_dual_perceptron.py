@@ -19,7 +19,8 @@ the weight of a feature that is always 1, so that the kernel is ⟨x, z⟩ + 1.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import KernelPerceptron, Linear, Perceptron, mistake_bound
+from mercer import KernelPerceptron, Linear, Perceptron
+from mercer.theory import mistake_bound
 
 rng = np.random.default_rng(23)
 y = np.tile([-1, 1], 13)
@@ -34,7 +35,7 @@ X = rng.normal(scale=0.65, size=(26, 2)) + np.outer(y, [1.1, 0.8]) + [0.9, 0.3]
 
 primal = Perceptron(shuffle=False).fit(X, y)
 dual = KernelPerceptron(Linear(), fit_intercept=True, shuffle=False).fit(X, y)
-assert primal.converged_ and dual.converged_
+assert primal.run_.status == "optimal" and dual.run_.status == "optimal"
 assert (primal.mistakes_ == dual.mistakes_).all()
 counts = np.zeros(len(X), dtype=int)
 counts[dual.support_] = dual.counts_

@@ -17,15 +17,9 @@ worth elsewhere is best somewhere in between.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import (
-    RBF,
-    Hinge,
-    KernelLogisticRegression,
-    Logistic,
-    RegularizedMachine,
-    SquaredHinge,
-    regularization_path,
-)
+from mercer import RBF, KernelLogisticRegression, RegularizedMachine
+from mercer.losses import Hinge, Logistic, SquaredHinge
+from mercer.machines import regularization_path
 
 
 def spirals(n, seed):

@@ -34,8 +34,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, Gram
+from mercer.outcomes import Progress
 from mercer.plots import plot_convergence
-from mercer.solvers.problems import BoxQP, Progress, svc
+from mercer.solvers.boxqp import BoxQP, svc
 from mercer.solvers.smo import SMO
 
 rng = np.random.default_rng(2)
@@ -232,7 +233,7 @@ rounds = []
 found = SMO(tol=1e-3, working_set=128).solve(larger, watch=rounds.append)
 assert len(rounds) > 10
 finest = SMO(tol=1e-7, precision="double").solve(larger, start=found.value)
-print(f"{len(many)} points: {found.n_iter} steps in {len(rounds) - 1} rounds, "
+print(f"{len(many)} points: {found.run.iterations} steps in {len(rounds) - 1} rounds, "
       f"gap {found.gap:.2g} of {found.dual:.6g}")  # fmt: skip
 assert found.dual <= finest.dual + 1e-6 <= found.primal + 2e-6
 

@@ -67,7 +67,7 @@ def learn(kernel):
     found = machine.certificate_
     print(
         f"{kernel!r:<50}{error:7.2%} misread {len(machine.support_):6d} support "
-        f"vectors {found.seconds:6.2f} s"
+        f"vectors {found.run.seconds:6.2f} s"
     )
     assert found.status == "optimal"
     return machine, error

@@ -83,6 +83,32 @@ def damaged():
     diagonals = sp.dia_array(POINTS)
     diagonals.offsets = diagonals.offsets[:2]
     yield "dia", diagonals
+    for name, index in {"bool": True, "float": 1.0, "text": "1"}.items():
+        lists = sp.lil_array(POINTS)
+        lists.rows[1][0] = index
+        yield f"lil, {name} index", lists
+    for name, row in {"None": None, "number": 3}.items():
+        lists = sp.lil_array(POINTS)
+        lists.rows[1] = row
+        yield f"lil, {name} row", lists
+    lists = sp.lil_array(POINTS)
+    lists.data[1][0] = "x"
+    yield "lil, text entry", lists
+    for key in [(2.5, 1), (2, 1.0), (True, 1), (2,), (2, 1, 0), (-1, 0), (2, 99), "a"]:
+        keys = sp.dok_array(POINTS)
+        keys._dict.pop(key, None)  # an equal key would stay as it is
+        keys._dict[key] = 1.0
+        yield f"dok, key {key}", keys
+    keys = sp.dok_array(POINTS)
+    keys._dict[2, 1] = "x"
+    yield "dok, text entry", keys
+    for form in ("csr", "csc", "bsr", "coo", "dia", "lil"):
+        parts = {"coo": ["data", "coords"], "dia": ["data", "offsets"],
+                 "lil": ["data", "rows"]}  # fmt: skip
+        for part in parts.get(form, ["data", "indices", "indptr"]):
+            X = sp.csr_array(POINTS).asformat(form)
+            delattr(X, part)
+            yield f"{form} without {part}", X
     lists = sp.lil_array(POINTS)
     lists.rows[1] = [10**6] * len(lists.rows[1])
     yield "lil, index", lists

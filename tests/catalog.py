@@ -12,11 +12,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from mercer.data.graphs import Graph
+from mercer.data.trees import Tree
 from mercer.densities.categories import Categories
 from mercer.densities.chain import MarkovChain
 from mercer.densities.gaussian import Gaussian, GaussianMixture
 from mercer.densities.hmm import HMM
-from mercer.graphs import Graph
 from mercer.kernels.algebra import (
     Centered,
     Conformal,
@@ -34,13 +35,6 @@ from mercer.kernels.dotproduct import DotProduct, Sigmoid
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.generative import Fisher, Natural
 from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
-from mercer.kernels.kinds import (
-    BlockFunction,
-    FeatureFunction,
-    PairFunction,
-    Precomputed,
-    RankOne,
-)
 from mercer.kernels.node import Diffusion, MatrixExponential
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
@@ -54,24 +48,30 @@ from mercer.kernels.vector import (
     PowerSeries,
 )
 from mercer.kernels.walk import RandomWalk
+from mercer.kernels.ways import (
+    BlockFunction,
+    FeatureFunction,
+    PairFunction,
+    Precomputed,
+    RankOne,
+)
 from mercer.kernels.window import ProductWindow, RadialWindow
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
+from mercer.machines.pca import KernelPCA
 from mercer.machines.penalized import (
     KernelHuberRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
 from mercer.machines.perceptron import KernelPerceptron
-from mercer.machines.regularized import KernelRidge
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
-from mercer.machines.transform import KernelPCA
-from mercer.trees import Tree
 
 # Points
 

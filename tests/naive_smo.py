@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.solvers.problems import Solution
+from mercer.outcomes import Run, Solution
 
 TAU = 1e-12  # what stands in for a curvature that is not positive
 
@@ -61,8 +61,7 @@ class NaiveSMO:
             primal,
             dual,
             problem.violation(value, F),
-            n_iter,
-            "indefinite" if indefinite and status == "optimal" else status,
+            Run("indefinite" if indefinite and status == "optimal" else status, n_iter),
             level,
             F,
         )

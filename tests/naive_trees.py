@@ -6,7 +6,7 @@ A tree here is (label, children), children a tuple of trees.
 from collections import defaultdict
 from itertools import combinations, product
 
-from mercer.trees import Tree
+from mercer.data.trees import Tree
 
 
 def plain(tree):

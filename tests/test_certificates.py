@@ -1,6 +1,7 @@
 """A certificate is never better than the truth: double precision, all points."""
 
 import pickle
+import warnings
 from math import fsum
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from mercer import (
     RBF,
     SVC,
+    SVDD,
     SVR,
     Laplacian,
     Linear,
@@ -20,9 +22,11 @@ from mercer import (
     OneClassSVM,
     Polynomial,
 )
-from mercer import vectors as native
 from mercer.gram import Gram
-from mercer.solvers.problems import svc
+from mercer.machines.support import SupportVectorMachine
+from mercer.native import threads
+from mercer.native import vectors as native
+from mercer.solvers.boxqp import svc
 from mercer.solvers.smo import SMO
 
 
@@ -129,7 +133,7 @@ def test_objectives_that_wait_are_completed_when_they_are_read(case, dtype):
         assert abs(said.primal - found.primal) <= error
         assert abs(said.dual - found.dual) <= error
         assert abs(said.gap - found.gap) <= error
-        assert_allclose(said.margin, found.margin, rtol=1e-9)
+        assert abs(said.margin**-2 - found.margin**-2) <= error
     assert machine.certificate_ is machine.certificate_
 
 
@@ -184,6 +188,26 @@ def test_signed_coefficients_sum_to_zero_without_an_error():
     assert [fsum(column.tolist()) for column in columns.T] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("spread", [0.01, 1.0, 6.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("machine", [SVC(C=7.3), SVR(C=3.1)])
+def test_sums_are_missed_by_less_than_the_last_digit_of_a_free_coefficient(
+    machine, n_classes, spread
+):
+    """Weights of different sizes have digits that no free coefficient may have."""
+    X, _ = labelled(200)
+    weight = 10.0 ** np.random.default_rng(1).uniform(-spread, spread, len(X))
+    y = np.digitize(X[:, 0], np.linspace(0, 1, n_classes + 1)[1:-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine = clone(machine).fit(X, y, sample_weight=weight)
+    for beta in np.atleast_2d(machine.expansion_.coef.T):
+        beta, own = beta[beta != 0], weight[machine.support_][beta != 0]
+        bound = np.abs(beta) == machine.C * own
+        finest = np.spacing(np.abs(beta[~bound]).min())
+        assert abs(fsum(beta.tolist())) <= finest / 2
+
+
 @pytest.mark.parametrize("n", [150, 1500])
 @pytest.mark.parametrize("kernel", [Linear(), RBF(1.0)], ids=str)
 @pytest.mark.parametrize("bias", [True, False])
@@ -234,7 +258,7 @@ def test_single_precision_that_would_overflow_is_not_used(machine):
     machine.set_params(kernel=Polynomial(30))
     machine.fit(100 * X, y)
     assert np.isfinite(machine.certificate_.dual)
-    assert machine.certificate_.precision == "double"
+    assert machine.certificate_.run.precision == "double"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -253,12 +277,114 @@ def test_a_symmetric_product_is_the_product(n, d, zeros, dtype):
 
 def test_a_symmetric_product_does_not_depend_on_the_threads():
     X = np.random.default_rng(0).standard_normal((900, 30))
-    v, before = np.linspace(-1, 1, 900), native.threads()
+    v, before = np.linspace(-1, 1, 900), threads.threads()
     recipe, found = RBF(0.1).native(X), []
     try:
         for count in (1, 2, 3):
-            native.set_threads(count)
+            threads.set_threads(count)
             found.append(native.symmetric_product(recipe, X, v))
     finally:
-        native.set_threads(before)
+        threads.set_threads(before)
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
+# Against extended precision: small problems with large prices
+
+LONG = np.longdouble
+
+
+def hostile(kind, n=60):
+    """Points, two classes, targets and weights of very different sizes."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, 3))
+    side = np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1, -1)
+    if kind == "near":
+        X[n // 2 :] = X[: n // 2] + 1e-6 * rng.standard_normal((n // 2, 3))
+        side[n // 2 :] = -side[: n // 2]
+    if kind == "far":
+        X = X + 1e4
+    target = np.sin(3 * rng.standard_normal(n)) + 0.1 * side
+    return X, side, target, 10.0 ** rng.uniform(-6, 6, n)
+
+
+HOSTILE = {
+    "SVC": (SVC(C=10.0), "side"),
+    "SVC, large C": (SVC(C=1e6, max_iter=20_000), "side"),
+    "SVC without bias": (SVC(C=10.0, fit_intercept=False), "side"),
+    "NuSVC": (NuSVC(nu=0.1), "side"),
+    "SVR": (SVR(C=10.0, epsilon=0.01), "target"),
+    "NuSVR": (NuSVR(C=10.0, nu=0.3), "target"),
+    "OneClassSVM": (OneClassSVM(nu=0.3), None),
+    "SVDD": (SVDD(nu=0.3), None),
+}
+
+
+def exact(problem, value, level, K):
+    """Primal, dual, violation and βᵀKβ from their definitions."""
+    beta = problem.sign.astype(LONG) * value
+    coef = np.zeros(len(K), LONG)
+    index = np.arange(len(K)) if problem.index is None else problem.index
+    np.add.at(coef, index, beta)
+    F = (K @ coef)[index]
+    low, high = problem.bounds
+    tube = np.zeros(len(beta)) if problem.tube is None else problem.tube
+    square = beta @ F
+    dual = problem.target @ beta - square / 2 - tube @ np.abs(beta)
+    surplus, primal, violation = problem.target - F, square / 2, LONG(0)
+    below = np.where(beta > low, -surplus + np.where(beta > 0, tube, -tube), -np.inf)
+    above = np.where(beta < high, -surplus + np.where(beta < 0, -tube, tube), np.inf)
+    for (members, total), rho in zip(problem.groups(), level, strict=True):
+        surplus[members] += LONG(rho)
+        primal -= LONG(rho) * (total or 0.0)
+        down, up = below[members].max(), above[members].min()
+        gain = max(down, -up) if total is None else down - up
+        violation = max(violation, gain)
+    losses = [surplus * b - tube * np.abs(b) for b in (low, high)]
+    primal += np.maximum(np.maximum(*losses), 0).sum()
+    return primal, dual, violation, square
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["ordinary", "near", "far"])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(0.5)], ids=str)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_certificate_is_not_better_than_extended_precision(
+    name, kernel, kind, weighted, dtype, monkeypatch
+):
+    solved = []
+    solve = SupportVectorMachine._solve
+
+    def kept(self, problem, *rest, **options):
+        solved.append((problem, solve(self, problem, *rest, **options)))
+        return solved[-1][1]
+
+    monkeypatch.setattr(SupportVectorMachine, "_solve", kept)
+    machine, which = HOSTILE[name]
+    X, side, target, weight = hostile(kind)
+    X, y = X.astype(dtype), {"side": side, "target": target}.get(which)
+    weight = weight if weighted else None
+    machine = clone(machine).set_params(kernel=kernel).fit(X, y, sample_weight=weight)
+    said, ((problem, solution),) = machine.certificate_, solved
+    points = X.astype(LONG)
+    K = points @ points.T
+    if isinstance(kernel, RBF):
+        squares = np.square(points[:, None] - points[None]).sum(axis=2)
+        K = np.exp(-LONG(kernel.gamma) * squares)
+    found = exact(problem, solution.value, solution.level, K)
+    primal, dual, violation, square = found
+    assert 0 <= said.primal - primal <= said.objective_rounding
+    assert 0 <= dual - said.dual <= said.objective_rounding
+    assert abs(said.violation - violation) <= said.rounding
+    if said.status == "optimal":
+        assert violation <= machine.tol
+    distance = np.ptp(solution.level) / 2 if problem.unit_margin else 1.0
+    if said.status != "flat":
+        assert square <= (distance / said.margin) ** 2
+        assert (distance / said.margin) ** 2 <= square + said.objective_rounding
+    again = machine.certify(X, y, sample_weight=weight)
+    error = said.objective_rounding + again.objective_rounding
+    assert abs(said.primal - again.primal) <= error
+    assert abs(said.dual - again.dual) <= error
+    assert abs(said.violation - again.violation) <= said.rounding + again.rounding

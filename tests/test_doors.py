@@ -3,6 +3,7 @@
 Laws over all machines of the catalogue.
 """
 
+import contextlib
 import copy
 import numbers
 import pickle
@@ -19,19 +20,23 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 
 import mercer
 from mercer import (
     RBF,
+    RVC,
     RVR,
-    SMO,
     SVC,
     SVR,
     Anova,
+    Bilinear,
     Centered,
+    Exp,
+    Fisher,
     KernelHuberRegression,
+    KernelKMeans,
     KernelKNNClassifier,
     KernelLogisticRegression,
     KernelPCA,
@@ -39,19 +44,32 @@ from mercer import (
     KernelRidge,
     KernelSGDClassifier,
     Linear,
+    MatrixExponential,
+    Mismatch,
     NuSVR,
     On,
     PairFunction,
+    ParzenClassifier,
     ParzenDensity,
     Polynomial,
+    PolynomialOf,
+    PowerSeries,
+    Precomputed,
+    RegularizedMachine,
+    SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
     Subsequence,
     SubsetTree,
+    Sum,
+    WeightedSubstrings,
 )
-from mercer.copies import is_mapped
+from mercer.data.copies import is_mapped
 from mercer.kernels import base
+from mercer.machines import regularization_path
 from mercer.machines.parzen import Parzen
+from mercer.solvers import SMO
+from mercer.theory import rademacher
 
 MACHINES = catalog.machines + catalog.window_machines
 STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]
@@ -218,6 +236,92 @@ def test_a_kernel_owns_the_points_it_learnt_from(machine):
     assert_array_equal(machine.predict(NEW), before)
 
 
+def overwritten(value, seen):
+    """Edit all that a parameter of a kernel holds, in place; whether there was any."""
+    if id(value) in seen or (callable(value) and not isinstance(value, base.Kernel)):
+        return False
+    seen.add(id(value))
+    if isinstance(value, base.Kernel):
+        # A fitted machine may share this matrix: so it is documented.
+        named = {} if isinstance(value, Precomputed) else value.get_params(deep=False)
+        return any([overwritten(part, seen) for part in named.values()])
+    if sp.issparse(value):
+        value.data[:] = 7
+        return True
+    if isinstance(value, np.ndarray):
+        value.setflags(write=True)
+        value[...] = "zz" if value.dtype.kind in "OU" else 7
+        return True
+    if isinstance(value, list):
+        nested = any([overwritten(part, seen) for part in value])
+        if not nested and value:
+            value[:] = [7 if isinstance(part, float) else part for part in value[:1]]
+        return nested or bool(value)
+    if hasattr(value, "__dict__"):
+        return any([overwritten(part, seen) for part in vars(value).values()])
+    return False
+
+
+def with_editable_parameters():
+    more = [
+        catalog.entry(Fisher(catalog.CHAIN, np.eye(24) + 0.1), catalog.words),
+        catalog.entry(
+            MatrixExponential(sp.csr_array(catalog.GRAM), 0.1), catalog.indices
+        ),
+        catalog.entry(PolynomialOf(RBF(0.5), np.array([1.0, 2.0])), catalog.vectors),
+        catalog.entry(
+            Sum(Linear(), 2.0 * Exp(PowerSeries([0.5, 0.1]))), catalog.vectors
+        ),
+        catalog.entry(
+            Centered(Spectrum(2), ["ab", "bc", "a"], np.ones(3)), catalog.words
+        ),
+    ]
+    both = catalog.all_kernels + catalog.learning_kernels + more
+    return [e for e in both if overwritten(copy.deepcopy(e.values[0]), set())]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=3.0),
+        KernelRidge(alpha=0.3),
+        KernelPCA(2),
+        KernelKNNClassifier(2),
+        KernelKMeans(2, random_state=0),
+        KernelPerceptron(max_iter=3),
+        KernelSGDClassifier("logistic", shuffle=False),
+        KernelLogisticRegression(),
+        ParzenClassifier("mean"),
+        SparseKernelClassifier(C=2.0),
+        RVC(),
+    ],
+)
+@pytest.mark.parametrize("kernel, points", with_editable_parameters())
+@pytest.mark.filterwarnings("ignore")
+def test_edits_of_the_kernel_after_fit_change_nothing(machine, kernel, points):
+    kernel = copy.deepcopy(kernel)
+    X, new = points(1, 14), points(2, 5)
+    try:
+        fitted = clone(machine).set_params(kernel=kernel).fit(X, LABELS[:14])
+    except ValueError as error:  # no such machine with this kernel, or not these points
+        pytest.skip(str(error))
+    # Whatever is computed when it is first asked for, is so after the edit.
+    before = outputs(copy.deepcopy(fitted), new)
+    assert overwritten(kernel, set())
+    after = outputs(fitted, new)
+    for key, said in before.items():
+        assert_allclose(after[key], said, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+def test_a_node_that_stands_in_several_places_is_owned_once():
+    matrix = np.eye(3)
+    node = Bilinear(matrix)
+    kernel = (node + node * node).owned()
+    assert kernel.left is kernel.right.left is kernel.right.right
+    assert kernel.left is not node
+    assert not np.shares_memory(kernel.left.A, matrix)
+
+
 @pytest.mark.parametrize(
     "machine",
     [KernelRidge(), KernelPCA(2), KernelKNNClassifier(), KernelLogisticRegression()],
@@ -228,6 +332,71 @@ def test_a_memory_mapped_array_is_shared(machine, tmp_path):
     machine.fit(X, LABELS)
     kept = getattr(machine, "expansion_", None)
     assert is_mapped(machine._points if kept is None else kept.points)
+
+
+CUT = """
+import os, sys
+sys.path.insert(0, "tests")
+import catalog, numpy as np, scipy.sparse as sp
+from mercer import RBF
+from sklearn.base import clone
+
+where = sys.argv[1]
+points = np.random.default_rng(0).normal(size=(3000, 8))
+
+def opened(how):
+    name = os.path.join(where, f"{how}.npy")
+    if how == "offset":
+        points.tofile(name)
+        X = np.memmap(name, float, "r", offset=64_000, shape=(2000, 8))
+    else:
+        np.save(name, points)
+        X = np.load(name, mmap_mode="r")
+        X = {"view": X[::2, :3], "plain": np.asarray(X)}.get(how, X)
+    if how == "sparse":
+        flat = X.reshape(-1)
+        index = np.tile(np.arange(8), 3000)
+        X = sp.csr_array((flat, index, np.arange(0, 24_001, 8)), shape=(3000, 8))
+    # Half of what the array needs, on a border of pages.
+    os.truncate(name, 73_728)
+    return X
+
+small = np.random.default_rng(1).normal(size=(20, 8))
+asked = 0
+for how in ("load", "view", "plain", "offset", "sparse"):
+    X = opened(how)
+    y = np.arange(X.shape[0]) % 2
+    tries = []
+    for case in catalog.machines + catalog.window_machines:
+        machine = clone(case.values[0])
+        tries.append(lambda machine=machine: machine.fit(X, y))
+        fitted = clone(machine).fit(small[:, : X.shape[1]], np.arange(20) % 2)
+        for method in ("predict", "transform", "decision_function"):
+            if hasattr(fitted, method):
+                tries.append(lambda f=fitted, method=method: getattr(f, method)(X))
+    if how in ("load", "view", "offset"):
+        tries += [lambda: RBF(1.0)(X), lambda: RBF().resolve(X)]
+    for one in tries:
+        try:
+            one()
+        except ValueError as error:
+            assert "it was cut after" in str(error), error
+            asked += 1
+        else:
+            raise AssertionError(how)
+print(asked)
+"""
+
+
+def test_a_memory_map_of_a_file_that_was_cut_is_refused(tmp_path):
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CUT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert int(found.stdout) > 5 * len(MACHINES)
 
 
 def test_points_that_are_a_copy_already_are_not_copied_again():
@@ -246,6 +415,26 @@ def test_without_copy_X_kernel_pca_keeps_the_points_themselves():
     X = POINTS.copy()
     assert KernelPCA(2, copy_X=False).fit(X).X_fit_ is X
     assert not np.shares_memory(KernelPCA(2).fit(X).X_fit_, X)
+
+
+@pytest.mark.parametrize("kernel", [{}, {"kernel": "precomputed"}])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_is_cloned_copied_shown_and_listed(machine, kernel):
+    made = clone(machine).set_params(**kernel)
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    X = POINTS @ POINTS.T if made.kernel == "precomputed" else POINTS
+    if type(machine).__name__ in ("SVDD", "ParzenDensity") and X is not POINTS:
+        pytest.skip("needs points")
+    for fitted in (made, clone(made).fit(X, y)):
+        for one in (fitted, copy.copy(fitted), copy.deepcopy(fitted), clone(fitted)):
+            assert repr(one) and vars(one) and one._repr_html_()
+            listed = dir(one)
+            assert "fit" in listed and "kernel" in listed
+            for name in {*listed, *object.__dir__(one)}:
+                # Whatever else it raises would end tab completion and notebooks.
+                with contextlib.suppress(AttributeError):
+                    getattr(one, name)
 
 
 # One matrix, however it is stored
@@ -290,10 +479,11 @@ def test_stored_zeros_order_and_repetition_change_nothing(machine, kernel):
 def test_sparse_points_of_any_format_are_points(machine, form):
     y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
     X = sp.csr_array(POINTS)
-    clean = clone(machine).fit(X, y).predict if hasattr(machine, "predict") else None
-    other = clone(machine).fit(X.asformat(form), y)
-    if clean is not None:
-        assert_array_equal(other.predict(X.asformat(form)), clean(X))
+    clean = outputs(clone(machine).fit(X, y), X)
+    found = outputs(clone(machine).fit(X.asformat(form), y), X.asformat(form))
+    assert clean and found.keys() == clean.keys()
+    for key, said in found.items():
+        assert_array_equal(said, clean[key], err_msg=key)
 
 
 def test_what_scipy_remembers_of_a_matrix_is_not_trusted():
@@ -370,13 +560,20 @@ def test_parameters_of_words_beside_a_kernel_object_are_warned_of(machine, recwa
             other.fit(POINTS, LABELS)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_a_whole_number_beyond_64_bits_is_refused(machine):
-    whole = [name for name in machine.get_params(deep=False) if machine._is_whole(name)]
-    for name in whole:
-        other = clone(machine).set_params(**{name: 2**64})
-        with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
-            other.fit(POINTS, LABELS)
+def whole_numbers():
+    """Each parameter of a machine that is a whole number."""
+    for entry in MACHINES:
+        (machine,) = entry.values
+        for name in machine.get_params(deep=False):
+            if machine._is_whole(name):
+                yield pytest.param(machine, name, id=f"{entry.id}-{name}")
+
+
+@pytest.mark.parametrize("machine, name", list(whole_numbers()))
+def test_a_whole_number_beyond_64_bits_is_refused(machine, name):
+    other = clone(machine).set_params(**{name: 2**64})
+    with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
+        other.fit(POINTS, LABELS)
 
 
 @pytest.mark.parametrize("value", [10**400, 2**64, 1e-320, 1e-200, 1e200, 1e308])
@@ -396,14 +593,21 @@ def test_numbers_of_any_size_are_used_or_named(machine, value):
             other.fit(POINTS, LABELS)
         except ValueError as error:
             assert re.search(rf"{name}|not finite|needs reg or norm", str(error))
+        else:
+            ways = ("predict", "transform", "score_samples")
+            answer = next(getattr(other, way) for way in ways if hasattr(other, way))
+            assert not np.isnan(answer(NEW)).any()
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine", [m for m in MACHINES if hasattr(m.values[0], "max_iter")]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_of_few_steps_ends(machine, most):
-    if "max_iter" in machine.get_params(deep=False):
-        clone(machine).set_params(max_iter=most).fit(POINTS, LABELS)
+    fitted = clone(machine).set_params(max_iter=most).fit(POINTS, LABELS)
+    said = outputs(fitted, NEW)
+    assert said and all(np.isfinite(value).all() for value in said.values())
 
 
 @pytest.mark.parametrize("noise", [1e-3, 1e-6, 1e-9, 1e-12])
@@ -435,10 +639,10 @@ def test_points_that_numpy_cannot_hold_are_named(machine, X, says):
         clone(machine).fit(X, LABELS)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine", [m for m in MACHINES if hasattr(m.values[0], "certify")]
+)
 def test_certify_leaves_the_machine_as_it_is(machine):
-    if not hasattr(machine, "certify"):
-        pytest.skip("has no certificate")
     machine = clone(machine).fit(POINTS, LABELS)
     with pytest.raises(ValueError, match="3 features"):
         machine.certify(POINTS[:, :3], LABELS)
@@ -549,3 +753,55 @@ def test_all_names_can_be_imported_without_matplotlib():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert "mercer[plot]" in run.stdout
+
+
+LONG = [1.0] * 10**5
+LONG_MESSAGES = {
+    "coefficients": lambda: PowerSeries([*LONG, -1.0]),
+    "coefficients of a kernel": lambda: PolynomialOf(RBF(1.0), [LONG, LONG]),
+    "weights that overflow": lambda: WeightedSubstrings(LONG),
+    "weights of another number": lambda: Spectrum(2, LONG),
+    "weights of zeros": lambda: WeightedSubstrings(weights=[0.0] * 10**6),
+    "weights in a matrix": lambda: WeightedSubstrings(weights=np.ones((900, 900))),
+    "parts": lambda: Sum(RBF(1.0), LONG),
+    "gamma": lambda: RBF(LONG),
+    "degree": lambda: Polynomial(LONG),
+    "huge degree": lambda: Polynomial(-(10**4000)),
+    "alphabet": lambda: Mismatch(2, 1, ["a", "a"] * 10**5),
+    "field": lambda: On([1.5] * 10**6, RBF(1.0)),
+    "kernel": lambda: SVC(kernel="rbf" * 10**5).fit(POINTS, LABELS),
+    "a list as kernel": lambda: SVC(kernel=LONG).fit(POINTS, LABELS),
+    "strings": lambda: SVC(kernel=PowerSeries(LONG)).fit(["a"] * N, LABELS),
+    "overflow": lambda: KernelRidge(kernel=PowerSeries(LONG)).fit(POINTS + 9, LABELS),
+    "a kernel without a map": lambda: SparseKernelRegressor(
+        kernel=PowerSeries(LONG), on="features"
+    ).fit(POINTS, LABELS),
+    "values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [*LONG, -1.0]
+    ),
+    "nested values": lambda: regularization_path(
+        KernelLogisticRegression(), POINTS, LABELS, [LONG, "a"]
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", LONG_MESSAGES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_message_does_not_print_all_of_a_long_list(ask):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        LONG_MESSAGES[ask]()
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "machine", [KernelRidge(), RBF(), SVC(), RegularizedMachine, None, "ridge"]
+)
+def test_a_path_of_what_has_none_is_refused(machine):
+    with pytest.raises(TypeError, match=r"regularization_path fits .* got \w+\."):
+        regularization_path(machine, POINTS, LABELS, [1.0])
+
+
+@pytest.mark.parametrize("gram", [RBF(1.0), POINTS @ POINTS.T, None, SVC()])
+def test_a_complexity_is_that_of_a_gram(gram):
+    with pytest.raises(TypeError, match=r"needs the Gram of the points; got an? "):
+        rademacher(gram)

@@ -50,6 +50,7 @@ def test_there_are_examples():
     assert SCRIPTS
 
 
+@pytest.mark.slow
 @each_script
 def test_an_example_runs_and_its_figures_are_complete(script, tmp_path, monkeypatch):
     shown = []
@@ -79,6 +80,7 @@ def test_an_example_opens_with_a_title_and_has_cells(script):
     assert "\n# %%\n" in text
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_draws_its_picture(tmp_path, monkeypatch):
     picture = tmp_path / "demo.png"
     run(FOLDER / "demo.py", monkeypatch, picture)

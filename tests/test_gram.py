@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh
 
 import mercer.gram
-import mercer.memory
+import mercer.native.memory
 from mercer import (
     RBF,
     BlockFunction,
@@ -275,23 +275,23 @@ def test_a_matrix_of_ten_million_rows_is_refused_at_once():
 
 def test_memory_of_a_control_group_counts_its_file_cache_as_free(tmp_path):
     names = ("memory.max", "memory.current", "inactive_file")
-    assert mercer.memory._group_memory(tmp_path, *names) == np.inf
+    assert mercer.native.memory._group_memory(tmp_path, *names) == np.inf
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 150\n")
-    assert mercer.memory._group_memory(tmp_path, *names) == 450
+    assert mercer.native.memory._group_memory(tmp_path, *names) == 450
     (tmp_path / "memory.current").write_text("1300\n")
-    assert mercer.memory._group_memory(tmp_path, *names) == 0
+    assert mercer.native.memory._group_memory(tmp_path, *names) == 0
     (tmp_path / "memory.max").write_text("max\n")
-    assert mercer.memory._group_memory(tmp_path, *names) == np.inf
+    assert mercer.native.memory._group_memory(tmp_path, *names) == np.inf
 
 
 def test_memory_of_the_machine_is_what_the_system_calls_available(tmp_path):
     meminfo = tmp_path / "meminfo"
-    assert mercer.memory._machine_memory(meminfo) == np.inf
+    assert mercer.native.memory._machine_memory(meminfo) == np.inf
     meminfo.write_text("MemTotal:  900 kB\nMemFree:  100 kB\nMemAvailable:  300 kB\n")
-    assert mercer.memory._machine_memory(meminfo) == 300 * 1024
-    assert 0 <= mercer.memory.available_memory()
+    assert mercer.native.memory._machine_memory(meminfo) == 300 * 1024
+    assert 0 <= mercer.native.memory.available_memory()
 
 
 def peak_mb_of_a_product(kernel: str, n: int) -> tuple[float, float]:

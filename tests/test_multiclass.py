@@ -46,12 +46,12 @@ def test_scores_are_those_of_scikit_learn():
     assert_allclose(multiclass.scores(values, 5), expected, atol=1e-14)
 
 
-def test_votes_count_the_duels_won():
+def test_votes_count_the_pairs_won():
     values = np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0]])
     assert multiclass.votes(values, 3).tolist() == [[1, 1, 1], [0, 1, 2]]
 
 
-def test_coefficients_by_rival_say_what_those_by_duel_say():
+def test_coefficients_by_rival_say_what_those_by_pair_say():
     rng = np.random.default_rng(1)
     coef = np.zeros((8, 6))
     for j, part in enumerate(multiclass.parts(LABEL, 4)):
@@ -105,10 +105,10 @@ def test_probability_is_a_half_at_0_and_grows_with_f():
 
 def test_coupled_probabilities_minimise_what_they_should():
     rng = np.random.default_rng(5)
-    duels = rng.uniform(0.05, 0.95, size=(6, 6))
-    found = calibration.coupled(duels, 4)
+    pairs = rng.uniform(0.05, 0.95, size=(6, 6))
+    found = calibration.coupled(pairs, 4)
     assert_allclose(found.sum(axis=1), 1)
-    for row, p in zip(duels, found, strict=True):
+    for row, p in zip(pairs, found, strict=True):
         r = np.zeros((4, 4))
         for value, (i, j) in zip(row, combinations(range(4), 2), strict=True):
             r[i, j], r[j, i] = value, 1 - value
@@ -127,12 +127,12 @@ def test_coupled_probabilities_minimise_what_they_should():
         assert_allclose(p, best.x, atol=1e-5)
 
 
-def test_coupling_recovers_probabilities_from_consistent_duels():
+def test_coupling_recovers_probabilities_from_consistent_pairs():
     p = np.array([[0.5, 0.2, 0.2, 0.1], [0.97, 0.01, 0.01, 0.01]])
-    duels = np.column_stack(
+    pairs = np.column_stack(
         [p[:, i] / (p[:, i] + p[:, j]) for i, j in combinations(range(4), 2)]
     )
-    assert_allclose(calibration.coupled(duels, 4), p, atol=1e-12)
+    assert_allclose(calibration.coupled(pairs, 4), p, atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 import mercer.expansion
+from mercer.data.points import double
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
@@ -18,9 +19,8 @@ from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.regularized import KernelRidge
-from mercer.machines.transform import KernelPCA
-from mercer.points import double
+from mercer.machines.pca import KernelPCA
+from mercer.machines.ridge import KernelRidge
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.linear import Cholesky, ConjugateGradient
@@ -277,7 +277,7 @@ def test_equal_entries_have_no_scale_whatever_they_are():
     ],
 )
 def test_small_problems_take_one_thread_of_a_blas(module, name, monkeypatch):
-    from mercer import pools
+    from mercer.native import threads as pools
 
     asked = []
 
@@ -304,4 +304,4 @@ def test_conjugate_gradients_go_on_in_double_where_single_misleads():
     for kind in (np.float32, np.float64):
         machine = KernelRidge(1.0, kernel=Polynomial(3), solver=ConjugateGradient(1e-3))
         machine.fit(X.astype(kind), y)
-        assert machine.solution_.status == "optimal"
+        assert machine.certificate_.status == "optimal"

@@ -15,22 +15,18 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer import (
-    KernelKNNClassifier,
-    KernelKNNRegressor,
-    KernelPCA,
-    feature_distances,
-    vectors,
-)
-from mercer import nearest as search
+from mercer import KernelKNNClassifier, KernelKNNRegressor, KernelPCA
+from mercer.data.points import take
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.coordinate import ChiSquared
-from mercer.kernels.kinds import FeatureFunction, mirrored
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.vector import Bilinear, Linear
-from mercer.nearest import nearest
-from mercer.points import take
-from mercer.vectors import Recipe
+from mercer.kernels.ways import FeatureFunction, mirrored
+from mercer.native import threads, vectors
+from mercer.native.vectors import Recipe
+from mercer.solvers import nearest as search
+from mercer.solvers.nearest import nearest
+from mercer.theory import feature_distances
 
 RANKED = {
     "linear": Recipe("product", "identity"),
@@ -187,13 +183,13 @@ KERNELS = {
 def test_tiles_and_threads_change_no_neighbour(kernel, monkeypatch):
     A, B = tenths(0, 40, 3), tenths(1, 90, 3)
     expected = nearest(kernel, A, B, 6), nearest(kernel, B, None, 6)
-    before = vectors.threads()
+    before = threads.threads()
     monkeypatch.setattr(search, "BLOCK_MB", 8 * 17**2 / 2**20)
     try:
-        vectors.set_threads(3)
+        threads.set_threads(3)
         found = nearest(kernel, A, B, 6), nearest(kernel, B, None, 6)
     finally:
-        vectors.set_threads(before)
+        threads.set_threads(before)
     for one, other in zip(found, expected, strict=True):
         assert_array_equal(one[1], other[1])
         assert_allclose(one[0], other[0], rtol=1e-9, atol=1e-12)
@@ -219,7 +215,7 @@ from mercer.kernels.graph import WeisfeilerLehman
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Exponential, Linear, Polynomial
-from mercer.nearest import nearest
+from mercer.solvers.nearest import nearest
 
 rng = np.random.default_rng(0)
 X = rng.integers(-1, 2, (400, 40)) * 0.1 + 0.3

@@ -26,14 +26,16 @@ ROOT = Path(__file__).parent.parent
 # (messages, parsing, plots, trees and sequences as data, layers, progress), and those
 # that are slow and only bound errors by far more than rounding.
 FILES = """
-    test_roundings test_vectors test_vector test_laws test_neighbors test_core
-    test_algebra test_kinds test_node test_generative test_expansion test_gram
-    test_smo test_class_pairs test_svm test_parzen test_pca test_eigen test_kmeans
-    test_perceptron test_theory test_psd test_certificates test_truth test_precision
+    kernels/test_algebra kernels/test_generative kernels/test_node kernels/test_vector
+    kernels/test_ways machines/test_kmeans machines/test_neighbors machines/test_parzen
+    machines/test_pca machines/test_perceptron machines/test_svm native/test_core
+    native/test_vectors solvers/test_class_pairs solvers/test_eigen solvers/test_smo
+    test_certificates test_expansion test_gram test_laws test_precision test_roundings
+    test_truth theory/test_psd theory/test_theory
 """.split()
 # Of the laws of machines, on all kernels, the two that compare two computations.
 SOME = {
-    "test_machines": "copied_and_pickled or kernel_values_give",
+    "machines/test_machines": "copied_and_pickled or kernel_values_give",
 }
 # scikit-learn's own checks compare nothing of ours with itself, and take long.
 LEFT_OUT = "not sklearn and not scikit and not checks and not sixty_thousand"
@@ -43,11 +45,11 @@ ALIASES = {"Prescott": {"Prescott", "Katmai"}, "Zen": {"Zen", "Haswell"}}
 
 CHECK = """
 import numpy, scipy.linalg
-from mercer import vectors
+from mercer.native import threads, vectors
 from threadpoolctl import threadpool_info
 from numpy._core import _multiarray_umath as core
 blas = [pool for pool in threadpool_info() if pool["internal_api"] == "openblas"]
-print(vectors.instruction_set())
+print(threads.instruction_set())
 print(" ".join(sorted({pool["architecture"] for pool in blas})))
 print(" ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]))
 """

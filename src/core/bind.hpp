@@ -5,7 +5,10 @@
 #include <nanobind/ndarray.h>
 #include <unistd.h>
 
+#include <span>
 #include <stdexcept>
+
+#include "core.hpp"
 
 namespace mercer {
 
@@ -21,6 +24,16 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using ResultVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+inline Index extent(std::size_t n) {
+  return static_cast<Index>(n);
+}
+
+// The numbers of a vector.
+template <class Array>
+auto view(const Array& array) {
+  return std::span(array.data(), array.shape(0));
+}
 
 inline void check(bool right, const char* what) {
   if (!right) throw std::invalid_argument(what);
@@ -82,6 +95,7 @@ nb::class_<T> class_of(nb::module_& m, const char* name, const Extra&... extra) 
   return nb::borrow<nb::class_<T>>(known);
 }
 
+void bind_smo(nb::module_& m);
 void bind_perceptron(nb::module_& m);
 void bind_sgd(nb::module_& m);
 void bind_l1(nb::module_& m);

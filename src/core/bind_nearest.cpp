@@ -8,7 +8,7 @@ namespace mercer {
 namespace {
 
 template <class T>
-DenseRows<T> rows_of(const Matrix<T>& X) {
+DenseArray<T> rows_of(const Matrix<T>& X) {
   return {static_cast<Index>(X.shape(0)), static_cast<Index>(X.shape(1)), X.data()};
 }
 
@@ -22,14 +22,15 @@ struct Csr {
 };
 
 template <class T>
-SparseRows<T> rows_of(const Csr<T>& X) {
+SparseArray<T> rows_of(const Csr<T>& X) {
   Index n = static_cast<Index>(X.start.shape(0)) - 1;
   Index entries = static_cast<Index>(X.value.shape(0));
   const Index* start = X.start.data();
   check(n >= 0 && static_cast<Index>(X.column.shape(0)) == entries && start[0] == 0 &&
             start[n] == entries,
         "Sparse rows need start (n + 1,) from 0 to the number of entries.");
-  for (Index i = 0; i < n; ++i) check(start[i] <= start[i + 1], "Sparse rows need start to ascend.");
+  for (Index i = 0; i < n; ++i)
+    check(start[i] <= start[i + 1], "Sparse rows need start to ascend.");
   for (Index k = 0; k < entries; ++k) {
     check(X.column.data()[k] >= 0 && X.column.data()[k] < X.d, "Sparse rows need 0 <= column < d.");
   }
@@ -40,12 +41,12 @@ template <class Rows>
 void sums_of_pairs(const Recipe& recipe, const Rows& X, const Rows& Y, const Matrix<Index>& index,
                    Output<double>& out) {
   Index count = static_cast<Index>(index.shape(1));
-  check(X.d == Y.d && static_cast<Index>(index.shape(0)) == X.n &&
-            out.shape(0) == index.shape(0) && out.shape(1) == index.shape(1),
+  check(X.d == Y.d && static_cast<Index>(index.shape(0)) == X.n && out.shape(0) == index.shape(0) &&
+            out.shape(1) == index.shape(1),
         "pair_sums needs (n, d), (m, d), and index and out (n, count).");
-  check(recipe.part == Part::product || recipe.part == Part::square ||
-            recipe.part == Part::absolute,
-        "pair_sums takes the parts product, square and absolute.");
+  check(
+      recipe.part == Part::product || recipe.part == Part::square || recipe.part == Part::absolute,
+      "pair_sums takes the parts product, square and absolute.");
   WithoutLock unlocked;
   for (Index c = 0; c < X.n * count; ++c) {
     check(index.data()[c] >= 0 && index.data()[c] < Y.n, "pair_sums needs 0 <= index < m.");

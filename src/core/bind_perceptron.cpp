@@ -9,16 +9,14 @@ using namespace nanobind::literals;
 namespace mercer {
 namespace {
 
-Index extent(std::size_t n) { return static_cast<Index>(n); }
-
 Pass pass_of(Matrix<std::int8_t> side, Output<double>* scores, Output<std::uint8_t> missed,
              double shift, bool settle) {
   std::size_t n = side.shape(0), q = side.shape(1);
   check(missed.shape(0) == n && missed.shape(1) == q, "perceptron needs side and missed (n, q).");
   check(!scores || (scores->shape(0) == q && scores->shape(1) == n),
         "perceptron needs scores (q, n).");
-  return {extent(n), extent(q), side.data(), scores ? scores->data() : nullptr, missed.data(),
-          shift, settle};
+  return {extent(n),     extent(q), side.data(), scores ? scores->data() : nullptr,
+          missed.data(), shift,     settle};
 }
 
 std::span<const Index> order_of(Vector<Index> order, Index n, Index points) {

@@ -20,8 +20,7 @@ struct Held {
   Held(Vector<std::int32_t> token, Vector<Index> start, std::int32_t alphabet)
       : token(token), start(start), alphabet(alphabet) {
     auto size = static_cast<Index>(token.shape(0));
-    check(start.shape(0) > 0 && start.data()[0] == 0 &&
-              start.data()[start.shape(0) - 1] == size &&
+    check(start.shape(0) > 0 && start.data()[0] == 0 && start.data()[start.shape(0) - 1] == size &&
               std::is_sorted(start.data(), start.data() + start.shape(0)),
           "Sequences need ascending starts, from 0 to the number of tokens.");
     check(std::all_of(token.data(), token.data() + size,
@@ -46,11 +45,6 @@ struct Both {
   }
   const Sequences* other() const { return one ? nullptr : &Y; }
 };
-
-template <class T>
-std::span<const T> view(const Vector<T>& array) {
-  return {array.data(), array.shape(0)};
-}
 
 Index longest(const Sequences& X) {
   Index most = 0;
@@ -86,7 +80,8 @@ void bind_strings(nb::module_& m) {
       "X"_a, "Y"_a.none(), "diagonal"_a, "decay"_a, "weights"_a, "mantissa"_a, "exponent"_a);
   m.def(
       "substrings",
-      [](const Held& X, const Held* Y, bool diagonal, Vector<double> total, ResultVector<double> out) {
+      [](const Held& X, const Held* Y, bool diagonal, Vector<double> total,
+         ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
         check(total.shape(0) > 0, "substrings needs the total of no weights, 0, at least.");
         WithoutLock unlocked;
@@ -95,7 +90,8 @@ void bind_strings(nb::module_& m) {
       "X"_a, "Y"_a.none(), "diagonal"_a, "total"_a, "out"_a);
   m.def(
       "matching_runs",
-      [](const Held& X, const Held* Y, bool diagonal, Vector<double> value, ResultVector<double> out) {
+      [](const Held& X, const Held* Y, bool diagonal, Vector<double> value,
+         ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
         check(static_cast<Index>(value.shape(0)) > longest(both.X),
               "matching_runs needs a value for every run up to the longest sequence.");

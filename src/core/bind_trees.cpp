@@ -1,4 +1,6 @@
 // Tree kernels for Python: types of arrays, the lock, signals.
+#include <nanobind/stl/optional.h>
+
 #include "bind.hpp"
 #include "trees.hpp"
 
@@ -7,10 +9,10 @@ using namespace nanobind::literals;
 namespace mercer {
 namespace {
 
-// None, or (row, column, matching pairs, ln k or 0) of the first refusal.
-nb::object told(const Refusal& refusal) {
-  if (refusal.row < 0) return nb::none();
-  return nb::make_tuple(refusal.row, refusal.column, refusal.pairs, refusal.log_value);
+// The first refusal; None where there was none.
+std::optional<Refusal> first(const Refusal& refusal) {
+  if (refusal.row < 0) return {};
+  return refusal;
 }
 
 }  // namespace
@@ -25,14 +27,19 @@ void bind_trees(nb::module_& m) {
                                 most_pairs, logarithm};
           },
           "partial"_a, "decay"_a, "gap"_a, "most_pairs"_a, "logarithm"_a);
+  class_of<Refusal>(m, "Refusal", "A pair of trees that has no value.")
+      .def_ro("row", &Refusal::row)
+      .def_ro("column", &Refusal::column)
+      .def_ro("pairs", &Refusal::pairs)
+      .def_ro("log_value", &Refusal::log_value);
   class_of<Forest>(m, "Forest", "Trees packed for the core.")
       .def(
           "__init__",
           [](Forest* self, Vector<std::int32_t> label, Vector<std::int32_t> arity,
              Vector<Index> start) {
-            new (self) Forest(Forest::of({label.data(), label.shape(0)},
-                                         {arity.data(), arity.shape(0)},
-                                         {start.data(), start.shape(0)}));
+            new (self)
+                Forest(Forest::of({label.data(), label.shape(0)}, {arity.data(), arity.shape(0)},
+                                  {start.data(), start.shape(0)}));
           },
           "label"_a, "arity"_a, "start"_a);
   m.def(
@@ -48,7 +55,7 @@ void bind_trees(nb::module_& m) {
           WithoutLock unlocked;
           refusal = tree_block(forest, rule, n, out.data(), poll);
         }
-        return told(refusal);
+        return first(refusal);
       },
       "forest"_a, "rule"_a, "n"_a, "out"_a);
   m.def(
@@ -62,7 +69,7 @@ void bind_trees(nb::module_& m) {
           WithoutLock unlocked;
           refusal = tree_diag(forest, rule, out.data(), poll);
         }
-        return told(refusal);
+        return first(refusal);
       },
       "forest"_a, "rule"_a, "out"_a);
 }

@@ -1,4 +1,6 @@
 // Random walks on graphs for Python: types of arrays, the lock, signals.
+#include <nanobind/stl/optional.h>
+
 #include "bind.hpp"
 #include "walks.hpp"
 
@@ -7,15 +9,10 @@ using namespace nanobind::literals;
 namespace mercer {
 namespace {
 
-// None, or (row, column) of the first pair whose sum does not settle.
-nb::object told(const Unsettled& unsettled) {
-  if (unsettled.row < 0) return nb::none();
-  return nb::make_tuple(unsettled.row, unsettled.column);
-}
-
-template <class T>
-std::span<const T> view(const Vector<T>& array) {
-  return {array.data(), array.shape(0)};
+// The first pair whose sum does not settle; None where there is none.
+std::optional<Unsettled> first(const Unsettled& unsettled) {
+  if (unsettled.row < 0) return {};
+  return unsettled;
 }
 
 }  // namespace
@@ -31,6 +28,9 @@ void bind_walks(nb::module_& m) {
             new (self) WalkRule{decay, most_rounds, tolerance, most_entries};
           },
           "decay"_a, "most_rounds"_a, "tolerance"_a, "most_entries"_a);
+  class_of<Unsettled>(m, "Unsettled", "A pair of graphs whose sum of walks does not settle.")
+      .def_ro("row", &Unsettled::row)
+      .def_ro("column", &Unsettled::column);
   class_of<GraphSet>(m, "GraphSet", "Graphs packed for the core.")
       .def(
           "__init__",
@@ -54,7 +54,7 @@ void bind_walks(nb::module_& m) {
           WithoutLock unlocked;
           unsettled = walk_block(set, rule, view(reach), n, out.data(), poll);
         }
-        return told(unsettled);
+        return first(unsettled);
       },
       "set"_a, "rule"_a, "reach"_a, "n"_a, "out"_a);
   m.def(
@@ -69,7 +69,7 @@ void bind_walks(nb::module_& m) {
           WithoutLock unlocked;
           unsettled = walk_diag(set, rule, view(reach), out.data(), poll);
         }
-        return told(unsettled);
+        return first(unsettled);
       },
       "set"_a, "rule"_a, "reach"_a, "out"_a);
 }

@@ -1,4 +1,4 @@
-// Vectors and solvers for Python, and all names: types of arrays, the lock, signals.
+// Vectors for Python, and the module itself: types of arrays, the lock, signals.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -15,7 +15,6 @@
 
 #include "bind.hpp"
 #include "core.hpp"
-#include "smo.hpp"
 #include "threads.hpp"
 
 namespace nb = nanobind;
@@ -23,7 +22,9 @@ using namespace nb::literals;
 
 // threadpoolctl finds the pool by these two names.
 extern "C" {
-__attribute__((visibility("default"))) int mercer_get_num_threads() { return mercer::threads(); }
+__attribute__((visibility("default"))) int mercer_get_num_threads() {
+  return mercer::threads();
+}
 __attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
   mercer::set_threads(count);
 }
@@ -31,8 +32,6 @@ __attribute__((visibility("default"))) void mercer_set_num_threads(int count) {
 
 namespace mercer {
 namespace {
-
-Index extent(std::size_t n) { return static_cast<Index>(n); }
 
 Recipe recipe_of(const std::string& part, const std::string& finish, double scale, double offset,
                  Index degree, bool cumulative) {
@@ -68,17 +67,18 @@ using Gemm = void (*)(char*, char*, int*, int*, int*, T*, T*, int*, T*, int*, T*
 
 template <class T>
 const char* gemm_signature() {
-  return sizeof(T) == 4
-             ? "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_s *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *)"
-             : "void (char *, char *, int *, int *, int *, __pyx_t_5scipy_6linalg_11cython_blas_d *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *,"
-               " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *)";
+  return sizeof(T) == 4 ? "void (char *, char *, int *, int *, int *, "
+                          "__pyx_t_5scipy_6linalg_11cython_blas_s *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_s *, int *)"
+                        : "void (char *, char *, int *, int *, int *, "
+                          "__pyx_t_5scipy_6linalg_11cython_blas_d *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *,"
+                          " __pyx_t_5scipy_6linalg_11cython_blas_d *, int *)";
 }
 
 // out = X Yᵀ by the capsule's function; False if the capsule or the sizes are not its.
@@ -100,7 +100,7 @@ bool gemm(nb::handle capsule, Matrix<T> X, Matrix<T> Y, Output<T> out) {
       std::fill(out.data(), out.data() + n * m, T{0});
       return true;
     }
-    // Ctrl-C is heard in between: a piece takes about a tenth of a second on one core.
+    // Ctrl-C ends it in between: a piece takes about a tenth of a second on one core.
     constexpr Index work = sizeof(T) == 4 ? 4'000'000'000 : 2'000'000'000;
     const Index rows = std::clamp<Index>(work / (m * d) / 64 * 64, 64, 4096);
     for (Index i = 0; i < n; i += rows) {
@@ -147,7 +147,8 @@ class SparseOriginals final : public Originals {
       }
       start.push_back(extent(column.size()));
     }
-    return Points<double>::of_csr(start.data(), column.data(), value.data(), extent(which.size()), d_);
+    return Points<double>::of_csr(start.data(), column.data(), value.data(), extent(which.size()),
+                                  d_);
   }
 
  private:
@@ -158,293 +159,24 @@ class SparseOriginals final : public Originals {
 
 template <class T>
 void bind_originals(nb::module_& m) {
-  m.def("originals", [](Matrix<T> X) -> std::unique_ptr<Originals> {
-    return std::make_unique<DenseOriginals<T>>(X);
-  }, "X"_a);
+  m.def(
+      "originals",
+      [](Matrix<T> X) -> std::unique_ptr<Originals> {
+        return std::make_unique<DenseOriginals<T>>(X);
+      },
+      "X"_a);
   auto sparse = [&](auto index) {
     using I = decltype(index);
-    m.def("originals", [](Vector<I> start, Vector<I> column, Vector<T> value,
-                          Index d) -> std::unique_ptr<Originals> {
-      return std::make_unique<SparseOriginals<I, T>>(start, column, value, d);
-    }, "start"_a, "column"_a, "value"_a, "d"_a);
+    m.def(
+        "originals",
+        [](Vector<I> start, Vector<I> column, Vector<T> value,
+           Index d) -> std::unique_ptr<Originals> {
+          return std::make_unique<SparseOriginals<I, T>>(start, column, value, d);
+        },
+        "start"_a, "column"_a, "value"_a, "d"_a);
   };
   sparse(std::int32_t{});
   sparse(std::int64_t{});
-}
-
-// Rows of a matrix that is there already.
-template <class T>
-class DenseRows final : public Rows<T> {
- public:
-  explicit DenseRows(Matrix<T> matrix) : matrix_(matrix), n_(extent(matrix.shape(0))) {
-    for (Index i = 0; i < n_; ++i) diagonal_.push_back(matrix_.data()[i * n_ + i]);
-  }
-  Index size() const override { return n_; }
-  std::span<const T> diagonal() const override { return diagonal_; }
-  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
-           double* sums) override {
-    std::vector<const T*> rows;
-    for (std::size_t r = 0; r < which.size(); ++r) {
-      rows.push_back(matrix_.data() + which[r] * n_);
-      if (keep[r]) std::copy_n(rows.back(), n_, keep[r]);
-    }
-    add_all<T>(rows, factor, n_, sums);
-  }
-  void among(std::span<const Index> which, std::span<T> out) override {
-    T* to = out.data();
-    for (Index i : which) {
-      for (Index j : which) *to++ = matrix_.data()[i * n_ + j];
-    }
-  }
-  double cost() const override { return 1; }
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
-                     std::span<const Index> others, double* sums) override {
-    return sum_by_rows(*this, which, factor, themselves, others, sums);
-  }
-
- private:
-  Matrix<T> matrix_;
-  Index n_;
-  std::vector<T> diagonal_;
-};
-
-// Rows that a Python function makes: function(rows, columns, out) writes K[rows, columns] to out,
-// columns being None for all of them.
-template <class T>
-class CallbackRows final : public Rows<T> {
- public:
-  CallbackRows(Vector<T> diagonal, nb::callable function)
-      : diagonal_(diagonal.data(), diagonal.data() + diagonal.shape(0)),
-        function_(std::move(function)) {}
-  Index size() const override { return static_cast<Index>(diagonal_.size()); }
-  std::span<const T> diagonal() const override { return diagonal_; }
-  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
-           double* sums) override {
-    if (which.empty()) return;
-    std::size_t n = diagonal_.size();
-    std::vector<T> made(which.size() * n);
-    ask(which, false, made.data());
-    std::vector<const T*> rows;
-    for (std::size_t r = 0; r < which.size(); ++r) {
-      rows.push_back(made.data() + r * n);
-      if (keep[r]) std::copy_n(rows.back(), n, keep[r]);
-    }
-    add_all<T>(rows, factor, size(), sums);
-  }
-  void among(std::span<const Index> which, std::span<T> out) override {
-    if (!which.empty()) ask(which, true, out.data());
-  }
-  double cost() const override { return 1e6; }
-
- private:
-  void ask(std::span<const Index> which, bool only_these, T* out) {
-    WithLock lock;
-    std::vector<Index> index(which.begin(), which.end());
-    nb::ndarray<nb::numpy, Index, nb::ndim<1>> rows(index.data(), {index.size()}, nb::none());
-    std::size_t columns = only_these ? which.size() : diagonal_.size();
-    nb::ndarray<nb::numpy, T, nb::ndim<2>> values(out, {which.size(), columns}, nb::none());
-    if (only_these) {
-      function_(rows, rows, values);
-    } else {
-      function_(rows, nb::none(), values);
-    }
-  }
-
-  std::vector<T> diagonal_;
-  nb::callable function_;
-};
-
-const char* word(Status status) {
-  switch (status) {
-    case Status::optimal: return "optimal";
-    case Status::max_iter: return "max_iter";
-    case Status::time_limit: return "time_limit";
-    case Status::stopped: return "stopped";
-    case Status::imprecise: return "imprecise";
-    default: return "stalled";
-  }
-}
-
-// The arguments of a solve that do not depend on where the rows come from.
-struct Task {
-  Vector<double> target, lower, upper, tube;
-  Vector<std::int32_t> point;
-  Vector<std::uint8_t> group;
-  Options options;
-  nb::object watch;
-};
-
-// `value` holds the start and takes the solution, `function` takes Kβ.
-template <class T>
-nb::tuple run(Rows<T>& rows, const Task& task, ResultVector<double> value,
-              ResultVector<double> function) {
-  std::size_t m = task.target.shape(0);
-  check(task.lower.shape(0) == m && task.upper.shape(0) == m && value.shape(0) == m &&
-            (task.tube.shape(0) == m || task.tube.shape(0) == 0) &&
-            (task.point.shape(0) == m || task.point.shape(0) == 0) &&
-            (task.group.shape(0) == m || task.group.shape(0) == 0) &&
-            extent(function.shape(0)) == rows.size() &&
-            (task.point.shape(0) == m || extent(m) == rows.size()),
-        "smo needs arrays of one length, and a point for each variable.");
-  for (std::size_t t = 0; t < task.point.shape(0); ++t) {
-    check(task.point.data()[t] >= 0 && task.point.data()[t] <= rows.size(),
-          "smo needs 0 <= point <= n.");
-  }
-  auto view = [](const auto& array) { return std::span(array.data(), array.shape(0)); };
-  Program program{view(task.target), view(task.lower), view(task.upper),
-                  view(task.tube),   view(task.point), view(task.group)};
-  Watch watch;
-  if (!task.watch.is_none()) {
-    watch = [&](const Progress& p) {
-      WithLock lock;
-      return nb::cast<bool>(task.watch(p.round, p.iterations, p.rows, p.support, p.violation,
-                                       p.objective, p.gap, p.seconds));
-    };
-  }
-  mercer::Result result;
-  {
-    WithoutLock unlocked;
-    Inherited<T> memory;
-    result = solve<T>(rows, program, task.options, {value.data(), m}, watch, poll, memory.scratch);
-    std::copy(result.value.begin(), result.value.end(), value.data());
-    std::copy(result.function.begin(), result.function.end(), function.data());
-  }
-  return nb::make_tuple(word(result.status), result.indefinite, result.violation, result.objective,
-                        result.iterations, result.rows, result.hits, result.checked, result.complete,
-                        result.moved);
-}
-
-// What there is to say of a pair's problem, in the order in which `solve_pairs` writes it.
-std::array<double, 6> numbers(const PairOutcome& o) {
-  return {static_cast<double>(o.indefinite),
-          static_cast<double>(o.status == Status::imprecise || o.status == Status::stalled),
-          static_cast<double>(o.iterations),
-          static_cast<double>(o.rows),
-          static_cast<double>(o.hits),
-          o.seconds};
-}
-
-// The problems of `solve_pairs`, wherever its kernel values come from.
-struct PairTask {
-  Matrix<Index> pairs;
-  Vector<double> target, lower, upper, totals;
-  bool grouped, bias;
-  Options options;
-};
-
-// Pair k's β and Kβ come after those of the pairs before it, in `value` and `function`.
-template <class T>
-void solve_pairs(Classes<T>& classes, Index n_classes, const PairTask& task,
-                 ResultVector<double> value, ResultVector<double> function, Output<double> about) {
-  PairPrograms all;
-  Index needed = 0, count = extent(task.pairs.shape(0));
-  for (Index k = 0; k < count; ++k) {
-    Index a = task.pairs.data()[2 * k], b = task.pairs.data()[2 * k + 1];
-    check(task.pairs.shape(1) == 2 && a >= 0 && b >= 0 && a < n_classes && b < n_classes,
-          "solve_pairs needs pairs of classes.");
-    all.pairs.emplace_back(a, b);
-    needed += classes.size(a) + classes.size(b);
-  }
-  for (const auto* numbers : {&task.target, &task.lower, &task.upper}) {
-    check(extent(numbers->shape(0)) == needed, "solve_pairs needs a number for each variable.");
-  }
-  check(extent(value.shape(0)) == needed && extent(function.shape(0)) == needed &&
-            extent(about.shape(0)) == count && about.shape(1) == numbers({}).size() &&
-            extent(task.totals.shape(0)) == 2 * count,
-        "solve_pairs needs two totals for each pair, and room for its results.");
-  auto view = [](const auto& array) { return std::span(array.data(), array.shape(0)); };
-  all.target = view(task.target);
-  all.lower = view(task.lower);
-  all.upper = view(task.upper);
-  all.totals = view(task.totals);
-  all.value = view(value);
-  all.function = view(function);
-  all.grouped = task.grouped;
-  all.bias = task.bias;
-  WithoutLock unlocked;
-  double* facts = about.data();
-  for (const PairOutcome& outcome : solve<T>(classes, all, task.options, poll)) {
-    auto found = numbers(outcome);
-    facts = std::copy(found.begin(), found.end(), facts);
-  }
-}
-
-template <class T>
-void solve_pairs_of_points(const Recipe& recipe, nb::list packed, const Originals& originals,
-                           Vector<Index> origin, const PairTask& task, ResultVector<double> value,
-                           ResultVector<double> function, Output<double> about) {
-  std::vector<const Points<T>*> classes;
-  std::vector<std::span<const Index>> origins;
-  Index at = 0;
-  for (nb::handle item : packed) {
-    const auto& points = nb::cast<const Points<T>&>(item);
-    check(at + points.n <= extent(origin.shape(0)), "solve_pairs needs the place of each point.");
-    classes.push_back(&points);
-    origins.emplace_back(origin.data() + at, static_cast<std::size_t>(points.n));
-    at += points.n;
-  }
-  check(!classes.empty(), "solve_pairs needs points.");
-  Index count = extent(classes.size());
-  PointClasses<T> source(recipe, std::move(classes), &originals, std::move(origins));
-  solve_pairs<T>(source, count, task, value, function, about);
-}
-
-void solve_pairs_of_matrix(Matrix<double> matrix, Vector<Index> sizes, Vector<Index> members,
-                           const PairTask& task, ResultVector<double> value,
-                           ResultVector<double> function, Output<double> about) {
-  Index n = extent(matrix.shape(0)), at = 0;
-  check(matrix.shape(0) == matrix.shape(1), "solve_pairs needs a square matrix.");
-  for (std::size_t i = 0; i < members.shape(0); ++i) {
-    check(members.data()[i] >= 0 && members.data()[i] < n, "solve_pairs needs 0 <= point < n.");
-  }
-  std::vector<std::span<const Index>> classes;
-  for (std::size_t c = 0; c < sizes.shape(0); ++c) {
-    Index size = sizes.data()[c];
-    check(size >= 0 && at + size <= extent(members.shape(0)), "solve_pairs needs all members.");
-    classes.emplace_back(members.data() + at, static_cast<std::size_t>(size));
-    at += size;
-  }
-  Index count = extent(classes.size());
-  MatrixClasses<double> source(matrix.data(), n, std::move(classes));
-  solve_pairs<double>(source, count, task, value, function, about);
-}
-
-template <class T>
-void bind_smo(nb::module_& m) {
-  m.def(
-      "solve_pairs",
-      [](const Recipe& recipe, const Points<T>&, nb::list classes, const Originals& originals,
-         Vector<Index> origin, const PairTask& task, ResultVector<double> value,
-         ResultVector<double> function, Output<double> about) {
-        solve_pairs_of_points<T>(recipe, classes, originals, origin, task, value, function, about);
-      },
-      "recipe"_a, "like"_a, "classes"_a, "originals"_a, "origin"_a, "task"_a, "value"_a,
-      "function"_a, "about"_a);
-  m.def(
-      "smo",
-      [](const Recipe& recipe, const Points<T>& X, const Originals& originals, const Task& task,
-         ResultVector<double> value, ResultVector<double> function) {
-        VectorRows<T> rows(recipe, X, poll, &originals);
-        return run<T>(rows, task, value, function);
-      },
-      "recipe"_a, "X"_a, "originals"_a, "task"_a, "value"_a, "function"_a);
-  m.def(
-      "smo_dense",
-      [](Matrix<T> matrix, const Task& task, ResultVector<double> value,
-         ResultVector<double> function) {
-        check(matrix.shape(0) == matrix.shape(1), "smo_dense needs a square matrix.");
-        DenseRows<T> rows(matrix);
-        return run<T>(rows, task, value, function);
-      },
-      "matrix"_a, "task"_a, "value"_a, "function"_a);
-  m.def(
-      "smo_callback",
-      [](Vector<T> diagonal, nb::callable fill, const Task& task, ResultVector<double> value,
-         ResultVector<double> function) {
-        CallbackRows<T> rows(diagonal, fill);
-        return run<T>(rows, task, value, function);
-      },
-      "diagonal"_a, "fill"_a, "task"_a, "value"_a, "function"_a);
 }
 
 template <class T>
@@ -453,8 +185,8 @@ void bind(nb::module_& m, const char* name) {
   class_of<P>(m, name, "Points packed for the core.")
       .def_prop_ro("shape", [](const P& p) { return nb::make_tuple(p.n, p.d); })
       .def_prop_ro("nbytes", [](const P& p) {
-        return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) +
-               p.start.size() * 8 + p.norms.size() * sizeof(T);
+        return p.panels.size() * sizeof(T) + p.value.size() * (sizeof(T) + 4) + p.start.size() * 8 +
+               p.norms.size() * sizeof(T);
       });
   m.def(
       "pack",
@@ -520,11 +252,11 @@ void bind(nb::module_& m, const char* name) {
       [](Strided<T> tile, Matrix<T> v_rows, Matrix<T> v_columns, Output<double> of_rows,
          std::optional<Output<double>> of_columns) {
         Index n = extent(tile.shape(0)), m = extent(tile.shape(1)), q = extent(v_columns.shape(1));
-        check(tile.stride(1) == 1 && extent(v_rows.shape(0)) == n &&
-                  extent(v_rows.shape(1)) == q && extent(v_columns.shape(0)) == m &&
-                  extent(of_rows.shape(0)) == n && extent(of_rows.shape(1)) == q &&
-                  (!of_columns || (extent(of_columns->shape(0)) == m &&
-                                   extent(of_columns->shape(1)) == q)),
+        check(tile.stride(1) == 1 && extent(v_rows.shape(0)) == n && extent(v_rows.shape(1)) == q &&
+                  extent(v_columns.shape(0)) == m && extent(of_rows.shape(0)) == n &&
+                  extent(of_rows.shape(1)) == q &&
+                  (!of_columns ||
+                   (extent(of_columns->shape(0)) == m && extent(of_columns->shape(1)) == q)),
               "both_ways needs a tile (n, m) with contiguous rows, v_rows and of_rows (n, q), "
               "v_columns and of_columns (m, q).");
         WithoutLock unlocked;
@@ -587,7 +319,8 @@ void bind(nb::module_& m, const char* name) {
 // What the system refuses, in words that say what to do: memory, and threads for want of it.
 void translate(const std::exception_ptr& thrown, void*) {
   constexpr const char* words =
-      "The compiled core ran out of memory: an allocation was refused, by the machine or by a limit "
+      "The compiled core ran out of memory: an allocation was refused, by the machine or by a "
+      "limit "
       "on this process (RLIMIT_AS, a control group). Take fewer points, lower cache_size, or raise "
       "the limit.";
   try {
@@ -605,19 +338,20 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 NB_MODULE(_core, m) {
   nb::register_exception_translator(mercer::translate);
-  m.doc() = "The native core: blocks of Gram matrices. Called by mercer.vectors only.";
+  m.doc() = "The native core: points packed for it, blocks of Gram matrices, solvers.";
   // What a daemon thread still uses at the end of the process is no leak. Set for ours only: the
   // build gives this module a domain of its own.
   nb::set_leak_warnings(false);
   mercer::instruction_set();  // a MERCER_ISA that cannot run fails the import, not a computation
-  mercer::class_of<mercer::Recipe>(m, "Recipe").def(
-      "__init__",
-      [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
-         double offset, mercer::Index degree, bool cumulative) {
-        new (self) mercer::Recipe(
-            mercer::recipe_of(part, finish, scale, offset, degree, cumulative));
-      },
-      "part"_a, "finish"_a, "scale"_a, "offset"_a, "degree"_a, "cumulative"_a);
+  mercer::class_of<mercer::Recipe>(m, "Recipe")
+      .def(
+          "__init__",
+          [](mercer::Recipe* self, const std::string& part, const std::string& finish, double scale,
+             double offset, mercer::Index degree, bool cumulative) {
+            new (self)
+                mercer::Recipe(mercer::recipe_of(part, finish, scale, offset, degree, cumulative));
+          },
+          "part"_a, "finish"_a, "scale"_a, "offset"_a, "degree"_a, "cumulative"_a);
   mercer::bind<float>(m, "PointsFloat");
   mercer::bind<double>(m, "PointsDouble");
   m.def(
@@ -627,39 +361,11 @@ NB_MODULE(_core, m) {
         return mercer::widened(X);
       },
       "X"_a);
-  mercer::class_of<mercer::Task>(m, "Task").def(
-      "__init__",
-      [](mercer::Task* self, mercer::Vector<double> target, mercer::Vector<double> lower,
-         mercer::Vector<double> upper, mercer::Vector<double> tube,
-         mercer::Vector<std::int32_t> point, mercer::Vector<std::uint8_t> group, double tol,
-         double cache_bytes, mercer::Index max_iter, double time_limit, mercer::Index working_set,
-         bool demanding, bool objectives, nb::object watch) {
-        new (self) mercer::Task{
-            target, lower, upper, tube, point, group,
-            {tol, cache_bytes, max_iter, time_limit, working_set, demanding, objectives},
-            std::move(watch)};
-      },
-      "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a, "cache_bytes"_a,
-      "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a, "objectives"_a,
-      "watch"_a.none());
-  mercer::class_of<mercer::PairTask>(m, "PairTask").def(
-      "__init__",
-      [](mercer::PairTask* self, mercer::Matrix<mercer::Index> pairs, mercer::Vector<double> target,
-         mercer::Vector<double> lower, mercer::Vector<double> upper, mercer::Vector<double> totals,
-         bool grouped, bool bias, double tol, double cache_bytes, mercer::Index max_iter,
-         bool demanding) {
-        new (self) mercer::PairTask{pairs,   target, lower, upper, totals,
-                                    grouped, bias,   {tol, cache_bytes, max_iter, 0, 0, demanding}};
-      },
-      "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
-      "cache_bytes"_a, "max_iter"_a, "demanding"_a);
-  m.def("solve_pairs_of_matrix", &mercer::solve_pairs_of_matrix, "matrix"_a, "sizes"_a, "members"_a,
-        "task"_a, "value"_a, "function"_a, "about"_a);
-  mercer::class_of<mercer::Originals>(m, "Originals", "Points as they were given, for sums in double.");
+  mercer::class_of<mercer::Originals>(m, "Originals",
+                                      "Points as they were given, for sums in double.");
   mercer::bind_originals<float>(m);
   mercer::bind_originals<double>(m);
-  mercer::bind_smo<float>(m);
-  mercer::bind_smo<double>(m);
+  mercer::bind_smo(m);
   mercer::bind_perceptron(m);
   mercer::bind_sgd(m);
   mercer::bind_l1(m);
@@ -669,9 +375,12 @@ NB_MODULE(_core, m) {
   mercer::bind_nearest(m);
   mercer::bind_votes(m);
   m.def("threads", &mercer::threads);
-  m.def("set_threads", [](int count) {
-    mercer::check(count >= 1, "set_threads needs at least 1.");
-    mercer::set_threads(count);
-  }, "count"_a);
+  m.def(
+      "set_threads",
+      [](int count) {
+        mercer::check(count >= 1, "set_threads needs at least 1.");
+        mercer::set_threads(count);
+      },
+      "count"_a);
   m.def("instruction_set", [] { return mercer::instruction_set().name; });
 }

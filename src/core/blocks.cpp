@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "core.hpp"
-#include "sources.hpp"
-#include "threads.hpp"
+#include "tiles.hpp"
 
 namespace mercer {
 namespace {
@@ -12,28 +11,15 @@ namespace {
 // Matrices larger than this are written past the caches: they would only push out the points.
 constexpr double stream_above = 8e6;  // bytes
 
-// Numbers beyond the columns of a tile that its readers may touch; also keeps rows of a tile from
-// falling on the same cache sets.
-constexpr Index slack = 16;
-
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
-
 template <class T>
 double mean_length(const Points<T>& X) {
   if (!X.sparse || X.n == 0) return static_cast<double>(X.d);
   return static_cast<double>(X.value.size()) / static_cast<double>(X.n);
 }
 
-// Waking another thread costs about as much as this many steps.
 template <class T>
 int workers_for(const Points<T>& X, const Points<T>& Y) {
-  double steps = static_cast<double>(X.n) * static_cast<double>(Y.n) * (mean_length(X) + 16);
-  return steps < 1e6 ? 1 : threads();
-}
-
-template <class T>
-const T* norms_from(const Source<T>& from, const Points<T>& X, Index i) {
-  return from.products ? X.norms.data() + i : nullptr;
+  return mercer::workers_for(X.n, Y.n, mean_length(X));
 }
 
 template <class T>
@@ -41,70 +27,56 @@ bool streams(Index n, Index m) {
   return static_cast<double>(n) * static_cast<double>(m) * sizeof(T) > stream_above;
 }
 
-// Tiles of a rectangular block, whose rows are `out_ld` apart; where `turned` is not null, its mirror
-// image goes there.
+// Tiles of a rectangular block, whose rows are `out_ld` apart; where `turned` is not null, its
+// mirror image goes there.
 template <class T>
 void rectangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, const Points<T>& Y,
                T* out, T* turned, Index out_ld, int workers, const Poll& poll) {
-  const auto& native = loops<T>();
   Index n = X.n, m = Y.n;
-  Index rows = from.rows, columns = std::min(from.columns, rounded_up(m, from.grain));
-  auto tasks = [&] { return ((n + rows - 1) / rows) * ((m + columns - 1) / columns); };
-  while (workers > 1 && rows > from.band && tasks() < 4 * workers) {
-    rows = rounded_up(rows / 2, from.band);
-  }
-  Index across = (m + columns - 1) / columns, ld = columns + slack;
+  Index columns = std::min(from.columns, rounded_up(m, from.grain)), across = pieces_of(m, columns);
+  Index rows = halved_until(enough_tasks(workers), from.rows, from.band,
+                            [&](Index size) { return pieces_of(n, size) * across; });
   bool stream = streams<T>(n, m);
-  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, from, X, Y, from.band, columns, workers);
   auto task = [&](Index number, int worker) {
-    Index i0 = number / across * rows, i1 = std::min(n, i0 + rows);
-    Index j = number % across * columns, width = std::min(columns, m - j);
-    auto& tile = tiles[worker];
-    if (tile.empty()) {
-      tile.resize(static_cast<std::size_t>(rounded_up(std::min(n, from.band), from.grain) * ld));
+    Index i = number / across * rows, j = number % across * columns;
+    Index i_end = std::min(n, i + rows), j_end = std::min(m, j + columns);
+    if (!turned) {
+      tiles.sums(worker, i, i_end, j, j_end, [&](const Tile<T>& tile) {
+        tiles.finish(tile, out + tile.i * out_ld + tile.j, out_ld, stream);
+      });
+      return;
     }
-    for (Index i = i0; i < i1; i += from.band) {
-      Index height = std::min(from.band, i1 - i);
-      from.fill(worker, i, height, j, width, tile.data(), ld);
-      T* there = out + i * out_ld + j;
-      if (!turned) {
-        native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
-                      norms_from(from, Y, j), there, out_ld, stream);
-        continue;
-      }
-      native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
-                    norms_from(from, Y, j), tile.data(), ld, false);
-      native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, there, out_ld, stream);
-      native.transpose(tile.data(), ld, height, width, turned + j * out_ld + i, out_ld, stream);
-    }
+    tiles.values(worker, i, i_end, j, j_end, [&](const Tile<T>& tile) {
+      copy(tile, out + tile.i * out_ld + tile.j, out_ld, stream);
+      loops<T>().transpose(tile.values, tile.ld, tile.height, tile.width,
+                           turned + tile.j * out_ld + tile.i, out_ld, stream);
+    });
   };
-  parallel(tasks(), workers, task, poll);
+  parallel(pieces_of(n, rows) * across, workers, task, poll);
 }
 
 // Square tiles on and above the diagonal; those above it are written twice.
 template <class T>
 void triangle(const Recipe& recipe, Source<T>& from, const Points<T>& X, T* out, int workers,
               const Poll& poll) {
-  const auto& native = loops<T>();
-  Index n = X.n, side = std::min(from.square, rounded_up(n, from.grain)), ld = side + slack;
-  Index across = (n + side - 1) / side;
+  Index n = X.n, side = std::min(from.square, rounded_up(n, from.grain));
+  Index across = pieces_of(n, side);
   bool stream = streams<T>(n, n);
-  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, from, X, X, side, side, workers);
   auto task = [&](Index number, int worker) {
     // number = J(J + 1)/2 + I with I ≤ J.
     Index J = static_cast<Index>((std::sqrt(8.0 * static_cast<double>(number) + 1) - 1) / 2);
     while (J * (J + 1) / 2 > number) --J;
     while ((J + 1) * (J + 2) / 2 <= number) ++J;
     Index i = (number - J * (J + 1) / 2) * side, j = J * side;
-    Index height = std::min(side, n - i), width = std::min(side, n - j);
-    auto& tile = tiles[worker];
-    if (tile.empty()) tile.assign(static_cast<std::size_t>(side * ld), T{0});
-    from.fill(worker, i, height, j, width, tile.data(), ld);
-    native.finish(recipe, tile.data(), ld, height, width, norms_from(from, X, i),
-                  norms_from(from, X, j), tile.data(), ld, false);
-    native.finish(Recipe{}, tile.data(), ld, height, width, nullptr, nullptr, out + i * n + j, n,
-                  stream);
-    if (i < j) native.transpose(tile.data(), ld, height, width, out + j * n + i, n, stream);
+    auto both = [&](const Tile<T>& tile) {
+      copy(tile, out + i * n + j, n, stream);
+      if (i == j) return;
+      loops<T>().transpose(tile.values, tile.ld, tile.height, tile.width, out + j * n + i, n,
+                           stream);
+    };
+    tiles.values(worker, i, std::min(n, i + side), j, std::min(n, j + side), both);
   };
   parallel(across * (across + 1) / 2, workers, task, poll);
   std::vector<T> diagonal(static_cast<std::size_t>(n));
@@ -182,8 +154,8 @@ bool direct(const Recipe& recipe, Index d, double largest) {
   constexpr Index short_points = 64;
   constexpr double tolerated = sizeof(T) == 4 ? 2e-5 : 1e-11;
   if (recipe.finish != Finish::exp || d <= short_points) return true;
-  double error = std::abs(recipe.scale) * largest * 4 *
-                 static_cast<double>(std::numeric_limits<T>::epsilon());
+  double error =
+      std::abs(recipe.scale) * largest * 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
   return !(error <= tolerated);
 }
 
@@ -196,8 +168,8 @@ void block(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out,
 }
 
 template <class T>
-void block_both_ways(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
-                     Index ld, const Poll& poll) {
+void block_both_ways(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, T* out,
+                     T* turned, Index ld, const Poll& poll) {
   if (X.n == 0 || Y.n == 0) return;
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
@@ -235,7 +207,7 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   if (n == 0 || m == 0 || q == 0) return;
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
-  Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
+  Index columns = std::min(from->columns, rounded_up(m, from->grain));
   std::vector<Factor<T>> factors;
   for (Index j = 0; j < m; j += columns) {
     // 0 times NaN or infinity is NaN, which must not be skipped.
@@ -244,64 +216,50 @@ void product(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
   // Few rows are shared out by runs of columns too, whose sums are added in order. The runs do not
   // depend on the number of threads, the rows of a task may: a row's sums are its own.
   Index run = n <= 1024 ? rounded_up(8192, columns) : rounded_up(m, columns);
-  Index runs = (m + run - 1) / run, rows = from->rows;
-  while (rows > from->band && (n + rows - 1) / rows * runs < 4 * workers) {
-    rows = rounded_up(rows / 2, from->band);
-  }
+  Index runs = pieces_of(m, run);
+  Index rows = halved_until(4 * workers, from->rows, from->band,
+                            [&](Index size) { return pieces_of(n, size) * runs; });
   std::vector<double> partial(static_cast<std::size_t>(runs > 1 ? runs * n * q : 0), 0.0);
-  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, *from, X, Y, from->band, columns, workers);
   std::vector<std::vector<double>> parts(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
-    Index i0 = number / runs * rows, i1 = std::min(n, i0 + rows);
-    Index j0 = number % runs * run, j1 = std::min(m, j0 + run);
+    Index i0 = number / runs * rows, j0 = number % runs * run;
     double* sums = runs > 1 ? partial.data() + number % runs * n * q : out;
-    auto& tile = tiles[worker];
-    if (tile.empty()) {
-      tile.resize(static_cast<std::size_t>(rounded_up(std::min(n, from->band), from->grain) * ld));
-    }
-    for (Index j = j0; j < j1; j += columns) {
-      Index width = std::min(columns, j1 - j);
-      for (Index i = i0; i < i1; i += from->band) {
-        Index height = std::min(from->band, i1 - i);
-        from->fill(worker, i, height, j, width, tile.data(), ld);
-        native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
-                      norms_from(*from, Y, j), tile.data(), ld, false);
-        // Padding may hold NaN (0 · inf), which a zero of v would not take away.
-        Index padded = std::min(ld, rounded_up(width, slack));
-        for (Index r = 0; r < height; ++r) {
-          std::fill(tile.data() + r * ld + width, tile.data() + r * ld + padded, T{0});
-        }
-        const auto& factor = factors[static_cast<std::size_t>(j / columns)];
-        if (factor.used.empty() && factor.width == q) {
-          native.times(tile.data(), ld, height, width, factor.values.data(), factor.ld,
-                       factor.by_column, q, sums + i * q);
-          continue;
-        }
-        auto& part = parts[worker];
-        part.assign(static_cast<std::size_t>(height * factor.width), 0.0);
-        native.times(tile.data(), ld, height, width, factor.values.data(), factor.ld,
-                     factor.by_column, factor.width, part.data());
-        for (Index r = 0; r < height; ++r) {
-          for (Index c = 0; c < factor.width; ++c) {
-            sums[(i + r) * q + factor.used[c]] += part[r * factor.width + c];
-          }
+    auto multiply = [&](const Tile<T>& tile) {
+      // Padding may hold NaN (0 · inf), which a zero of v would not take away.
+      Index padded = std::min(tile.ld, rounded_up(tile.width, tile_slack));
+      for (Index r = 0; r < tile.height; ++r) {
+        std::fill(tile.row(r) + tile.width, tile.row(r) + padded, T{0});
+      }
+      const auto& factor = factors[static_cast<std::size_t>(tile.j / columns)];
+      auto times = [&](Index width, double* to) {
+        native.times(tile.values, tile.ld, tile.height, tile.width, factor.values.data(), factor.ld,
+                     factor.by_column, width, to);
+      };
+      if (factor.used.empty() && factor.width == q) return times(q, sums + tile.i * q);
+      auto& part = parts[worker];
+      part.assign(static_cast<std::size_t>(tile.height * factor.width), 0.0);
+      times(factor.width, part.data());
+      for (Index r = 0; r < tile.height; ++r) {
+        for (Index c = 0; c < factor.width; ++c) {
+          sums[(tile.i + r) * q + factor.used[c]] += part[r * factor.width + c];
         }
       }
-    }
+    };
+    tiles.values(worker, i0, std::min(n, i0 + rows), j0, std::min(m, j0 + run), multiply);
   };
-  parallel((n + rows - 1) / rows * runs, workers, task, poll);
+  parallel(pieces_of(n, rows) * runs, workers, task, poll);
   for (Index r = 0; runs > 1 && r < runs; ++r) {
     for (Index k = 0; k < n * q; ++k) out[k] += partial[r * n * q + k];
   }
 }
 
-// A task is a run of columns with the rows above it; what it adds to the rows has a place of its own,
-// so that the order of the sums is always the same.
+// A task is a run of columns with the rows above it; what it adds to the rows has a place of its
+// own, so that the order of the sums is always the same.
 template <class T>
 void symmetric_product(const Recipe& recipe, const Points<T>& X, const T* v, double* out,
                        const Poll& poll) {
   constexpr Index most_runs = 64;
-  const auto& native = loops<T>();
   Index n = X.n;
   std::fill(out, out + n, 0.0);
   if (n == 0) return;
@@ -309,32 +267,29 @@ void symmetric_product(const Recipe& recipe, const Points<T>& X, const T* v, dou
   auto from = source(recipe, X, X, workers);
   // Whole bands: a source may have laid out its rows in them.
   Index grain = std::max(from->grain, from->band);
-  Index run = rounded_up((n + most_runs - 1) / most_runs, grain), runs = (n + run - 1) / run;
-  Index columns = std::min(from->columns, rounded_up(run, from->grain)), ld = columns + slack;
+  Index run = rounded_up(pieces_of(n, most_runs), grain), runs = pieces_of(n, run);
+  Index columns = std::min(from->columns, rounded_up(run, from->grain));
   std::vector<double> above(static_cast<std::size_t>(runs * n), 0.0);
-  struct State {
-    Buffer<T> tile, totals;
-  };
-  std::vector<State> states(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, *from, X, X, from->band, columns, workers);
+  std::vector<Buffer<T>> totals(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
     Index J = runs - 1 - number;  // long ones first
     Index j0 = J * run, j1 = std::min(n, j0 + run);
-    auto& [tile, totals] = states[worker];
-    if (tile.empty()) tile.resize(static_cast<std::size_t>(rounded_up(from->band, from->grain) * ld));
-    totals.assign(static_cast<std::size_t>(columns), T{0});
     double* sums = above.data() + J * n;
-    for (Index j = j0; j < j1; j += columns) {
-      Index width = std::min(columns, j1 - j);
-      for (Index i = 0; i < j1; i += from->band) {
-        // The rows of the run itself meet all of its columns, those above it stand for both halves.
-        Index height = std::min(from->band, (i < j0 ? j0 : j1) - i);
-        from->fill(worker, i, height, j, width, tile.data(), ld);
-        native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
-                      norms_from(*from, X, j), tile.data(), ld, false);
-        std::fill_n(totals.data(), width, T{0});
-        native.cross(tile.data(), ld, height, width, v + j, v + i, sums + i, totals.data());
-        for (Index c = 0; i < j0 && c < width; ++c) out[j + c] += static_cast<double>(totals[c]);
+    auto multiply = [&](const Tile<T>& tile) {
+      auto& of_columns = totals[worker];
+      of_columns.assign(static_cast<std::size_t>(tile.width), T{0});
+      loops<T>().cross(tile.values, tile.ld, tile.height, tile.width, v + tile.j, v + tile.i,
+                       sums + tile.i, of_columns.data());
+      // The rows of the run itself meet all of its columns, those above it stand for both halves.
+      for (Index c = 0; tile.i < j0 && c < tile.width; ++c) {
+        out[tile.j + c] += static_cast<double>(of_columns[c]);
       }
+    };
+    for (Index j = j0; j < j1; j += columns) {
+      Index end = std::min(j1, j + columns);
+      tiles.values(worker, 0, j0, j, end, multiply);
+      tiles.values(worker, j0, j1, j, end, multiply);
     }
   };
   parallel(runs, workers, task, poll);
@@ -356,13 +311,15 @@ double entry_error(const Recipe& recipe, double terms, double largest, bool diff
   return 4 * scale * largest * (terms + 4) + 4;
 }
 
-void sum_in_double(const Recipe& recipe, const Points<double>& X, std::span<const double> factor,
-                   bool themselves, const Points<double>& others, double* sums, const Poll& poll) {
+void PointSums::sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                    std::span<const Index> others, double* sums) {
+  Points<double> X = take_(which);
   if (themselves) {
-    symmetric_product<double>(recipe, X, factor.data(), sums, poll);
+    symmetric_product<double>(recipe_, X, factor.data(), sums, poll_);
     sums += X.n;
   }
-  if (others.n > 0) product<double>(recipe, others, X, factor.data(), 1, sums, poll);
+  if (others.empty()) return;
+  product<double>(recipe_, take_(others), X, factor.data(), 1, sums, poll_);
 }
 
 template <class T>
@@ -386,7 +343,7 @@ template <class T>
 void diag(const Recipe& recipe, const Points<T>& X, T* out) {
   const auto& native = loops<T>();
   if (X.n == 0) return;
-  Buffer<T> sums(static_cast<std::size_t>(rounded_up(X.n, native.width) + slack));
+  Buffer<T> sums(static_cast<std::size_t>(rounded_up(X.n, native.width) + tile_slack));
   Buffer<T> scratch(static_cast<std::size_t>(native.scratch(recipe)));
   if (X.dense) {
     for (Index i = 0; i < X.n; i += native.width) {
@@ -394,76 +351,89 @@ void diag(const Recipe& recipe, const Points<T>& X, T* out) {
     }
   } else {
     for (Index i = 0; i < X.n; ++i) {
-      sums[i] = native.self_of_row(recipe, X.value.data() + X.start[i],
-                                   X.start[i + 1] - X.start[i], scratch.data());
+      sums[i] = native.self_of_row(recipe, X.value.data() + X.start[i], X.start[i + 1] - X.start[i],
+                                   scratch.data());
     }
   }
   native.finish(recipe, sums.data(), 0, 1, X.n, nullptr, nullptr, out, 0, false);
 }
 
+namespace {
+
+template <class T>
+std::vector<T> diagonal_of(const Recipe& recipe, const Points<T>& X) {
+  std::vector<T> values(static_cast<std::size_t>(X.n));
+  diag(recipe, X, values.data());
+  return values;
+}
+
+template <class T>
+RowFacts<T> facts_of(const Recipe& recipe, const Points<T>& X, const Poll& poll,
+                     const Originals* originals) {
+  PointSums::Take take;
+  if (originals) {
+    take = [originals](std::span<const Index> which) { return originals->take(which); };
+  } else if constexpr (sizeof(T) == 8) {
+    take = [&X](std::span<const Index> which) { return X.take(which); };
+  }
+  return {mean_length(X),
+          entry_error(recipe, std::sqrt(mean_length(X)), X.largest, direct(recipe, X, X)),
+          worst_error(recipe, X),
+          take ? std::make_unique<PointSums>(recipe, std::move(take), poll) : nullptr};
+}
+
+}  // namespace
+
 template <class T>
 VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll,
                           const Originals* originals)
-    : recipe_(recipe),
+    : Rows<T>(diagonal_of(recipe, points), facts_of(recipe, points, poll, originals)),
+      recipe_(recipe),
       points_(points),
-      poll_(std::move(poll)),
-      originals_(originals),
-      diagonal_(static_cast<std::size_t>(points.n)) {
-  diag(recipe_, points_, diagonal_.data());
-}
+      poll_(std::move(poll)) {}
 
-// A task is a run of columns with all the rows: its sums are nobody else's, and while it runs the
-// rows stay in the caches.
+// A task is a run of columns with all the rows: no other task adds to its sums, and while it runs
+// the rows stay in the caches.
 template <class T>
 void add_rows_of(const Recipe& recipe, const Points<T>& X, const Points<T>& Y,
                  const Additions<T>& additions, double* sums, const Poll& poll) {
   if (X.n == 0 || Y.n == 0) return;
-  const auto& native = loops<T>();
   int workers = workers_for(X, Y);
   auto from = source(recipe, X, Y, workers);
-  Index m = Y.n, columns = std::min(from->columns, rounded_up(m, from->grain));
-  while (workers > 1 && columns > from->grain && (m + columns - 1) / columns < 4 * workers) {
-    columns = rounded_up(columns / 2, from->grain);
-  }
-  Index ld = columns + slack;
+  Index m = Y.n;
+  Index columns =
+      halved_until(enough_tasks(workers), std::min(from->columns, rounded_up(m, from->grain)),
+                   from->grain, [&](Index size) { return pieces_of(m, size); });
   bool stream = streams<T>(X.n, m);
-  struct State {
-    Buffer<T> tile;
-    std::vector<const T*> row;
-  };
-  std::vector<State> states(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, *from, X, Y, from->band, columns, workers);
+  std::vector<std::vector<const T*>> rows(static_cast<std::size_t>(workers));
   auto task = [&](Index number, int worker) {
-    Index j = number * columns, width = std::min(columns, m - j);
-    auto& [tile, row] = states[worker];
-    if (tile.empty()) {
-      tile.resize(static_cast<std::size_t>(rounded_up(std::min(X.n, from->band), from->grain) * ld));
-    }
-    for (Index i = 0; i < X.n; i += from->band) {
-      Index height = std::min(from->band, X.n - i);
-      from->fill(worker, i, height, j, width, tile.data(), ld);
-      native.finish(recipe, tile.data(), ld, height, width, norms_from(*from, X, i),
-                    norms_from(*from, Y, j), tile.data(), ld, false);
+    auto& row = rows[worker];
+    auto add = [&](const Tile<T>& tile) {
       row.clear();
-      for (Index r = 0; r < height; ++r) {
-        T* values = tile.data() + r * ld;
-        row.push_back(values);
+      for (Index r = 0; r < tile.height; ++r) {
+        row.push_back(tile.row(r));
         // As in the symmetric block: one value for k(x, x), wherever it stands.
-        Index own = additions.own[i + r] - j;
-        if (own >= 0 && own < width) values[own] = additions.value[i + r];
-        T* keep = additions.keep[i + r];
-        if (keep) native.finish(Recipe{}, values, ld, 1, width, nullptr, nullptr, keep + j, 0, stream);
+        Index own = additions.own[tile.i + r] - tile.j;
+        if (own >= 0 && own < tile.width) tile.row(r)[own] = additions.value[tile.i + r];
+        T* keep = additions.keep[tile.i + r];
+        if (!keep) continue;
+        copy(Tile<T>{tile.row(r), tile.ld, 0, 1, 0, tile.width}, keep + tile.j, 0, stream);
       }
-      native.add_rows(sums + j, row.data(), additions.factor.data() + i, height, 0, width);
-    }
+      loops<T>().add_rows(sums + tile.j, row.data(), additions.factor.data() + tile.i, tile.height,
+                          0, tile.width);
+    };
+    Index j = number * columns;
+    tiles.values(worker, 0, X.n, j, std::min(m, j + columns), add);
   };
-  parallel((m + columns - 1) / columns, workers, task, poll);
+  parallel(pieces_of(m, columns), workers, task, poll);
 }
 
 template <class T>
 void VectorRows<T>::add(std::span<const Index> which, std::span<const double> factor,
                         std::span<T* const> keep, double* sums) {
   std::vector<T> value;
-  for (Index i : which) value.push_back(diagonal_[i]);
+  for (Index i : which) value.push_back(this->diagonal()[i]);
   add_rows_of<T>(recipe_, points_.take(which, by_products(recipe_, points_, points_)), points_,
                  {factor, keep, which, value}, sums, poll_);
 }
@@ -474,47 +444,26 @@ double VectorRows<T>::cost_on(const Points<T>& points) {
 }
 
 template <class T>
-bool VectorRows<T>::sum_in_double(std::span<const Index> which, std::span<const double> factor,
-                                  bool themselves, std::span<const Index> others, double* sums) {
-  if (originals_) {
-    mercer::sum_in_double(recipe_, originals_->take(which), factor, themselves,
-                          originals_->take(others), sums, poll_);
-  } else if constexpr (sizeof(T) == 8) {
-    mercer::sum_in_double(recipe_, points_.take(which), factor, themselves, points_.take(others),
-                          sums, poll_);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-template <class T>
-double VectorRows<T>::typical_error() const {
-  return entry_error(recipe_, std::sqrt(mean_length(points_)), points_.largest,
-                     direct(recipe_, points_, points_));
-}
-
-template <class T>
 void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
   block(recipe_, points_.take(which), out.data(), poll_);
 }
 
-#define MERCER_BLOCKS_OF(T)                                                                      \
-  template bool direct<T>(const Recipe&, Index, double);                                         \
-  template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);       \
-  template void block(const Recipe&, const Points<T>&, T*, const Poll&);                         \
-  template void block_both_ways(const Recipe&, const Points<T>&, const Points<T>&, T*, T*,       \
-                                Index, const Poll&);                                             \
-  template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,            \
-                         const Poll&);                                                           \
-  template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,      \
-                        double*, const Poll&);                                                   \
-  template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,            \
-                                  const Poll&);                                                  \
-  template void diag(const Recipe&, const Points<T>&, T*);                                       \
-  template WorstError<T> worst_error(const Recipe&, const Points<T>&);                           \
-  template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                   \
-                            const Additions<T>&, double*, const Poll&);                          \
+#define MERCER_BLOCKS_OF(T)                                                                       \
+  template bool direct<T>(const Recipe&, Index, double);                                          \
+  template void block(const Recipe&, const Points<T>&, const Points<T>&, T*, const Poll&);        \
+  template void block(const Recipe&, const Points<T>&, T*, const Poll&);                          \
+  template void block_both_ways(const Recipe&, const Points<T>&, const Points<T>&, T*, T*, Index, \
+                                const Poll&);                                                     \
+  template void complete(const Recipe&, const Points<T>&, const Points<T>&, bool, T*,             \
+                         const Poll&);                                                            \
+  template void product(const Recipe&, const Points<T>&, const Points<T>&, const T*, Index,       \
+                        double*, const Poll&);                                                    \
+  template void symmetric_product(const Recipe&, const Points<T>&, const T*, double*,             \
+                                  const Poll&);                                                   \
+  template void diag(const Recipe&, const Points<T>&, T*);                                        \
+  template WorstError<T> worst_error(const Recipe&, const Points<T>&);                            \
+  template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                    \
+                            const Additions<T>&, double*, const Poll&);                           \
   template class VectorRows<T>;
 
 MERCER_BLOCKS_OF(float)

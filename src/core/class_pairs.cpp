@@ -1,20 +1,54 @@
 // Problems of two classes each, for many pairs of classes: points are packed once, a class's own
 // matrix is computed once, and small problems are shared out among the threads.
+#include "class_pairs.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
-#include "smo.hpp"
+#include "rows.hpp"
 #include "threads.hpp"
 
 namespace mercer {
 namespace {
 
 constexpr Index alone_from = 8192;  // points of a pair that is worth all threads
+
+template <class T>
+std::vector<T> diagonal_of(const Recipe& recipe, const Points<T>& first, const Points<T>& second) {
+  std::vector<T> values(static_cast<std::size_t>(first.n + second.n));
+  diag(recipe, first, values.data());
+  diag(recipe, second, values.data() + first.n);
+  return values;
+}
+
+// `origin` is which of the originals the points are.
+template <class T>
+RowFacts<T> facts_of(const Recipe& recipe, const Points<T>& first, const Points<T>& second,
+                     const Poll& poll, const Originals* originals, std::vector<Index> origin) {
+  PointSums::Take take;
+  if (originals) {
+    take = [originals, origin = std::move(origin)](std::span<const Index> which) {
+      std::vector<Index> places;
+      for (Index i : which) places.push_back(origin[i]);
+      return originals->take(places);
+    };
+  } else if constexpr (sizeof(T) == 8) {
+    take = [&](std::span<const Index> which) { return Points<T>::take(first, second, which); };
+  }
+  double cost = VectorRows<T>::cost_on(first.n > second.n ? first : second);
+  double largest = std::max(first.largest, second.largest);
+  return {cost,
+          entry_error(recipe, std::sqrt(cost), largest, direct(recipe, first, second)),
+          {},
+          take ? std::make_unique<PointSums>(recipe, std::move(take), poll) : nullptr};
+}
 
 // k on the points of two classes, one after the other.
 template <class T>
@@ -25,40 +59,14 @@ class PairRows final : public Rows<T> {
   PairRows(const Recipe& recipe, const Points<T>& first, const Points<T>& second,
            std::span<const T> first_matrix, std::span<const T> second_matrix, Poll poll,
            const Originals* originals, std::vector<Index> origin)
-      : recipe_(recipe), first_(first), second_(second), first_matrix_(first_matrix),
-        second_matrix_(second_matrix), poll_(std::move(poll)), originals_(originals),
-        origin_(std::move(origin)),
-        diagonal_(static_cast<std::size_t>(first.n + second.n)) {
-    diag(recipe, first, diagonal_.data());
-    diag(recipe, second, diagonal_.data() + first.n);
-  }
-  Index size() const override { return first_.n + second_.n; }
-  std::span<const T> diagonal() const override { return diagonal_; }
-  double cost() const override {
-    return VectorRows<T>::cost_on(first_.n > second_.n ? first_ : second_);
-  }
-
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
-                     std::span<const Index> others, double* sums) override {
-    if (originals_) {
-      auto take = [&](std::span<const Index> some) {
-        std::vector<Index> places;
-        for (Index i : some) places.push_back(origin_[i]);
-        return originals_->take(places);
-      };
-      mercer::sum_in_double(recipe_, take(which), factor, themselves, take(others), sums, poll_);
-    } else if constexpr (sizeof(T) == 8) {
-      mercer::sum_in_double(recipe_, Points<T>::take(first_, second_, which), factor, themselves,
-                            Points<T>::take(first_, second_, others), sums, poll_);
-    } else {
-      return false;
-    }
-    return true;
-  }
-  double typical_error() const override {
-    double terms = std::sqrt(cost()), largest = std::max(first_.largest, second_.largest);
-    return entry_error(recipe_, terms, largest, direct(recipe_, first_, second_));
-  }
+      : Rows<T>(diagonal_of(recipe, first, second),
+                facts_of(recipe, first, second, poll, originals, std::move(origin))),
+        recipe_(recipe),
+        first_(first),
+        second_(second),
+        first_matrix_(first_matrix),
+        second_matrix_(second_matrix),
+        poll_(std::move(poll)) {}
 
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override {
@@ -70,7 +78,7 @@ class PairRows final : public Rows<T> {
     std::vector<T*> out(keep.begin(), keep.end());
     for (Index i : which) {
       own.push_back(i < first_.n ? i : -1);
-      value.push_back(diagonal_[i]);
+      value.push_back(this->diagonal()[i]);
     }
     add_rows_of<T>(recipe_, X, first_, {factor, out, own, value}, sums, poll_);
     for (std::size_t r = 0; r < which.size(); ++r) {
@@ -81,13 +89,14 @@ class PairRows final : public Rows<T> {
   }
 
   void among(std::span<const Index> which, std::span<T> out) override {
-    if (first_matrix_.empty() || static_cast<Index>(which.size()) < size()) {
+    if (first_matrix_.empty() || static_cast<Index>(which.size()) < this->size()) {
       block(recipe_, Points<T>::take(first_, second_, which), out.data(), poll_);
       return;
     }
     // All of them: the classes' own matrices are there.
     Index n = first_.n, m = second_.n, across = n + m;
-    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across, poll_);
+    block_both_ways(recipe_, first_, second_, out.data() + n, out.data() + n * across, across,
+                    poll_);
     for (Index i = 0; i < n; ++i) {
       std::copy_n(first_matrix_.data() + i * n, n, out.data() + i * across);
     }
@@ -101,88 +110,55 @@ class PairRows final : public Rows<T> {
   const Points<T>&first_, &second_;
   std::span<const T> first_matrix_, second_matrix_;
   Poll poll_;
-  const Originals* originals_;
-  std::vector<Index> origin_;
-  std::vector<T> diagonal_;
 };
 
-// Rows of some points of a matrix that is there already.
-template <class T>
-class PickedRows final : public Rows<T> {
- public:
-  PickedRows(const T* matrix, Index n, std::vector<Index> points)
-      : matrix_(matrix), n_(n), points_(std::move(points)) {
-    for (Index i : points_) diagonal_.push_back(matrix_[i * n_ + i]);
-  }
-  Index size() const override { return static_cast<Index>(points_.size()); }
-  std::span<const T> diagonal() const override { return diagonal_; }
-  double cost() const override { return 1; }
-
-  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
-           double* sums) override {
-    for (std::size_t r = 0; r < which.size(); ++r) {
-      const T* row = matrix_ + points_[which[r]] * n_;
-      for (std::size_t j = 0; j < points_.size(); ++j) {
-        sums[j] += factor[r] * static_cast<double>(row[points_[j]]);
-      }
-      for (std::size_t j = 0; keep[r] && j < points_.size(); ++j) keep[r][j] = row[points_[j]];
-    }
-  }
-  void among(std::span<const Index> which, std::span<T> out) override {
-    T* to = out.data();
-    for (Index i : which) {
-      const T* row = matrix_ + points_[i] * n_;
-      for (Index j : which) *to++ = row[points_[j]];
-    }
-  }
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
-                     std::span<const Index> others, double* sums) override {
-    return sum_by_rows(*this, which, factor, themselves, others, sums);
-  }
-
- private:
-  const T* matrix_;
-  Index n_;
-  std::vector<Index> points_;
-  std::vector<T> diagonal_;
-};
-
-// What rounding took off a bound is put back: a hair of the bound, or at 0 of the other one.
+// What rounding took off a bound is put back: a relative tolerance of the bound, or at 0 of the
+// other one.
 void snap(std::span<double> beta, std::span<const double> lower, std::span<const double> upper) {
-  constexpr double hair = 1e-13;
+  constexpr double tolerance = 1e-13;
   double largest = 0;
   for (double b : beta) largest = std::max(largest, std::abs(b));
   for (std::size_t t = 0; t < beta.size(); ++t) {
     double far = std::max(std::abs(lower[t]), std::abs(upper[t]));
-    if (std::abs(beta[t]) <= hair * std::min(far, largest)) beta[t] = 0;
+    if (std::abs(beta[t]) <= tolerance * std::min(far, largest)) beta[t] = 0;
     for (double bound : {lower[t], upper[t]}) {
-      if (bound != 0 && std::abs(beta[t] - bound) <= hair * std::abs(bound)) beta[t] = bound;
+      if (bound != 0 && std::abs(beta[t] - bound) <= tolerance * std::abs(bound)) beta[t] = bound;
     }
   }
 }
 
-// Makes Σβ = total without an error: what rounding left over is taken off the smallest free variable,
-// whose last digit is finer than that of the sum.
-void balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
-             double total) {
-  for (int tries = 0; tries < 4; ++tries) {
-    // Twice the digits of a double: the rounding errors of the sum are summed themselves.
-    double sum = -total, rest = 0;
-    std::size_t least = beta.size();
-    for (std::size_t t = 0; t < beta.size(); ++t) {
-      double before = sum, by = beta[t];
-      sum += by;
-      double took = sum - before;
-      rest += (before - (sum - took)) + (by - took);
-      bool free = by > lower[t] && by < upper[t] && by != 0;
-      if (free && (least == beta.size() || std::abs(by) < std::abs(beta[least]))) least = t;
-    }
-    double excess = sum + rest;
-    if (excess == 0 || least == beta.size()) return;
-    double moved = beta[least] - excess;
-    if (!(moved > lower[least] && moved < upper[least])) return;
-    beta[least] = moved;
+// Σβ - total in twice the digits of a double: the rounding errors of the sum are summed themselves.
+double excess_over(std::span<const double> beta, double total) {
+  double sum = -total, rest = 0;
+  for (double by : beta) {
+    double before = sum;
+    sum += by;
+    double took = sum - before;
+    rest += (before - (sum - took)) + (by - took);
   }
+  return sum + rest;
+}
+
+// Makes Σβ = total without an error where that can be, as BoxQP.balanced does: what rounding left
+// over is taken off free variables, from a large one to the smallest, whose last digits are finer
+// and finer. Returns what is still missed, where a bound has finer digits than all of them.
+double balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
+               double total) {
+  double excess = excess_over(beta, total);
+  if (excess == 0) return 0;
+  std::map<int, std::size_t, std::greater<>> of_order;  // one of each binary order: the same digits
+  for (std::size_t t = 0; t < beta.size(); ++t) {
+    bool free = beta[t] > lower[t] && beta[t] < upper[t] && beta[t] != 0;
+    if (free) of_order.try_emplace(std::ilogb(beta[t]), t);
+  }
+  for (auto [order, t] : of_order) {
+    double moved = beta[t] - excess;
+    if (!(moved > lower[t] && moved < upper[t]) || moved == 0) continue;
+    beta[t] = moved;
+    excess = excess_over(beta, total);
+    if (excess == 0) break;
+  }
+  return std::abs(excess);
 }
 
 // One variable after another goes to its bound until they sum to `total`.
@@ -203,7 +179,9 @@ template <class T>
 PointClasses<T>::PointClasses(const Recipe& recipe, std::vector<const Points<T>*> classes,
                               const Originals* originals,
                               std::vector<std::span<const Index>> origin)
-    : recipe_(recipe), classes_(std::move(classes)), originals_(originals),
+    : recipe_(recipe),
+      classes_(std::move(classes)),
+      originals_(originals),
       origin_(std::move(origin)) {}
 
 template <class T>
@@ -214,7 +192,8 @@ double PointClasses<T>::cost() const {
 template <class T>
 void PointClasses<T>::prepare(double bytes, int workers, const Poll& poll) {
   double room = 0;
-  for (auto* points : classes_) room += static_cast<double>(points->n) * static_cast<double>(points->n);
+  for (auto* points : classes_)
+    room += static_cast<double>(points->n) * static_cast<double>(points->n);
   if (room * sizeof(T) > bytes) return;
   own_.resize(classes_.size());
   auto make = [&](Index c, int) {
@@ -232,7 +211,9 @@ std::unique_ptr<Rows<T>> PointClasses<T>::rows(Index a, Index b, const Poll& pol
     origin.assign(origin_[a].begin(), origin_[a].end());
     origin.insert(origin.end(), origin_[b].begin(), origin_[b].end());
   }
-  auto own = [&](Index c) { return own_.empty() ? std::span<const T>() : std::span<const T>(own_[c]); };
+  auto own = [&](Index c) {
+    return own_.empty() ? std::span<const T>() : std::span<const T>(own_[c]);
+  };
   return std::make_unique<PairRows<T>>(recipe_, *classes_[a], *classes_[b], own(a), own(b), poll,
                                        originals_, std::move(origin));
 }
@@ -256,7 +237,9 @@ template <class T>
 PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const One& one,
                       Index number, Scratch<T>& scratch, const Options& options, const Poll& poll) {
   auto begin = std::chrono::steady_clock::now();
-  auto part = [&](auto span) { return span.subspan(static_cast<std::size_t>(one.start), one.size); };
+  auto part = [&](auto span) {
+    return span.subspan(static_cast<std::size_t>(one.start), one.size);
+  };
   auto value = part(all.value), function = part(all.function);
   auto target = part(all.target), lower = part(all.lower), upper = part(all.upper);
   std::fill(value.begin(), value.end(), 0.0);
@@ -265,7 +248,8 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   auto each_group = [&](auto&& f) {
     for (int g = 0; g < 2; ++g) {
       std::size_t from = ends[g], count = ends[g + 1] - from;
-      f(value.subspan(from, count), lower.subspan(from, count), upper.subspan(from, count), totals[g]);
+      f(value.subspan(from, count), lower.subspan(from, count), upper.subspan(from, count),
+        totals[g]);
     }
   };
   std::vector<std::uint8_t> group;
@@ -282,7 +266,8 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   } else {
     // A variable of no point takes up what the others sum to, at no cost.
     double room = 0;
-    for (std::size_t t = 0; t < one.size; ++t) room += std::max(std::abs(lower[t]), std::abs(upper[t]));
+    for (std::size_t t = 0; t < one.size; ++t)
+      room += std::max(std::abs(lower[t]), std::abs(upper[t]));
     auto with = [&](auto numbers, double last) {
       std::vector<double> longer(numbers.begin(), numbers.end());
       longer.push_back(last);
@@ -298,13 +283,24 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   std::copy_n(result.value.begin(), one.size, value.begin());
   std::copy_n(result.function.begin(), one.size, function.begin());
   snap(value, lower, upper);
+  double missed = 0;
   if (all.grouped) {
-    each_group(balance);
+    each_group([&](auto... part) { missed += balance(part...); });
   } else if (all.bias) {
-    balance(value, lower, upper, totals[0]);
+    missed = balance(value, lower, upper, totals[0]);
   }
+  double tidied = 0;
+  for (std::size_t t = 0; t < one.size; ++t) tidied += std::abs(value[t] - result.value[t]);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return {result.indefinite, result.status, result.iterations, result.rows, result.hits, seconds};
+  return {result.indefinite,
+          result.status,
+          result.iterations,
+          result.rows,
+          result.hits,
+          seconds,
+          result.checked ? 0.0 : result.moved,
+          tidied,
+          missed};
 }
 
 }  // namespace
@@ -319,7 +315,8 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   Index at = 0;
   for (auto [a, b] : all.pairs) {
     Index size = classes.size(a) + classes.size(b);
-    ones.push_back({a, b, at, static_cast<std::size_t>(size), static_cast<std::size_t>(classes.size(a))});
+    ones.push_back(
+        {a, b, at, static_cast<std::size_t>(size), static_cast<std::size_t>(classes.size(a))});
     at += size;
     entries += static_cast<double>(size) * static_cast<double>(size);
   }
@@ -329,7 +326,8 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   // Large ones first, so that no thread is left alone with one at the end.
   std::vector<Index> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), Index{0});
-  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return points(a) > points(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Index a, Index b) { return points(a) > points(b); });
   std::vector<Scratch<T>> scratch(static_cast<std::size_t>(std::max(workers, 1)));
   Index done = 0;
   for (; done < count && points(order[done]) >= alone_from; ++done) {
@@ -344,14 +342,14 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   Options options = given;
   options.cache_bytes /= std::max(workers, 1);
   auto task = [&](Index number, int worker) {
-    // Only the thread that called may ask for signals; the others hear of it.
-    Poll heard = [&] {
+    // Only the calling thread may ask for signals; the others see that it stopped.
+    Poll ask = [&] {
       if (stop) throw std::runtime_error("stopped");
       if (worker == 0 && poll) poll();
     };
     Index k = order[done + number];
     try {
-      found[k] = solve_one<T>(classes, all, ones[k], k, scratch[worker], options, heard);
+      found[k] = solve_one<T>(classes, all, ones[k], k, scratch[worker], options, ask);
     } catch (...) {
       stop = true;
       throw;
@@ -371,7 +369,9 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
 template class PointClasses<float>;
 template class PointClasses<double>;
 template class MatrixClasses<double>;
-template std::vector<PairOutcome> solve(Classes<float>&, const PairPrograms&, const Options&, const Poll&);
-template std::vector<PairOutcome> solve(Classes<double>&, const PairPrograms&, const Options&, const Poll&);
+template std::vector<PairOutcome> solve(Classes<float>&, const PairPrograms&, const Options&,
+                                        const Poll&);
+template std::vector<PairOutcome> solve(Classes<double>&, const PairPrograms&, const Options&,
+                                        const Poll&);
 
 }  // namespace mercer

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mercer {
@@ -22,7 +24,7 @@ enum class Finish { identity, power, exp };
 struct Recipe {
   Part part = Part::product;
   Finish finish = Finish::identity;
-  double scale = 1;         // power: (scale·s + offset)^degree; exp: exp(scale·s)
+  double scale = 1;  // power: (scale·s + offset)^degree; exp: exp(scale·s)
   double offset = 0;
   Index degree = 1;         // of power; of anova the order
   bool cumulative = false;  // anova: the sum of the orders 1..degree
@@ -33,6 +35,9 @@ void welcome_large_pages(void* storage, std::size_t bytes);
 
 // Tells the system that it may have the pages back, and what they hold is not needed (points.cpp).
 void release_pages(void* storage, std::size_t bytes);
+
+// Storage; where the system refuses it, once more without what is kept between solves (kept.cpp).
+void* allocated(std::size_t bytes, std::align_val_t boundary);
 
 // Storage on cache lines, because panels are read a whole vector at a time, and on large pages
 // once it fills some: new memory costs more than what is done to it, page by small page. Not so
@@ -51,7 +56,7 @@ struct CacheLines {
   CacheLines(const CacheLines<U, large>&) {}
   T* allocate(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
-    void* storage = ::operator new(count * sizeof(T), boundary(count));
+    void* storage = allocated(count * sizeof(T), boundary(count));
     if (fills_some(count)) welcome_large_pages(storage, count * sizeof(T));
     return static_cast<T*>(storage);
   }
@@ -59,9 +64,7 @@ struct CacheLines {
   static std::align_val_t boundary(std::size_t count) {
     return std::align_val_t{fills_some(count) ? large_page : line};
   }
-  static bool fills_some(std::size_t count) {
-    return large && count * sizeof(T) >= 2 * large_page;
-  }
+  static bool fills_some(std::size_t count) { return large && count * sizeof(T) >= 2 * large_page; }
   // resize() leaves new numbers as they are: every user writes before reading.
   template <class U>
   void construct(U* p) {
@@ -121,7 +124,8 @@ using Poll = std::function<void()>;
 template <class T>
 void block(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, const Poll& = {});
 
-// The same with rows `ld` apart, and its mirror image at `turned`: out[i·ld + j] = turned[j·ld + i].
+// The same with rows `ld` apart, and its mirror image at `turned`: out[i·ld + j] = turned[j·ld +
+// i].
 template <class T>
 void block_both_ways(const Recipe&, const Points<T>& X, const Points<T>& Y, T* out, T* turned,
                      Index ld, const Poll& = {});
@@ -130,10 +134,11 @@ void block_both_ways(const Recipe&, const Points<T>& X, const Points<T>& Y, T* o
 template <class T>
 void block(const Recipe&, const Points<T>& X, T* out, const Poll& = {});
 
-// out[i·q + c] = Σⱼ k(xᵢ, yⱼ) v[j·q + c]. A fixed run of columns is summed in T, the runs in double.
+// out[i·q + c] = Σⱼ k(xᵢ, yⱼ) v[j·q + c]. A fixed run of columns is summed in T, the runs in
+// double.
 template <class T>
-void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q, double* out,
-             const Poll& = {});
+void product(const Recipe&, const Points<T>& X, const Points<T>& Y, const T* v, Index q,
+             double* out, const Poll& = {});
 
 // For an n × m tile of a symmetric matrix, its rows `ld` apart, above or below the diagonal:
 // of_rows[i·q + c] += Σⱼ tile(i, j) v_columns[j·q + c], and what its mirror image adds,
@@ -143,13 +148,14 @@ template <class T>
 void both_ways(const T* tile, Index ld, Index n, Index m, const T* v_rows, const T* v_columns,
                Index q, double* of_rows, double* of_columns, const Poll& = {});
 
-// out[i] = Σⱼ k(xᵢ, xⱼ) v[j], every pair of points met once. The sums do not depend on the number of
-// threads.
+// out[i] = Σⱼ k(xᵢ, xⱼ) v[j], every pair of points met once. The sums do not depend on the number
+// of threads.
 template <class T>
-void symmetric_product(const Recipe&, const Points<T>& X, const T* v, double* out, const Poll& = {});
+void symmetric_product(const Recipe&, const Points<T>& X, const T* v, double* out,
+                       const Poll& = {});
 
-// What the rounding of one entry is at most, in units of eps/2 · max k(x, x), where `terms` is how many
-// coordinates of a point are not zero (or its root, for what to expect of roundings that are
+// What the rounding of one entry is at most, in units of eps/2 · max k(x, x), where `terms` is how
+// many coordinates of a point are not zero (or its root, for what to expect of roundings that are
 // independent of each other), and `largest` the largest ‖x‖². `differences` as `direct` says.
 double entry_error(const Recipe&, double terms, double largest, bool differences);
 
@@ -157,8 +163,9 @@ double entry_error(const Recipe&, double terms, double largest, bool differences
 template <class T>
 void diag(const Recipe&, const Points<T>& X, T* out);
 
-// In place on an n × m matrix of products ⟨xᵢ, yⱼ⟩ (from a BLAS): the rest of the recipe, whose part
-// is `product`, or `square` where `direct` below says no. `symmetric` as in the second `block`.
+// In place on an n × m matrix of products ⟨xᵢ, yⱼ⟩ (from a BLAS): the rest of the recipe, whose
+// part is `product`, or `square` where `direct` below says no. `symmetric` as in the second
+// `block`.
 template <class T>
 void complete(const Recipe&, const Points<T>& X, const Points<T>& Y, bool symmetric, T* matrix,
               const Poll& = {});
@@ -186,46 +193,56 @@ struct WorstError {
   std::span<const T> squares = {};
 };
 
-// Rows of a symmetric matrix, computed on demand, a block at a time.
+// Sums of kernel values in double, on the points as they were given.
+struct ExactSums {
+  virtual ~ExactSums() = default;
+  // sums[a] = Σᵣ factor[r] k(which[r], at[a]), `at` being the points of `which`, if `themselves`,
+  // and then the others.
+  virtual void sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+                   std::span<const Index> others, double* sums) = 0;
+};
+
+// What there is to know of the rows of a matrix beside their values.
 template <class T>
-struct Rows {
+struct RowFacts {
+  double cost = 1;  // of one entry, in multiplications and the like
+  // `entry_error` with the root of the number of terms: what to expect, times the norm of the
+  // factors.
+  double typical_error = 1;
+  WorstError<T> worst_error = {};
+  std::unique_ptr<ExactSums> exact = {};  // none where there are no such values
+};
+
+// Rows of a symmetric matrix K, computed on demand, a block at a time: all that a solver sees of a
+// kernel and its points. K does not change, and the same entry has the same bits in `add` each
+// time. Called by one thread at a time.
+template <class T>  // float or double: one precision for rows and diagonal
+class Rows {
+ public:
   virtual ~Rows() = default;
-  virtual Index size() const = 0;
-  virtual std::span<const T> diagonal() const = 0;
-  // sums[j] += Σᵣ factor[r] k(which[r], j); row which[r] is written to keep[r] too, unless that is
-  // null. The sums do not depend on the number of threads.
+  Index size() const { return static_cast<Index>(diagonal_.size()); }
+  std::span<const T> diagonal() const { return diagonal_; }
+  // The block of rows `which`, different from each other: sums[j] += Σᵣ factor[r] k(which[r], j),
+  // and row which[r] is written to keep[r] too, unless that is null. The sums do not depend on the
+  // number of threads.
   virtual void add(std::span<const Index> which, std::span<const double> factor,
                    std::span<T* const> keep, double* sums) = 0;
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
-  virtual double cost() const = 0;  // of one entry, in multiplications and the like
-  // sums[a] = Σᵣ factor[r] k(which[r], at[a]) with kernel values in double, `at` being the points of
-  // `which`, if `themselves`, and then the others. False where there are no such values.
-  virtual bool sum_in_double(std::span<const Index> /*which*/, std::span<const double> /*factor*/,
-                             bool /*themselves*/, std::span<const Index> /*others*/,
-                             double* /*sums*/) {
-    return false;
-  }
-  virtual WorstError<T> worst_error() const { return {}; }
-  // `entry_error` with the root of the number of terms: what to expect, times the norm of the factors.
-  virtual double typical_error() const { return 1; }
+
+  const RowFacts<T> facts;
+
+ protected:
+  Rows(std::vector<T> diagonal, RowFacts<T> given)
+      : facts(std::move(given)), diagonal_(std::move(diagonal)) {}
+
+ private:
+  std::vector<T> diagonal_;
 };
 
-// `Rows::sum_in_double` by rows that are in double themselves.
-template <class T>
-bool sum_by_rows(Rows<T>& rows, std::span<const Index> which, std::span<const double> factor,
-                 bool themselves, std::span<const Index> others, double* sums) {
-  if (sizeof(T) == 4) return false;
-  std::vector<T*> nowhere(which.size(), nullptr);
-  std::vector<double> all(static_cast<std::size_t>(rows.size()), 0.0);
-  rows.add(which, factor, nowhere, all.data());
-  for (std::size_t a = 0; themselves && a < which.size(); ++a) *sums++ = all[which[a]];
-  for (Index i : others) *sums++ = all[i];
-  return true;
-}
-
 // sums[j] += Σᵣ factor[r] k(xᵣ, yⱼ); row r is written to keep[r] too, unless that is null. Where xᵣ
-// is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r] < 0.
+// is a point of Y itself, own[r] is which one, and value[r] stands for k(xᵣ, xᵣ); otherwise own[r]
+// < 0.
 template <class T>
 struct Additions {
   std::span<const double> factor;
@@ -240,14 +257,23 @@ void add_rows_of(const Recipe&, const Points<T>& X, const Points<T>& Y, const Ad
 // Whether products of sparse rows with panels serve for this recipe on these points.
 template <class T>
 bool by_products(const Recipe& recipe, const Points<T>& X, const Points<T>& Y) {
-  return recipe.part == Part::product ||
-         (recipe.part == Part::square && !direct(recipe, X, Y));
+  return recipe.part == Part::product || (recipe.part == Part::square && !direct(recipe, X, Y));
 }
 
-// sums[a] = Σᵣ factor[r] k(xᵣ, x_a) in double: X are the points of the factors, which come first in
-// `sums` if `themselves`; the others follow.
-void sum_in_double(const Recipe&, const Points<double>& X, std::span<const double> factor,
-                   bool themselves, const Points<double>& others, double* sums, const Poll&);
+// `ExactSums` of k on some points of many, which `take` gives in double.
+class PointSums final : public ExactSums {
+ public:
+  using Take = std::function<Points<double>(std::span<const Index> which)>;
+  PointSums(const Recipe& recipe, Take take, Poll poll)
+      : recipe_(recipe), take_(std::move(take)), poll_(std::move(poll)) {}
+  void sum(std::span<const Index> which, std::span<const double> factor, bool themselves,
+           std::span<const Index> others, double* sums) override;
+
+ private:
+  Recipe recipe_;
+  Take take_;
+  Poll poll_;
+};
 
 // Of values in T, the rounding of the points to T included.
 template <class T>
@@ -260,40 +286,31 @@ class VectorRows final : public Rows<T> {
   // `originals` are the same points in double; without them, those of `points` are.
   VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll = {},
              const Originals* originals = nullptr);
-  Index size() const override { return points_.n; }
-  std::span<const T> diagonal() const override { return diagonal_; }
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;
-  double cost() const override { return cost_on(points_); }
   static double cost_on(const Points<T>& points);
-  bool sum_in_double(std::span<const Index> which, std::span<const double> factor, bool themselves,
-                     std::span<const Index> others, double* sums) override;
-  double typical_error() const override;
-  WorstError<T> worst_error() const override { return mercer::worst_error(recipe_, points_); }
 
  private:
   Recipe recipe_;
   const Points<T>& points_;
   Poll poll_;
-  const Originals* originals_;
-  std::vector<T> diagonal_;
 };
 
-// A working set of `size` variables, those of group 0 before `split`; arrays padded by variables that
-// cannot move (lower = upper) to whole vectors in each group.
+// A working set of `size` variables, those of group 0 before `split`; arrays padded by variables
+// that cannot move (lower = upper) to whole vectors in each group.
 template <class T>
 struct WorkingSet {
   Index size = 0, split = 0, ld = 0;
   const T* matrix = nullptr;
   const T* diagonal = nullptr;
-  T* gradient = nullptr;  // in, out
+  T* gradient = nullptr;             // in, out
   T *up = nullptr, *down = nullptr;  // scratch
-  double* beta = nullptr;  // in, out
+  double* beta = nullptr;            // in, out
   const double *lower = nullptr, *upper = nullptr, *tube = nullptr;
   double tol = 0;
   Index max_steps = 0;
-  Index steps = 0;        // out
+  Index steps = 0;          // out
   bool indefinite = false;  // out: a pair with a negative curvature was met
 };
 

@@ -1,7 +1,7 @@
 // eˣ on vectors, within 2 ulp of the truth (about 0.9 with fused multiply-add, 1.2 without).
 //
-// x = n·ln 2 + r with |r| ≤ ½ ln 2, eˣ = 2ⁿ eʳ. The polynomials for eʳ = 1 + r + r² q(r) minimise the
-// largest relative error (3e-9 for float, 4e-18 for double) and give exactly 1 at 0.
+// x = n·ln 2 + r with |r| ≤ ½ ln 2, eˣ = 2ⁿ eʳ. The polynomials for eʳ = 1 + r + r² q(r) minimise
+// the largest relative error (3e-9 for float, 4e-18 for double) and give exactly 1 at 0.
 #pragma once
 
 #include "simd.hpp"

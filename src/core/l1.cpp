@@ -106,12 +106,18 @@ class Face {
   std::vector<std::vector<double>> factor_;
 };
 
-// The descent from face to face: coef with the signs of its members, who move together.
+// The descent from face to face: coef with the signs of its members, which move together.
 class Descent {
  public:
   Descent(const double* H, std::span<double> gradient, std::span<double> coef, double reg)
-      : H_(H), p_(static_cast<Index>(coef.size())), gradient_(gradient), coef_(coef), reg_(reg),
-        face_(H, p_), sign_(coef.size()), barred_(coef.size()) {
+      : H_(H),
+        p_(static_cast<Index>(coef.size())),
+        gradient_(gradient),
+        coef_(coef),
+        reg_(reg),
+        face_(H, p_),
+        sign_(coef.size()),
+        barred_(coef.size()) {
     for (Index j = 0; j < p_; ++j) {
       if (coef[j] != 0 && H[j * p_ + j] > 0) admit(j, std::copysign(1.0, coef[j]));
     }
@@ -151,14 +157,15 @@ class Descent {
     return joins >= 0;
   }
 
-  // j becomes a member. While its column is a sum of those of others there is a direction along which
-  // nothing but the penalty changes: down there, until somebody is at 0 and leaves.
+  // j becomes a member. While its column is a sum of those of others there is a direction along
+  // which nothing but the penalty changes: down there, until one of them is at 0 and leaves.
   void admit(Index j, double sign) {
     sign_[j] = sign;
     while (!face_.append(j, move_)) {
       double slope = slope_at(j);
       for (Index k = 0; k < face_.size(); ++k) slope -= move_[k] * slope_at(face_.member(k));
-      const double own = coef_[j] == 0 ? sign : std::copysign(1.0, slope == 0 ? coef_[j] : slope) * -1;
+      const double own =
+          coef_[j] == 0 ? sign : std::copysign(1.0, slope == 0 ? coef_[j] : slope) * -1;
       for (double& x : move_) x *= -own;
       if (go(std::numeric_limits<double>::infinity(), j, own)) continue;
       sign_[j] = 0;
@@ -166,8 +173,8 @@ class Descent {
     }
   }
 
-  // Along move_ on the face, and `own` of j beside it, by at most `length`, or until the first is at 0,
-  // who leaves. Whether it was a member of the face.
+  // Along move_ on the face, and `own` of j beside it, by at most `length`, or until the first is
+  // at 0, which leaves. Whether it was a member of the face.
   bool go(double length, Index j, double own) {
     const bool bounded = std::isfinite(length);
     Index leaves = -1;

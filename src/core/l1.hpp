@@ -3,7 +3,8 @@
 //   minimise over c   ½ cᵀHc + linear part + reg ‖c‖₁,   H symmetric, p × p.
 //
 // `gradient` is that of the part without the penalty. Both functions move `coef` and `gradient`
-// together, never raise the objective, and return the largest violation of the optimality conditions.
+// together, never raise the objective, and return the largest violation of the optimality
+// conditions.
 #pragma once
 
 #include <span>
@@ -17,8 +18,9 @@ namespace mercer {
 double l1_sweeps(const double* H, std::span<double> gradient, std::span<double> coef, double reg,
                  double tol, Index sweeps, const Poll& poll = {});
 
-// To the minimum for the signs that coef has, stopping at the first that would change; who is at 0
-// leaves, who violates most joins; at most `steps` times or until the violation is at most tol.
+// To the minimum for the signs that coef has, stopping at the first that would change; a
+// coefficient that comes to 0 leaves, the one that violates most joins; at most `steps` times or
+// until the violation is at most tol.
 double l1_faces(const double* H, std::span<double> gradient, std::span<double> coef, double reg,
                 double tol, Index steps, const Poll& poll = {});
 

@@ -9,7 +9,7 @@ namespace mercer {
 namespace {
 
 constexpr Index task_rows = 512;  // whose sums over columns have a place of their own
-constexpr Index few = 3;  // so many vectors go one after another, over long rows
+constexpr Index few = 3;          // so many vectors go one after another, over long rows
 
 // Rows and columns of what is read several times while it is in the L2 cache, and summed in T.
 struct Band {
@@ -84,8 +84,8 @@ void both_ways(const T* tile, Index ld, Index n, Index m, const T* v_rows, const
   }
 }
 
-#define MERCER_INSTANTIATE(T)                                                                   \
-  template void both_ways(const T*, Index, Index, Index, const T*, const T*, Index, double*,    \
+#define MERCER_INSTANTIATE(T)                                                                \
+  template void both_ways(const T*, Index, Index, Index, const T*, const T*, Index, double*, \
                           double*, const Poll&);
 MERCER_INSTANTIATE(float)
 MERCER_INSTANTIATE(double)

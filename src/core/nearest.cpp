@@ -6,16 +6,12 @@
 #include <limits>
 #include <utility>
 
-#include "sources.hpp"
-#include "threads.hpp"
+#include "tiles.hpp"
 
 namespace mercer {
 namespace {
 
-constexpr Index slack = 16;  // numbers beyond the columns of a tile that its readers may touch
 constexpr Index group = 16;  // scores that are looked at together
-
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
 
 // The `most` least keys so far, a heap with the worst on top: of equal keys the one of the later
 // point.
@@ -60,7 +56,7 @@ struct Apart {
 };
 
 template <class T, class Term>
-double sum(const DenseRows<T>& X, Index i, const DenseRows<T>& Y, Index j, Term term) {
+double sum(const DenseArray<T>& X, Index i, const DenseArray<T>& Y, Index j, Term term) {
   const T *x = X.value + i * X.d, *y = Y.value + j * Y.d;
   double part[lanes] = {};
   Index t = 0;
@@ -77,7 +73,7 @@ double sum(const DenseRows<T>& X, Index i, const DenseRows<T>& Y, Index j, Term 
 
 // Where both points are 0 there is nothing to add.
 template <class T, class Term>
-double sum(const SparseRows<T>& X, Index i, const SparseRows<T>& Y, Index j, Term term) {
+double sum(const SparseArray<T>& X, Index i, const SparseArray<T>& Y, Index j, Term term) {
   double part[lanes] = {};
   Index k = X.start[i], l = Y.start[j], k_end = X.start[i + 1], l_end = Y.start[j + 1];
   while (k < k_end || l < l_end) {
@@ -95,9 +91,12 @@ double sum(const SparseRows<T>& X, Index i, const SparseRows<T>& Y, Index j, Ter
 template <class Rows>
 double sum_of(Part part, const Rows& X, Index i, const Rows& Y, Index j) {
   switch (part) {
-    case Part::product: return sum(X, i, Y, j, Times{});
-    case Part::square: return sum(X, i, Y, j, Squared{});
-    default: return sum(X, i, Y, j, Apart{});
+    case Part::product:
+      return sum(X, i, Y, j, Times{});
+    case Part::square:
+      return sum(X, i, Y, j, Squared{});
+    default:
+      return sum(X, i, Y, j, Apart{});
   }
 }
 
@@ -188,53 +187,39 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
              const double* base, double factor, const Recipe& exact, const Rows& x, const Rows& y,
              Index count, const Index* own, double* key, Index* index, const Poll& poll) {
   if (X.n == 0 || Y.n == 0 || count == 0) return;
-  const auto& native = loops<T>();
   Index n = X.n, m = Y.n;
-  int workers = static_cast<double>(n) * static_cast<double>(m) * (X.d + 16.0) < 1e6 ? 1 : threads();
+  int workers = workers_for(n, m, static_cast<double>(X.d));
   auto from = source(recipe, X, Y, workers);
   Keys<Rows> keys(exact, x, y);
-  Index columns = std::min(from->columns, rounded_up(m, from->grain)), ld = columns + slack;
-  std::vector<T> halves(static_cast<std::size_t>(rounded_up(m, columns) + slack), T{0});
+  Index columns = std::min(from->columns, rounded_up(m, from->grain));
+  std::vector<T> halves(static_cast<std::size_t>(rounded_up(m, columns) + tile_slack), T{0});
   std::copy(half, half + m, halves.begin());
-  Index rows = from->rows, runs = 1;
-  auto tasks = [&] { return (n + rows - 1) / rows * runs; };
-  while (workers > 1 && rows > from->band && tasks() < 4 * workers) {
-    rows = rounded_up(rows / 2, from->band);
-  }
-  while (workers > 1 && tasks() < 4 * workers && runs * columns < m) runs *= 2;
-  // Between two tasks Ctrl-C is heard: they must not be long, as far as memory allows.
+  Index runs = 1, enough = enough_tasks(workers);
+  auto tasks = [&](Index size) { return pieces_of(n, size) * runs; };
+  Index rows = halved_until(enough, from->rows, from->band, tasks);
+  while (tasks(rows) < enough && runs * columns < m) runs *= 2;
+  // Ctrl-C is asked for between two tasks: they must not be long, as far as memory allows.
   double steps = static_cast<double>(rows) * static_cast<double>(m) * (X.d + 16.0);
   while (steps > 4e8 * static_cast<double>(runs) && runs * columns < m &&
          n * runs * (count + 4) < (Index{1} << 21)) {
     runs *= 2;
   }
-  Index run = rounded_up((m + runs - 1) / runs, columns);
+  Index run = rounded_up(pieces_of(m, runs), columns);
   std::vector<Best> best(static_cast<std::size_t>(n * runs));
-  std::vector<Buffer<T>> tiles(static_cast<std::size_t>(workers));
+  TileLoop<T> tiles(recipe, *from, X, Y, from->band, columns, workers);
   auto task = [&](Index number, int worker) {
-    Index i0 = number / runs * rows, i1 = std::min(n, i0 + rows);
-    Index part = number % runs, j0 = part * run, j1 = std::min(m, j0 + run);
-    auto& tile = tiles[worker];
-    if (tile.empty()) {
-      tile.resize(static_cast<std::size_t>(rounded_up(std::min(n, from->band), from->grain) * ld));
-    }
-    for (Index j = j0; j < j1; j += columns) {
-      Index width = std::min(columns, j1 - j);
-      for (Index i = i0; i < i1; i += from->band) {
-        Index height = std::min(from->band, i1 - i);
-        from->fill(worker, i, height, j, width, tile.data(), ld);
-        native.finish(recipe, tile.data(), ld, height, width,
-                      from->products ? X.norms.data() + i : nullptr,
-                      from->products ? Y.norms.data() + j : nullptr, tile.data(), ld, false);
-        for (Index r = 0; r < height; ++r) {
-          look(tile.data() + r * ld, halves.data() + j, width, j, own ? own[i + r] : -1, count,
-               base[i + r], factor, [&](Index c) { return keys(i + r, c); },
-               best[static_cast<std::size_t>((i + r) * runs + part)]);
-        }
+    Index i0 = number / runs * rows, part = number % runs, j0 = part * run;
+    auto search = [&](const Tile<T>& tile) {
+      for (Index i = tile.i; i < tile.i + tile.height; ++i) {
+        look(
+            tile.row(i - tile.i), halves.data() + tile.j, tile.width, tile.j, own ? own[i] : -1,
+            count, base[i], factor, [&](Index c) { return keys(i, c); },
+            best[static_cast<std::size_t>(i * runs + part)]);
       }
-    }
+    };
+    tiles.values(worker, i0, std::min(n, i0 + rows), j0, std::min(m, j0 + run), search);
   };
-  parallel(tasks(), workers, task, poll);
+  parallel(tasks(rows), workers, task, poll);
   for (Index i = 0; i < n; ++i) {
     auto& all = best[static_cast<std::size_t>(i * runs)].heap;
     for (Index part = 1; part < runs; ++part) {
@@ -251,11 +236,11 @@ void nearest(const Recipe& recipe, const Points<T>& X, const Points<T>& Y, const
 }
 
 template <class Rows>
-void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Index count, double* out,
-               const Poll& poll) {
+void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Index count,
+               double* out, const Poll& poll) {
   constexpr Index rows = 64;
   Index n = X.n;
-  int workers = static_cast<double>(n) * static_cast<double>(count) * (X.d + 16.0) < 1e6 ? 1 : threads();
+  int workers = workers_for(n, count, static_cast<double>(X.d));
   auto task = [&](Index number, int) {
     for (Index i = number * rows; i < std::min(n, (number + 1) * rows); ++i) {
       for (Index c = i * count; c < (i + 1) * count; ++c) {
@@ -263,25 +248,26 @@ void pair_sums(Part part, const Rows& X, const Rows& Y, const Index* index, Inde
       }
     }
   };
-  parallel((n + rows - 1) / rows, workers, task, poll);
+  parallel(pieces_of(n, rows), workers, task, poll);
 }
 
-#define MERCER_NEAREST_OF(T, Rows)                                                               \
-  template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,             \
-                        const double*, double, const Recipe&, const Rows&, const Rows&, Index,   \
+#define MERCER_NEAREST_OF(T, Rows)                                                             \
+  template void nearest(const Recipe&, const Points<T>&, const Points<T>&, const T*,           \
+                        const double*, double, const Recipe&, const Rows&, const Rows&, Index, \
                         const Index*, double*, Index*, const Poll&);
-MERCER_NEAREST_OF(float, DenseRows<float>)
-MERCER_NEAREST_OF(double, DenseRows<float>)
-MERCER_NEAREST_OF(double, DenseRows<double>)
-MERCER_NEAREST_OF(float, SparseRows<float>)
-MERCER_NEAREST_OF(double, SparseRows<float>)
-MERCER_NEAREST_OF(double, SparseRows<double>)
+MERCER_NEAREST_OF(float, DenseArray<float>)
+MERCER_NEAREST_OF(double, DenseArray<float>)
+MERCER_NEAREST_OF(double, DenseArray<double>)
+MERCER_NEAREST_OF(float, SparseArray<float>)
+MERCER_NEAREST_OF(double, SparseArray<float>)
+MERCER_NEAREST_OF(double, SparseArray<double>)
 
-#define MERCER_PAIR_SUMS_OF(Rows) \
-  template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, const Poll&);
-MERCER_PAIR_SUMS_OF(DenseRows<float>)
-MERCER_PAIR_SUMS_OF(DenseRows<double>)
-MERCER_PAIR_SUMS_OF(SparseRows<float>)
-MERCER_PAIR_SUMS_OF(SparseRows<double>)
+#define MERCER_PAIR_SUMS_OF(Rows)                                                       \
+  template void pair_sums(Part, const Rows&, const Rows&, const Index*, Index, double*, \
+                          const Poll&);
+MERCER_PAIR_SUMS_OF(DenseArray<float>)
+MERCER_PAIR_SUMS_OF(DenseArray<double>)
+MERCER_PAIR_SUMS_OF(SparseArray<float>)
+MERCER_PAIR_SUMS_OF(SparseArray<double>)
 
 }  // namespace mercer

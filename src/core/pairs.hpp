@@ -1,11 +1,15 @@
-// Work on pairs of sequences, shared among threads and ended by Ctrl-C even in the midst of a pair.
+// Work on pairs of sequences, trees or graphs, shared among threads and ended by Ctrl-C even in the
+// midst of a pair.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
+#include <mutex>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 #include "strings.hpp"
 #include "threads.hpp"
@@ -59,5 +63,82 @@ void each_row(const Sequences& X, bool symmetric, Stop& stop, const Row& row) {
       },
       [&] { stop.poll(); });
 }
+
+// A block of n × m pairs of structures: rows are structures 0 to n - 1, columns those after them;
+// or, where there are n in all, rows and columns are the same, and the block is symmetric.
+// `diagonal` has the pairs of each structure with itself alone. A task has so many columns of one
+// row.
+class PairBlock {
+ public:
+  static PairBlock of(Index n, Index structures, Index columns_per_task) {
+    PairBlock block(n == structures ? n : structures - n, n == structures, n == structures ? 0 : n);
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = block.symmetric_ ? i : 0; j < block.m_; j += columns_per_task) {
+        block.pieces_.push_back({i, j, std::min(j + columns_per_task, block.m_)});
+      }
+    }
+    return block;
+  }
+  static PairBlock diagonal(Index structures) {
+    PairBlock block(structures, false, 0);
+    block.is_diagonal_ = true;
+    for (Index i = 0; i < structures; ++i) block.pieces_.push_back({i, i, i + 1});
+    return block;
+  }
+
+  // Fills `out` with values, on so many threads: start(worker, row) makes compare(structure, value,
+  // failure) for one task of that row, which says whether there is a value. Returns the first
+  // failure in the order of rows and columns, for any number of threads; what comes after it may be
+  // left out.
+  template <class Failure, class Start>
+  Failure fill(double* out, int workers, const Start& start, const Poll& poll) const {
+    std::atomic<Index> failed{std::numeric_limits<Index>::max()};
+    std::mutex mutex;
+    Failure first;
+    auto work = [&](Index task, int worker) {
+      if (task > failed.load()) return;
+      const Piece& piece = pieces_[static_cast<std::size_t>(task)];
+      auto&& compare = start(worker, piece.row);
+      for (Index j = piece.from; j < piece.to; ++j) {
+        double value = 0;
+        Failure failure{piece.row, j};
+        if (!compare(shift_ + j, value, failure)) {
+          std::lock_guard lock(mutex);
+          if (task < failed.load()) {
+            failed = task;
+            first = failure;
+          }
+          return;
+        }
+        put(out, piece.row, j, value);
+      }
+    };
+    parallel(static_cast<Index>(pieces_.size()), workers, work, poll);
+    return first;
+  }
+
+ private:
+  // Some columns of one row.
+  struct Piece {
+    Index row, from, to;
+  };
+
+  PairBlock(Index m, bool symmetric, Index shift) : m_(m), symmetric_(symmetric), shift_(shift) {}
+
+  void put(double* out, Index i, Index j, double value) const {
+    if (is_diagonal_) {
+      out[i] = value;
+      return;
+    }
+    out[i * m_ + j] = value;
+    if (symmetric_) out[j * m_ + i] = value;
+  }
+
+  Index m_;
+  bool symmetric_;
+  Index shift_;  // which structure column 0 is
+  bool is_diagonal_ = false;
+  std::vector<Piece> pieces_;
+};
 
 }  // namespace mercer

@@ -1,9 +1,9 @@
 // Freund and Schapire, Machine Learning 37 (1999), section 3: the perceptron with a kernel.
 //
-// A pass over [first, last) is a pass over its first half, then the mistakes made there added to the
-// scores of the second half, all at once, then a pass over the second half. Every pair of a mistake
-// and a point is computed once, nearly all of them in large blocks, and the order of updates is that
-// of one point after another.
+// A pass over [first, last) is a pass over its first half, then the mistakes made there added to
+// the scores of the second half, all at once, then a pass over the second half. Every pair of a
+// mistake and a point is computed once, nearly all of them in large blocks, and the order of
+// updates is that of one point after another.
 #include "perceptron.hpp"
 
 #include <algorithm>
@@ -13,17 +13,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "sources.hpp"
-#include "threads.hpp"
+#include "tiles.hpp"
 
 namespace mercer {
 namespace {
 
-constexpr Index slack = 16;  // numbers beyond the columns of a tile that its readers may touch
-
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
-
-// Asks those outside every 50 ms or so.
+// Calls back every 50 ms or so.
 class Clock {
  public:
   Clock(const Look& look, const Poll& poll) : look_(look), poll_(poll) {}
@@ -70,7 +65,11 @@ class Halves {
  public:
   Halves(const Recipe& recipe, const Points<T>& points, const Pass& pass, const Look& look,
          const Poll& poll)
-      : recipe_(recipe), points_(points), pass_(pass), clock_(look, poll), poll_(poll),
+      : recipe_(recipe),
+        points_(points),
+        pass_(pass),
+        clock_(look, poll),
+        poll_(poll),
         // Tiles of every source begin on a multiple of this.
         leaf_(std::lcm(loops<T>().width, loops<T>().sweep_width)) {}
 
@@ -145,62 +144,45 @@ class Halves {
     }
     if (which.empty()) return;
     Points<T> X = points_.take(which, by_products(recipe_, points_, points_));
-    double steps = static_cast<double>(X.n) * static_cast<double>(to - from) *
-                   (VectorRows<T>::cost_on(points_) + 16);
-    int workers = steps < 1e6 ? 1 : threads();
+    int workers = workers_for(X.n, to - from, VectorRows<T>::cost_on(points_));
     auto rows = source(recipe_, X, points_, workers);
-    Index columns = std::min(rows->columns, rounded_up(to - from, rows->grain));
-    while (workers > 1 && columns > rows->grain && (to - from + columns - 1) / columns < 4 * workers) {
-      columns = rounded_up(columns / 2, rows->grain);
-    }
-    Index ld = columns + slack;
-    std::vector<State> states(static_cast<std::size_t>(workers));
+    Index columns = halved_until(
+        enough_tasks(workers), std::min(rows->columns, rounded_up(to - from, rows->grain)),
+        rows->grain, [&](Index size) { return pieces_of(to - from, size); });
+    TileLoop<T> tiles(recipe_, *rows, X, points_, rows->band, columns, workers);
+    std::vector<Missed> missed(static_cast<std::size_t>(workers));
     auto task = [&](Index number, int worker) {
-      Index j = from + number * columns, width = std::min(columns, to - j);
-      State& state = states[worker];
-      if (state.tile.empty()) {
-        Index height = rounded_up(std::min(X.n, rows->band), rows->grain);
-        state.tile.resize(static_cast<std::size_t>(height * ld));
-      }
-      for (Index i = 0; i < X.n; i += rows->band) {
-        Index height = std::min(rows->band, X.n - i);
-        rows->fill(worker, i, height, j, width, state.tile.data(), ld);
-        bool by_norms = rows->products;
-        loops<T>().finish(recipe_, state.tile.data(), ld, height, width,
-                          by_norms ? X.norms.data() + i : nullptr,
-                          by_norms ? points_.norms.data() + j : nullptr, state.tile.data(), ld,
-                          false);
-        for (Index c = 0; c < q; ++c) add(state, which, i, height, ld, c, j, width);
-      }
+      Index j = from + number * columns;
+      tiles.values(worker, 0, X.n, j, std::min(to, j + columns), [&](const Tile<T>& tile) {
+        for (Index c = 0; c < q; ++c) add(missed[worker], which, tile, c);
+      });
     };
-    parallel((to - from + columns - 1) / columns, workers, task, poll_);
+    parallel(pieces_of(to - from, columns), workers, task, poll_);
   }
 
-  struct State {
-    Buffer<T> tile;
+  struct Missed {
     std::vector<const T*> row;
     std::vector<double> factor;
   };
 
-  // Rows i to i + height of the tile, those that perceptron c missed, into its scores.
-  void add(State& state, const std::vector<Index>& which, Index i, Index height, Index ld, Index c,
-           Index j, Index width) const {
-    state.row.clear();
-    state.factor.clear();
+  // The rows of the tile that perceptron c missed, into its scores.
+  void add(Missed& missed, const std::vector<Index>& which, const Tile<T>& tile, Index c) const {
+    missed.row.clear();
+    missed.factor.clear();
     double sum = 0;
-    for (Index r = 0; r < height; ++r) {
-      Index at = which[static_cast<std::size_t>(i + r)] * pass_.q + c;
+    for (Index r = 0; r < tile.height; ++r) {
+      Index at = which[static_cast<std::size_t>(tile.i + r)] * pass_.q + c;
       if (!pass_.missed[at]) continue;
-      state.row.push_back(state.tile.data() + r * ld);
-      state.factor.push_back(pass_.side[at]);
+      missed.row.push_back(tile.row(r));
+      missed.factor.push_back(pass_.side[at]);
       sum += pass_.side[at];
     }
-    if (state.row.empty()) return;
-    double* scores = pass_.scores + c * pass_.n + j;
-    loops<T>().add_rows(scores, state.row.data(), state.factor.data(),
-                        static_cast<Index>(state.row.size()), 0, width);
+    if (missed.row.empty()) return;
+    double* scores = pass_.scores + c * pass_.n + tile.j;
+    loops<T>().add_rows(scores, missed.row.data(), missed.factor.data(),
+                        static_cast<Index>(missed.row.size()), 0, tile.width);
     if (pass_.shift == 0) return;
-    for (Index k = 0; k < width; ++k) scores[k] += sum * pass_.shift;
+    for (Index k = 0; k < tile.width; ++k) scores[k] += sum * pass_.shift;
   }
 
   const Recipe& recipe_;
@@ -292,12 +274,12 @@ Index pass(const Vectors<T, I>& X, std::span<const Index> order, const Weights& 
   return pass.n;
 }
 
-#define MERCER_PASSES_OF(T)                                                                      \
-  template Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll&);   \
-  template Index pass(const T*, std::span<const Index>, const Pass&, const Look&, const Poll&);  \
-  template Index pass(const Vectors<T, std::int32_t>&, std::span<const Index>, const Weights&,   \
-                      const Pass&, const Look&, const Poll&);                                    \
-  template Index pass(const Vectors<T, std::int64_t>&, std::span<const Index>, const Weights&,   \
+#define MERCER_PASSES_OF(T)                                                                     \
+  template Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll&);  \
+  template Index pass(const T*, std::span<const Index>, const Pass&, const Look&, const Poll&); \
+  template Index pass(const Vectors<T, std::int32_t>&, std::span<const Index>, const Weights&,  \
+                      const Pass&, const Look&, const Poll&);                                   \
+  template Index pass(const Vectors<T, std::int64_t>&, std::span<const Index>, const Weights&,  \
                       const Pass&, const Look&, const Poll&);
 
 MERCER_PASSES_OF(float)

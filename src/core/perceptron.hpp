@@ -9,7 +9,8 @@
 
 namespace mercer {
 
-// Told now and then how many points were seen and how many updates made; returns true to stop.
+// A callback, now and then, with how many points were seen and how many updates made; returns true
+// to stop.
 using Look = std::function<bool(Index seen, Index mistakes)>;
 
 // One pass of q perceptrons over n points. At time t perceptron c is wrong where
@@ -33,13 +34,13 @@ Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll
 template <class T>
 Index pass(const T* matrix, std::span<const Index> order, const Pass&, const Look&, const Poll&);
 
-// f_c(x) = ⟨w_c, x⟩, and a last component of w_c for a constant 1 if there is one: row t of X is the
-// point of time t, dense, or sparse where `start` is given.
+// f_c(x) = ⟨w_c, x⟩, and a last component of w_c for a constant 1 if there is one: row t of X is
+// the point of time t, dense, or sparse where `start` is given.
 template <class T, class I>
 struct Vectors {
   Index n = 0, d = 0;
   const T* value = nullptr;
-  const I* start = nullptr;   // row i is column/value[start[i], start[i + 1])
+  const I* start = nullptr;  // row i is column/value[start[i], start[i + 1])
   const I* column = nullptr;
 };
 struct Weights {

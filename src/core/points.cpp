@@ -33,11 +33,13 @@ namespace {
 // Below this share of non-zeros a sweep over sparse rows beats full tiles: on AVX2 it took 0.58 of
 // their time at a share of 0.2, growing in proportion; the crossing itself is extrapolated.
 constexpr double sparse_below = 0.33;
-// Points of fewer coordinates are not worth looking at.
+// Points of fewer coordinates are not searched for zeros.
 constexpr Index sparse_from = 48;
 constexpr Index widest = 64;  // no panel is wider
 
-Index panels_of(Index n, Index width) { return (n + width - 1) / width; }
+Index panels_of(Index n, Index width) {
+  return (n + width - 1) / width;
+}
 
 template <class T>
 bool finite(T x) {
@@ -61,9 +63,8 @@ void measure(Points<T>& points) {
       return;
     }
     for (Index i = p * width; i < std::min(points.n, (p + 1) * width); ++i) {
-      points.norms[i] =
-          native.self_of_row(Recipe{}, points.value.data() + points.start[i],
-                             points.start[i + 1] - points.start[i], nullptr);
+      points.norms[i] = native.self_of_row(Recipe{}, points.value.data() + points.start[i],
+                                           points.start[i + 1] - points.start[i], nullptr);
     }
   };
   parallel(panels, workers_for(points.n, points.d), one_panel, {});
@@ -96,7 +97,7 @@ void add_rows(Points<T>& points) {
   auto copy = [&](Index p, int) {
     for (Index i = p * width; i < std::min(n, (p + 1) * width); ++i) {
       const T* x = points.panels.data() + p * width * d + i % width;
-      // Written without a branch: whether a number is zero is anybody's guess.
+      // Written without a branch: whether a number is zero cannot be predicted.
       Index k = points.start[i], end = points.start[i + 1];
       for (Index t = 0; k < end; ++t) {
         points.column[k] = static_cast<std::int32_t>(t);
@@ -319,10 +320,10 @@ Points<double> widened(const Points<float>& X) {
 
 template struct Points<float>;
 template struct Points<double>;
-template Points<float> Points<float>::of_csr(const std::int32_t*, const std::int32_t*,
-                                             const float*, Index, Index);
-template Points<float> Points<float>::of_csr(const std::int64_t*, const std::int64_t*,
-                                             const float*, Index, Index);
+template Points<float> Points<float>::of_csr(const std::int32_t*, const std::int32_t*, const float*,
+                                             Index, Index);
+template Points<float> Points<float>::of_csr(const std::int64_t*, const std::int64_t*, const float*,
+                                             Index, Index);
 template Points<double> Points<double>::of_csr(const std::int32_t*, const std::int32_t*,
                                                const double*, Index, Index);
 template Points<double> Points<double>::of_csr(const std::int64_t*, const std::int64_t*,

@@ -30,13 +30,13 @@ struct LossSlope {
 // w = scale (w0 + sum_j added_j phi(x_j)) with w0 as it was before the block.
 struct Visits {
   Index b, q;
-  const double* gram;                   // (b, b), symmetric
-  const double* target;                 // (q, b)
-  const double *weight, *rate;          // (b,)
-  double reg, norm;                     // shrink by 1 - 2 reg rate, then project on |w| <= norm
-  double* values;                       // (q, b): w0 at the points; on return f before each step
-  double *added, *scales;               // (q, b); scales_j is the scale before step j
-  double *scale, *square, *last;        // (q,): in the end; |w|^2, before and after; see below
+  const double* gram;             // (b, b), symmetric
+  const double* target;           // (q, b)
+  const double *weight, *rate;    // (b,)
+  double reg, norm;               // shrink by 1 - 2 reg rate, then project on |w| <= norm
+  double* values;                 // (q, b): w0 at the points; on return f before each step
+  double *added, *scales;         // (q, b); scales_j is the scale before step j
+  double *scale, *square, *last;  // (q,): in the end; |w|^2, before and after; see below
 };
 
 // Makes the steps and returns how many: a scale below `tiny` ends the block early. The

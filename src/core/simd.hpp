@@ -1,5 +1,6 @@
 // Vectors of the instruction set this file is compiled for, by the extension of GCC and Clang.
-// Included by vectors.cpp and subsequence.cpp only; everything lives in the namespace of that instruction set.
+// Included by vectors.cpp and subsequence.cpp only; everything lives in the namespace of that
+// instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Sequential minimal optimisation on working sets of hundreds of variables.
 //
 // A round takes the variables that violate the optimality conditions most, together with those the
-// last round took, asks for their rows all at once, solves for them alone, and brings the gradient up
-// to date. Joachims, Making large-scale SVM learning practical (1999); working sets as in Platt's
-// and in Fan, Chen, Lin, JMLR 6 (2005).
+// last round took, asks for their rows all at once, solves for them alone, and brings the gradient
+// up to date. Joachims, Making large-scale SVM learning practical (1999); working sets as in
+// Platt's and in Fan, Chen, Lin, JMLR 6 (2005).
 #include "smo.hpp"
 
 #include <algorithm>
@@ -11,39 +11,41 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
+#include "rows.hpp"
 #include "threads.hpp"
 
 namespace mercer {
 namespace {
 
-constexpr Index first_set = 64;  // variables in the first round, doubled every other round
-constexpr Index many = 100'000;  // variables: what is done once for each takes a while
-constexpr Index patience = 20;  // rounds without progress: rounding stands in the way
+constexpr Index first_set = 64;   // variables in the first round, doubled every other round
+constexpr Index many = 100'000;   // variables: what is done once for each takes a while
+constexpr Index most_idle = 20;   // rounds without progress: rounding stands in the way
 constexpr Index most_checks = 8;  // so often F is summed anew in double before that is given up
-// What the error of F at a point is taken to be at most, in units of what independent roundings give
-// (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
+// What the error of F at a point is taken to be at most, in units of what independent roundings
+// give (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
 constexpr double safety = 8;
 // Of the support vectors: with fewer points that decide, a sum over all pairs costs more.
-constexpr double worthwhile = 0.4;
+constexpr double most_checked = 0.4;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Rows that were computed. Memory that was never touched is dear, so the cache grows towards what
-// it may take only where rows would be lost that are likely to be wanted again.
+// Rows that were computed. Memory that was never touched takes time, so the cache grows towards
+// what it may take only where rows would be lost that are likely to be wanted again.
 template <class T>
 class RowCache {
  public:
   RowCache(Rows<T>& rows, double bytes, Index least, RowBuffer<T>& storage)
       : rows_(rows), storage_(storage), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
     double of_row = static_cast<double>(n_) * sizeof(T), room = bytes / of_row;
-    // Two working sets, but never much more than what was asked for: what is not kept is computed anew.
+    // Two working sets, but never much more than what was asked for: what is not kept is computed
+    // anew.
     least = std::min<Index>(least, static_cast<Index>(most_beyond / of_row));
-    capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
+    capacity_ =
+        std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
     double modest = 64e6 / of_row;
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
     // What was handed on is of use only if it is large enough, and not much too large.
@@ -54,14 +56,14 @@ class RowCache {
   bool has(Index point) const { return where_[point] >= 0; }
   const T* row(Index point) const { return storage_.data() + where_[point] * n_; }
 
-  // sums += Σᵣ factor[r] k(points[r], ·) for different points. Rows that are not there are computed.
-  // Those of points that are likely to be asked for again are kept; where rows are dear, all are,
-  // and the others go first where room is needed.
+  // sums += Σᵣ factor[r] k(points[r], ·) for different points. Rows that are not there are
+  // computed. Those of points that are likely to be asked for again are kept; where rows are dear,
+  // all are, and the others go first where room is needed.
   template <class Likely>
   void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
            double* sums) {
-    auto worth = [&](Index p) {
-      return rows_.cost() > free && (rows_.cost() > dear || likely(p));
+    auto keeps = [&](Index p) {
+      return rows_.facts.cost > cheap && (rows_.facts.cost > costly || likely(p));
     };
     ++round_;
     std::vector<const T*> there;
@@ -77,7 +79,7 @@ class RowCache {
       } else {
         missing.push_back(p);
         factors_missing.push_back(factor[k]);
-        keeping += worth(p);
+        keeping += keeps(p);
       }
     }
     add_all<T>(there, factors_there, n_, sums);
@@ -86,7 +88,7 @@ class RowCache {
     std::vector<T*> keep;
     for (Index p : missing) {
       keep.push_back(nullptr);
-      if (slots.empty() || !worth(p)) continue;
+      if (slots.empty() || !keeps(p)) continue;
       Index slot = slots.back();
       slots.pop_back();
       owner_[slot] = p;
@@ -101,8 +103,8 @@ class RowCache {
   Index computed = 0, hits = 0;
 
  private:
-  static constexpr double free = 1, dear = 64;  // the cost of an entry
-  static constexpr double most_beyond = 1e9;    // bytes, however small the cache is to be
+  static constexpr double cheap = 1, costly = 64;  // the cost of an entry
+  static constexpr double most_beyond = 1e9;       // bytes, however small the cache is to be
 
   // Up to `count` places for rows: new ones, or those of rows that may go.
   template <class Likely>
@@ -118,8 +120,8 @@ class RowCache {
         idle += !waits;
         old.emplace_back(waits, used_[s], s);
       }
-      // A row in hand is worth new memory if it is dear, or if one would go that is wanted again.
-      if (limit_ < capacity_ && (rows_.cost() > dear || held + count - limit_ > idle)) {
+      // New memory is taken for rows that are costly, or if one would go that is wanted again.
+      if (limit_ < capacity_ && (rows_.facts.cost > costly || held + count - limit_ > idle)) {
         limit_ = std::min(capacity_, limit_ + std::max(limit_ / 2, count));
       }
     }
@@ -154,27 +156,33 @@ class RowCache {
 };
 
 struct Slopes {
-  double least[2] = {infinity, infinity};     // smallest slope upwards, per group
-  double most[2] = {-infinity, -infinity};    // largest slope downwards
-  double violation() const {
-    return std::max(most[0] - least[0], most[1] - least[1]);
-  }
+  double least[2] = {infinity, infinity};   // smallest slope upwards, per group
+  double most[2] = {-infinity, -infinity};  // largest slope downwards
+  double violation() const { return std::max(most[0] - least[0], most[1] - least[1]); }
 };
 
 template <class T>
 class Solver {
  public:
   Solver(Rows<T>& rows, const Program& program, const Options& options, Scratch<T>& scratch)
-      : rows_(rows), p_(program), o_(options), scratch_(scratch), all_(scratch.all),
-        square_(scratch.square), matrix_(scratch.matrix), storage_(scratch.rows),
-        m_(static_cast<Index>(program.target.size())), n_(rows.size()), up_(scratch.slope_up),
+      : rows_(rows),
+        p_(program),
+        o_(options),
+        scratch_(scratch),
+        all_(scratch.all),
+        square_(scratch.square),
+        matrix_(scratch.matrix),
+        storage_(scratch.rows),
+        m_(static_cast<Index>(program.target.size())),
+        n_(rows.size()),
+        up_(scratch.slope_up),
         down_(scratch.slope_down) {
     up_.resize(static_cast<std::size_t>(m_));
     down_.resize(static_cast<std::size_t>(m_));
     for (Index t = 0; t < m_ && null_ < 0; ++t) {
       if (point(t) == n_) null_ = t;
     }
-    if (!o_.objectives) worst_ = rows_.worst_error();
+    if (!o_.objectives) worst_ = rows_.facts.worst_error;
   }
 
   Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
@@ -182,7 +190,7 @@ class Solver {
  private:
   static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
 
-  bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.cost()); }
+  bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.facts.cost); }
   void make_all();
   double norm(Index i) const {
     return worst_.squares.empty() ? 0 : std::sqrt(static_cast<double>(worst_.squares[i]));
@@ -220,8 +228,8 @@ class Solver {
   double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
   std::vector<double> beta_, F_;
   std::vector<double>&up_, &down_;
-  std::vector<char> free_;  // per point, whether a variable of it is between its bounds
-  std::vector<Index> newest_;    // the variables chosen anew in the last round
+  std::vector<char> free_;     // per point, whether a variable of it is between its bounds
+  std::vector<Index> newest_;  // the variables chosen anew in the last round
   std::unique_ptr<RowCache<T>> cache_;
   Result result_;
 };
@@ -362,7 +370,7 @@ void Solver<T>::fill_matrix(std::span<const Index> order, T* matrix) {
   Index p = static_cast<Index>(points.size());
   std::vector<Index> known, lacking, which;
   for (Index a = 0; a < p; ++a) {
-    bool there = whole_ || (rows_.cost() > picking && cache_->has(points[a]));
+    bool there = whole_ || (rows_.facts.cost > picking && cache_->has(points[a]));
     (there ? known : lacking).push_back(a);
     if (!there) which.push_back(points[a]);
   }
@@ -488,9 +496,9 @@ double Solver<T>::objective() const {
   return value;
 }
 
-// Σₜ max over b in [lower, upper] of (gradientₜ - level)(βₜ - b) + tubeₜ(|βₜ| - |b|), the level of a
-// group being in the middle of its slopes: the primal objective less the dual. The maximum is at a
-// bound or at the kink; bounds at infinity are left out.
+// Σₜ max over b in [lower, upper] of (gradientₜ - level)(βₜ - b) + tubeₜ(|βₜ| - |b|), the level of
+// a group being in the middle of its slopes: the primal objective less the dual. The maximum is at
+// a bound or at the kink; bounds at infinity are left out.
 template <class T>
 double Solver<T>::gap(const Slopes& s) const {
   double total = 0;
@@ -501,7 +509,8 @@ double Solver<T>::gap(const Slopes& s) const {
     double b = beta_[t], e = tube(t), most = 0;
     auto consider = [&](double to) {
       double by = b - to;
-      if (by != 0 && std::isfinite(by)) most = std::max(most, slope * by + e * (std::abs(b) - std::abs(to)));
+      if (by != 0 && std::isfinite(by))
+        most = std::max(most, slope * by + e * (std::abs(b) - std::abs(to)));
     };
     consider(p_.lower[t]);
     consider(p_.upper[t]);
@@ -520,17 +529,19 @@ double Solver<T>::rounding() const {
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
-// Sums F in double at the points that decide about the violation, if they are few: those with a free
-// variable, and those so near to the extreme slopes that the error of F, which is bounded here at its
-// worst, might hide one. What is summed moves the extremes, so more points may come near to them.
+// Sums F in double at the points that decide about the violation, if they are few: those with a
+// free variable, and those so near to the extreme slopes that the error of F, which is bounded here
+// at its worst, might hide one. What is summed moves the extremes, so more points may come near to
+// them.
 template <class T>
 bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> factor,
                           double largest) {
   double unit = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
   auto error = [&](Index i) {
-    return unit * (worst_.base * result_.moved + worst_.slope * (moved_norm_ + norm(i) * result_.moved));
+    return unit *
+           (worst_.base * result_.moved + worst_.slope * (moved_norm_ + norm(i) * result_.moved));
   };
-  std::size_t most = static_cast<std::size_t>(worthwhile * static_cast<double>(which.size()));
+  std::size_t most = static_cast<std::size_t>(most_checked * static_cast<double>(which.size()));
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
   std::vector<Index> some;
   auto find = [&](bool at_worst) {
@@ -559,11 +570,12 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
   for (bool sure = false; !sure || !some.empty(); find(true), sure = true) {
     count += some.size();
     sums.resize(some.size());
-    if (count > most || !rows_.sum_in_double(which, factor, false, some, sums.data())) {
+    if (count > most) {
       F_ = std::move(before);
       slopes();
       return false;
     }
+    rows_.facts.exact->sum(which, factor, false, some, sums.data());
     for (std::size_t k = 0; k < some.size(); ++k) {
       F_[some[k]] = sums[k];
       taken[some[k]] = 1;
@@ -577,7 +589,8 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
 // Where no objectives are asked for and most points are far from their condition at their bound,
 // those that decide are few, and known for sure. Otherwise they are the points with a coefficient,
 // and the ones near to the extreme slopes as far as the error of F is estimated for each point, and
-// held against the errors found at all the points that are summed: where these are larger, more are.
+// held against the errors found at all the points that are summed: where these are larger, more
+// are.
 template <class T>
 bool Solver<T>::check(const Slopes& s) {
   auto& coef = scratch_.coef;
@@ -585,7 +598,7 @@ bool Solver<T>::check(const Slopes& s) {
   for (Index t = 0; t < m_; ++t) {
     if (point(t) < n_) coef[point(t)] += beta_[t];
   }
-  auto &at = scratch_.points;
+  auto& at = scratch_.points;
   auto& factor = scratch_.factor;
   at.clear();
   factor.clear();
@@ -602,6 +615,7 @@ bool Solver<T>::check(const Slopes& s) {
     add_all<T>(rows, factor, n_, F_.data());
     return true;
   }
+  if (!rows_.facts.exact) return false;
   auto diag = rows_.diagonal();
   double largest = 0, square = 0;
   for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
@@ -612,7 +626,7 @@ bool Solver<T>::check(const Slopes& s) {
     return true;
   }
   double typical = 0.5 * static_cast<double>(std::numeric_limits<T>::epsilon()) *
-                   rows_.typical_error() * std::sqrt(square * largest);
+                   rows_.facts.typical_error * std::sqrt(square * largest);
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
   for (Index i : at) taken[i] = 1;
   taken[n_] = 1;
@@ -634,14 +648,15 @@ bool Solver<T>::check(const Slopes& s) {
   add_near(0);
   std::vector<double> sums(at.size());
   auto others = [&] { return std::span<const Index>(at).subspan(which.size()); };
-  if (!rows_.sum_in_double(which, factor, true, others(), sums.data())) return false;
-  for (std::size_t k = 0; k < at.size(); ++k) found = std::max(found, std::abs(sums[k] - F_[at[k]]));
+  rows_.facts.exact->sum(which, factor, true, others(), sums.data());
+  for (std::size_t k = 0; k < at.size(); ++k)
+    found = std::max(found, std::abs(sums[k] - F_[at[k]]));
   if (sizeof(T) == 4 && found > typical * std::sqrt(largest)) {
     std::size_t before = at.size();
     add_near(safety * found);
     if (at.size() > before) {
       sums.resize(at.size());
-      rows_.sum_in_double(which, factor, true, others(), sums.data());
+      rows_.facts.exact->sum(which, factor, true, others(), sums.data());
     }
   }
   for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];
@@ -657,8 +672,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   beta_.assign(start.begin(), start.end());
   F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);  // and that of no point
   // At least 4: beside the half that is kept, the two that violate most.
-  Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set
-                                                     : std::clamp<Index>(n_ / 5, 512, 2048));
+  Index size = std::max<Index>(
+      4, o_.working_set > 0 ? o_.working_set : std::clamp<Index>(n_ / 5, 512, 2048));
   size = std::min(size, m_);
   auto& everything = scratch_.everything;
   everything.clear();
@@ -681,7 +696,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   Index checks = 0;
   for (;; ++result_.rounds) {
     result_.violation = s.violation();
-    // What was added up round by round is not taken on trust.
+    // F was added up round by round, with rounding errors: it is summed anew.
     if (result_.violation < o_.tol) {
       if (checks++ == most_checks) {
         result_.status = o_.demanding ? Status::imprecise : Status::stalled;
@@ -694,8 +709,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     double value = objective();
     since = value < best - 1e-13 * std::abs(best) || best == infinity ? 0 : since + 1;
     best = std::min(best, value);
-    if (watch && watch({result_.rounds, result_.iterations, cache_ ? cache_->computed : 0, support(),
-                        result_.violation, value, gap(s), seconds()})) {
+    if (watch && watch({result_.rounds, result_.iterations, cache_ ? cache_->computed : 0,
+                        support(), result_.violation, value, gap(s), seconds()})) {
       result_.status = Status::stopped;
       break;
     }
@@ -712,7 +727,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       result_.status = Status::imprecise;
       break;
     }
-    if (since >= patience) {
+    if (since >= most_idle) {
       result_.status = Status::stalled;
       break;
     }
@@ -721,7 +736,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     if (!everything.empty()) {
       refine(everything, 0.5 * o_.tol);
     } else {
-      // Small sets first: before anything is learnt most points look alike, and rows are dear.
+      // Small sets first: in the first rounds most points violate alike, and rows are costly.
       Index now = std::min(size, first_set << std::min<Index>(result_.rounds / 2, 20));
       std::vector<Index> chosen = choose(s, now);
       if (poll && m_ > many) poll();
@@ -730,7 +745,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     if (poll && m_ > many) poll();
     s = slopes();
   }
-  if (!result_.checked && result_.status != Status::optimal && result_.status != Status::imprecise) {
+  if (!result_.checked && result_.status != Status::optimal &&
+      result_.status != Status::imprecise) {
     result_.checked = check(s);
     result_.violation = slopes().violation();
   }
@@ -746,60 +762,6 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
 }
 
 }  // namespace
-
-template <class T>
-void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n, double* sums) {
-  if (rows.empty()) return;
-  constexpr Index run = 2048;
-  int workers = static_cast<double>(n) * static_cast<double>(rows.size()) < 2e5 ? 1 : threads();
-  auto task = [&](Index number, int) {
-    Index from = number * run;
-    loops<T>().add_rows(sums, rows.data(), factor.data(), static_cast<Index>(rows.size()), from,
-                        std::min(n, from + run));
-  };
-  parallel((n + run - 1) / run, workers, task, {});
-}
-
-namespace {
-
-constexpr std::size_t most_kept = std::size_t{1} << 30;  // bytes
-
-template <class T>
-struct Kept {
-  std::mutex mutex;
-  RowBuffer<T> rows;
-};
-
-template <class T>
-Kept<T>& kept() {
-  // Never destroyed: a daemon thread may still be at work when the process ends.
-  static Kept<T>* all = new Kept<T>;
-  return *all;
-}
-
-}  // namespace
-
-template <class T>
-Inherited<T>::Inherited() {
-  // Not waited for: a forked child may find it locked for ever.
-  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
-  if (lock) scratch.rows.swap(kept<T>().rows);
-}
-
-template <class T>
-Inherited<T>::~Inherited() {
-  std::size_t bytes = scratch.rows.capacity() * sizeof(T);
-  if (bytes == 0 || bytes > most_kept) return;
-  release_pages(scratch.rows.data(), bytes);
-  std::unique_lock lock(kept<T>().mutex, std::try_to_lock);
-  if (lock && scratch.rows.capacity() > kept<T>().rows.capacity()) scratch.rows.swap(kept<T>().rows);
-}
-
-template class Inherited<float>;
-template class Inherited<double>;
-
-template void add_all(std::span<const float* const>, std::span<const double>, Index, double*);
-template void add_all(std::span<const double* const>, std::span<const double>, Index, double*);
 
 template <class T>
 Result solve(Rows<T>& rows, const Program& program, const Options& options,

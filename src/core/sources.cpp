@@ -8,8 +8,6 @@
 namespace mercer {
 namespace {
 
-Index rounded_up(Index n, Index grain) { return (n + grain - 1) / grain * grain; }
-
 template <class T>
 class Tiles final : public Source<T> {
  public:
@@ -128,7 +126,7 @@ class Sweeps final : public Source<T> {
       state.place.resize(static_cast<std::size_t>(count + 1));
       state.value.resize(static_cast<std::size_t>(count + 1));
     }
-    // Kept without a branch: whether a column is there is anybody's guess.
+    // Kept without a branch: whether a column is there cannot be predicted.
     Index kept = 0;
     for (Index k = first; k < first + count; ++k) {
       std::int32_t place = panel.place[X_.column[k]];
@@ -419,9 +417,9 @@ std::unique_ptr<Source<T>> source(const Recipe& recipe, const Points<T>& X, cons
   std::unique_ptr<Source<T>> made;
   if (sums.part == Part::product && rows && Y.dense && X.finite && Y.finite) {
     // A multiplication of a strip takes some half of the time of one of a sweep.
-    constexpr double worth = 2;
+    constexpr double most_waste = 2;
     auto strips = std::make_unique<Strips<T>>(X, Y, workers);
-    if (strips->waste() < worth) {
+    if (strips->waste() < most_waste) {
       strips->products = by_norms;
       return strips;
     }

@@ -64,7 +64,10 @@ std::vector<Wide> wide_sums(std::span<const std::int32_t> s, std::span<const std
 class GapGram {
  public:
   GapGram(const Sequences& S, const Sequences& T, double decay, std::span<const double> weights)
-      : S_(S), T_(T), decay_(decay), length_(static_cast<Index>(weights.size())),
+      : S_(S),
+        T_(T),
+        decay_(decay),
+        length_(static_cast<Index>(weights.size())),
         loops_(gap_loops()) {
     Wide power(1.0), square = Wide(decay) * Wide(decay);
     for (double weight : weights) {
@@ -241,8 +244,8 @@ void matching_runs(const Sequences& X, const Sequences* Y, bool diagonal,
 namespace {
 
 // Edit distances of one sequence s to others. Myers, J. ACM 46 (1999), in blocks of 64 rows of the
-// table as by Hyyrö (2003): bit i of `up` (`down`) says that the table grows (falls) by 1 from row i
-// to row i + 1. Where the bits of all tokens would take too much room, row by row instead.
+// table as by Hyyrö (2003): bit i of `up` (`down`) says that the table grows (falls) by 1 from row
+// i to row i + 1. Where the bits of all tokens would take too much room, row by row instead.
 class EditDistance {
  public:
   explicit EditDistance(std::int32_t alphabet) : slot_(static_cast<std::size_t>(alphabet), -1) {}

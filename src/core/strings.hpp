@@ -1,5 +1,5 @@
-// Kernels on sequences: dynamic programmes, automata and bit vectors, a whole Gram matrix at a time.
-// Knows nothing of Python; everything here may be called with the lock released.
+// Kernels on sequences: dynamic programmes, automata and bit vectors, a whole Gram matrix at a
+// time. Knows nothing of Python; everything here may be called with the lock released.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Sequences {
 // In all of the following out is n × m, for Y null n × n and symmetric bit for bit; if `diagonal`,
 // Y is null and out holds the n numbers k(xᵢ, xᵢ). Both sets of sequences share one alphabet.
 
-// mantissa · 2^exponent = Σᵣ weights[r - 1] kᵣ(xᵢ, yⱼ), kᵣ the gap-weighted subsequences of length r.
+// mantissa · 2^exponent = Σᵣ weights[r - 1] kᵣ(xᵢ, yⱼ), kᵣ the gap-weighted subsequences of length
+// r.
 void subsequences(const Sequences& X, const Sequences* Y, bool diagonal, double decay,
                   std::span<const double> weights, double* mantissa, std::int64_t* exponent,
                   const Poll&);

@@ -7,8 +7,8 @@
 //   K'ₚ[i, j]  = λ K'ₚ[i - 1, j] + K''ₚ[i, j],        K'₀ = 1
 //   kₚ / λ^(2p) = Σᵢⱼ [sᵢ = tⱼ] K'ₚ₋₁[i - 1, j - 1]
 //
-// Nothing is subtracted, so every sum is right to a few units in its last place; and k(s, s) / λ^(2p)
-// is at least 1, so what underflows is nothing beside it.
+// Nothing is subtracted, so every sum is right to a few units in its last place; and k(s, s) /
+// λ^(2p) is at least 1, so what underflows is nothing beside it.
 #include "simd.hpp"
 #include "strings.hpp"
 
@@ -19,7 +19,9 @@ using V = Vec<double>;
 using I = Ints<double>;
 constexpr int width = lanes<double>;
 
-MERCER_INLINE V masked(V v, I mask) { return number<double>(bits<double>(v) & mask); }
+MERCER_INLINE V masked(V v, I mask) {
+  return number<double>(bits<double>(v) & mask);
+}
 MERCER_INLINE I tokens(const std::int64_t* p) {
   I v;
   std::memcpy(&v, p, sizeof v);
@@ -49,8 +51,8 @@ void sums_of(const std::int64_t* s, Index from, Index to, const std::int64_t* t,
   for (int p = 0; p < P; ++p) total[p] = load(sums + p * width);
   for (Index i = from; i < to; ++i) {
     const I letter = tokens(s + i * width);
-    V inner[P] = {};            // K''ₚ at p - 1
-    V before[P] = {};           // K'ₚ[i - 1, j - 1] at p
+    V inner[P] = {};   // K''ₚ at p - 1
+    V before[P] = {};  // K'ₚ[i - 1, j - 1] at p
     before[0] = broadcast(1.0);
     double* column = state;
     for (Index j = 0; j < t_size; ++j, column += (P - 1) * width) {
@@ -103,13 +105,20 @@ void sums(const std::int64_t* s, Index from, Index to, const std::int64_t* t, In
     for (Index k = 0; k < length * width; ++k) out[k] = 0;
   }
   switch (length) {
-    case 1: return sums_of<1>(s, from, to, t, t_size, decay, state, out);
-    case 2: return sums_of<2>(s, from, to, t, t_size, decay, state, out);
-    case 3: return sums_of<3>(s, from, to, t, t_size, decay, state, out);
-    case 4: return sums_of<4>(s, from, to, t, t_size, decay, state, out);
-    case 5: return sums_of<5>(s, from, to, t, t_size, decay, state, out);
-    case 6: return sums_of<6>(s, from, to, t, t_size, decay, state, out);
-    default: return sums_of_any(s, from, to, t, t_size, length, decay, state, out);
+    case 1:
+      return sums_of<1>(s, from, to, t, t_size, decay, state, out);
+    case 2:
+      return sums_of<2>(s, from, to, t, t_size, decay, state, out);
+    case 3:
+      return sums_of<3>(s, from, to, t, t_size, decay, state, out);
+    case 4:
+      return sums_of<4>(s, from, to, t, t_size, decay, state, out);
+    case 5:
+      return sums_of<5>(s, from, to, t, t_size, decay, state, out);
+    case 6:
+      return sums_of<6>(s, from, to, t, t_size, decay, state, out);
+    default:
+      return sums_of_any(s, from, to, t, t_size, length, decay, state, out);
   }
 }
 

@@ -13,7 +13,8 @@ namespace {
 // places; they are the suffixes of its longest one, longer than the longest one of its link.
 class Automaton {
  public:
-  explicit Automaton(std::int32_t alphabet) : from_root_(static_cast<std::size_t>(alphabet), none) {}
+  explicit Automaton(std::int32_t alphabet)
+      : from_root_(static_cast<std::size_t>(alphabet), none) {}
 
   // Left as it is where stop is asked for: what it matches then is thrown away.
   void set(std::span<const std::int32_t> x, Stop& stop) {
@@ -30,8 +31,7 @@ class Automaton {
   }
 
   // Σ over the ends of y of the weight of the substrings of x that end there.
-  double matched(std::span<const std::int32_t> y, std::span<const double> total,
-                 Stop& stop) {
+  double matched(std::span<const std::int32_t> y, std::span<const double> total, Stop& stop) {
     weigh(total);
     double sum = 0;
     std::int32_t state = 0;

@@ -88,7 +88,7 @@ class Pool {
     };
     while (job.one(0)) ask();
     std::unique_lock lock(mutex_);
-    job_ = nullptr;  // whoever wakes only now finds nothing
+    job_ = nullptr;  // a thread that wakes only now finds nothing
     while (!done_.wait_for(lock, between_polls, [&] { return running_ == 0; })) {
       lock.unlock();
       ask();
@@ -200,9 +200,13 @@ std::atomic<int>& setting() {
 
 }  // namespace
 
-int threads() { return setting(); }
+int threads() {
+  return setting();
+}
 
-void set_threads(int count) { setting() = std::max(count, 1); }
+void set_threads(int count) {
+  setting() = std::max(count, 1);
+}
 
 void parallel(Index tasks, int workers, const std::function<void(Index, int)>& work,
               const Poll& poll) {

@@ -1,5 +1,5 @@
 // A small thread pool. Work is handed out one task at a time, in order; results must not depend on
-// who does which.
+// which thread does which task.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace mercer {
 int threads();
 void set_threads(int count);  // at least 1
 
-// Calls work(task, worker) for task = 0, ..., tasks - 1, at most `workers` at once; two calls at the
-// same time have different 0 <= worker < workers. The calling thread works too, and asks `poll`
+// Calls work(task, worker) for task = 0, ..., tasks - 1, at most `workers` at once; two calls at
+// the same time have different 0 <= worker < workers. The calling thread works too, and asks `poll`
 // between tasks. The first exception of work or poll ends the rest and is thrown here. While one
 // thread is in here, another one that calls works alone. After a fork the child has a pool of its
 // own.

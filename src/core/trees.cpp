@@ -4,14 +4,13 @@
 #include "trees.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "pairs.hpp"
 #include "threads.hpp"
 #include "wide.hpp"
 
@@ -104,8 +103,12 @@ template <class N>
 class Comparison {
  public:
   explicit Comparison(const Shared& shared)
-      : forest_(shared.forest), groups_(shared.groups), by_label_(shared.by_label),
-        decay_(shared.rule.decay), gap_(shared.rule.gap), square_(gap_ * gap_) {}
+      : forest_(shared.forest),
+        groups_(shared.groups),
+        by_label_(shared.by_label),
+        decay_(shared.rule.decay),
+        gap_(shared.rule.gap),
+        square_(gap_ * gap_) {}
 
   // Tree `a` against the tree entered in `found`; `offset[v]` is where the values of node v of `a`
   // begin, one for each node of its group in the other tree.
@@ -300,46 +303,33 @@ struct Worker {
   }
 };
 
-// Some columns of one row.
-struct Piece {
-  Index row, from, to;
+// A tree that others are compared with, entered as long as this lives.
+class Entered {
+ public:
+  Entered(Worker& worker, Index tree) : worker_(worker), tree_(tree) {
+    worker_.found.enter(worker_.shared, tree_);
+  }
+  ~Entered() { worker_.found.leave(worker_.shared, tree_); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  bool operator()(Index other, double& value, Refusal& refusal) const {
+    return worker_.compare(other, value, refusal);
+  }
+
+ private:
+  Worker& worker_;
+  Index tree_;
 };
 
-// Compares tree `row` with every tree shift + j of each piece and hands the value to put(row, j).
-// Whoever is refused first, in the order of the pieces, is so for any number of threads.
-template <class Put>
-Refusal compare_all(const Forest& forest, const TreeRule& rule, const std::vector<Piece>& pieces,
-                    Index shift, const Put& put, const Poll& poll) {
+Refusal compare_all(const PairBlock& block, const Forest& forest, const TreeRule& rule, double* out,
+                    const Poll& poll) {
   Shared shared(forest, rule);
-  int workers = threads();
-  std::vector<Worker> rooms;
-  rooms.reserve(static_cast<std::size_t>(workers));
-  for (int w = 0; w < workers; ++w) rooms.emplace_back(shared);
-  std::atomic<Index> failed{std::numeric_limits<Index>::max()};
-  std::mutex mutex;
-  Refusal first;
-  auto work = [&](Index task, int w) {
-    if (task > failed.load()) return;
-    const Piece& piece = pieces[static_cast<std::size_t>(task)];
-    Worker& room = rooms[static_cast<std::size_t>(w)];
-    room.found.enter(shared, piece.row);
-    for (Index j = piece.from; j < piece.to; ++j) {
-      double value = 0;
-      Refusal refusal{piece.row, j};
-      if (!room.compare(shift + j, value, refusal)) {
-        std::lock_guard lock(mutex);
-        if (task < failed.load()) {
-          failed = task;
-          first = refusal;
-        }
-        break;
-      }
-      put(piece.row, j, value);
-    }
-    room.found.leave(shared, piece.row);
-  };
-  parallel(static_cast<Index>(pieces.size()), workers, work, poll);
-  return first;
+  int count = threads();
+  std::vector<Worker> workers;
+  workers.reserve(static_cast<std::size_t>(count));
+  for (int w = 0; w < count; ++w) workers.emplace_back(shared);
+  auto start = [&](int w, Index row) { return Entered(workers[static_cast<std::size_t>(w)], row); };
+  return block.fill<Refusal>(out, count, start, poll);
 }
 
 }  // namespace
@@ -398,26 +388,11 @@ Forest Forest::of(std::span<const std::int32_t> label, std::span<const std::int3
 
 Refusal tree_block(const Forest& forest, const TreeRule& rule, Index n, double* out,
                    const Poll& poll) {
-  bool symmetric = n == forest.trees();
-  Index m = symmetric ? n : forest.trees() - n;
-  std::vector<Piece> pieces;
-  for (Index i = 0; i < n; ++i) {
-    for (Index j = symmetric ? i : 0; j < m; j += columns_per_task) {
-      pieces.push_back({i, j, std::min(j + columns_per_task, m)});
-    }
-  }
-  auto put = [=](Index i, Index j, double value) {
-    out[i * m + j] = value;
-    if (symmetric) out[j * m + i] = value;
-  };
-  return compare_all(forest, rule, pieces, symmetric ? 0 : n, put, poll);
+  return compare_all(PairBlock::of(n, forest.trees(), columns_per_task), forest, rule, out, poll);
 }
 
 Refusal tree_diag(const Forest& forest, const TreeRule& rule, double* out, const Poll& poll) {
-  std::vector<Piece> pieces;
-  for (Index i = 0; i < forest.trees(); ++i) pieces.push_back({i, i, i + 1});
-  auto put = [=](Index i, Index, double value) { out[i] = value; };
-  return compare_all(forest, rule, pieces, 0, put, poll);
+  return compare_all(PairBlock::diagonal(forest.trees()), forest, rule, out, poll);
 }
 
 }  // namespace mercer

@@ -211,8 +211,7 @@ MERCER_INLINE void anova_of(Index order, bool cumulative, T* scratch, T* sums, T
         if (r > seen) continue;
         MERCER_UNROLL
         for (int j = 0; j < vectors; ++j) {
-          fixed[r * vectors + j] =
-              fma(z[j], fixed[(r - 1) * vectors + j], fixed[r * vectors + j]);
+          fixed[r * vectors + j] = fma(z[j], fixed[(r - 1) * vectors + j], fixed[r * vectors + j]);
         }
       }
     });
@@ -251,9 +250,12 @@ MERCER_INLINE void anova_of(Index order, bool cumulative, T* scratch, T* sums, T
 template <int vectors, class T, class Terms>
 MERCER_INLINE void anova(const Recipe& recipe, T* scratch, T* sums, Terms&& terms) {
   switch (recipe.degree) {
-    case 1: return anova_of<1, vectors>(1, recipe.cumulative, scratch, sums, terms);
-    case 2: return anova_of<2, vectors>(2, recipe.cumulative, scratch, sums, terms);
-    case 3: return anova_of<3, vectors>(3, recipe.cumulative, scratch, sums, terms);
+    case 1:
+      return anova_of<1, vectors>(1, recipe.cumulative, scratch, sums, terms);
+    case 2:
+      return anova_of<2, vectors>(2, recipe.cumulative, scratch, sums, terms);
+    case 3:
+      return anova_of<3, vectors>(3, recipe.cumulative, scratch, sums, terms);
     default:
       return anova_of<0, vectors>(recipe.degree, recipe.cumulative, scratch, sums, terms);
   }
@@ -285,12 +287,18 @@ void sums_of_anova(const Recipe& recipe, const T* a, Index a_panels, const T* b,
 template <class Use>
 MERCER_INLINE void with_term(Part part, Use&& use) {
   switch (part) {
-    case Part::product: return use(Product{});
-    case Part::square: return use(Square{});
-    case Part::absolute: return use(Absolute{});
-    case Part::chi2: return use(Chi2{});
-    case Part::minimum: return use(Minimum{});
-    case Part::anova: return;
+    case Part::product:
+      return use(Product{});
+    case Part::square:
+      return use(Square{});
+    case Part::absolute:
+      return use(Absolute{});
+    case Part::chi2:
+      return use(Chi2{});
+    case Part::minimum:
+      return use(Minimum{});
+    case Part::anova:
+      return;
   }
 }
 
@@ -496,9 +504,12 @@ void finish(const Recipe& recipe, const T* sums, Index ld, Index rows, Index col
     finish_rows<T>(last, sums, ld, rows, columns, x_norms, y_norms, out, stride, past_caches);
   };
   switch (recipe.finish) {
-    case Finish::identity: return run(Identity<T>{});
-    case Finish::exp: return run(Exponential<T>{scale});
-    case Finish::power: return run(Power<T>{scale, offset, recipe.degree});
+    case Finish::identity:
+      return run(Identity<T>{});
+    case Finish::exp:
+      return run(Exponential<T>{scale});
+    case Finish::power:
+      return run(Power<T>{scale, offset, recipe.degree});
   }
 }
 
@@ -674,11 +685,23 @@ Index scratch(const Recipe& recipe) {
 }
 
 template <class T>
-constexpr Loops<T> table = {panel_width<T>,    sweep_vectors* lanes<T>, stretch<T>, pack<T>,
-                            sums<T>,           sweep<T>,                strip<T>,   self<T>,
-                            self_of_row<T>,    finish<T>,               transpose<T>,
-                            times<T>,          times_transposed<T>,     cross<T>,
-                            exp_of_array<T>,   solve_working_set<T>,    add_rows<T>,
+constexpr Loops<T> table = {panel_width<T>,
+                            sweep_vectors * lanes<T>,
+                            stretch<T>,
+                            pack<T>,
+                            sums<T>,
+                            sweep<T>,
+                            strip<T>,
+                            self<T>,
+                            self_of_row<T>,
+                            finish<T>,
+                            transpose<T>,
+                            times<T>,
+                            times_transposed<T>,
+                            cross<T>,
+                            exp_of_array<T>,
+                            solve_working_set<T>,
+                            add_rows<T>,
                             scratch<T>};
 
 #define MERCER_TEXT_OF(name) #name

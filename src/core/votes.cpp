@@ -58,8 +58,8 @@ void count(const ClassPairs& p, const double* K, Index rows, bool zero_is_first,
 
 }  // namespace
 
-void votes(const ClassPairs& p, const double* K, Index m, bool zero_is_first, double* won, double* sum,
-           double* values, const Poll& poll) {
+void votes(const ClassPairs& p, const double* K, Index m, bool zero_is_first, double* won,
+           double* sum, double* values, const Poll& poll) {
   Index k = p.classes, pairs = k * (k - 1) / 2, blocks = (m + lanes - 1) / lanes;
   int workers = static_cast<int>(std::max<Index>(1, std::min<Index>(threads(), blocks)));
   std::vector<Tally> tallies(static_cast<std::size_t>(workers));

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <stdexcept>
 
 #include "pairs.hpp"
@@ -208,40 +206,19 @@ class Product {
   std::vector<std::int32_t> place_, begin_, to_;
 };
 
-// Some columns of one row.
-struct Piece {
-  Index row, from, to;
-};
-
-template <class Put>
-Unsettled sum_all(const GraphSet& set, const WalkRule& rule, std::span<const double> reach,
-                  const std::vector<Piece>& pieces, Index shift, const Put& put, const Poll& poll) {
+Unsettled sum_all(const PairBlock& block, const GraphSet& set, const WalkRule& rule,
+                  std::span<const double> reach, double* out, const Poll& poll) {
   Stop stop(poll);
   int workers = threads();
-  std::vector<Product> rooms(static_cast<std::size_t>(workers), Product(set, rule, stop));
-  std::atomic<Index> failed{std::numeric_limits<Index>::max()};
-  std::mutex mutex;
-  Unsettled first;
-  auto work = [&](Index task, int w) {
-    if (task > failed.load() || stop.asked()) return;
-    const Piece& piece = pieces[static_cast<std::size_t>(task)];
-    for (Index j = piece.from; j < piece.to; ++j) {
-      double value = 0;
-      Index h = shift + j;
-      double room = 1 - rule.decay * std::sqrt(reach[piece.row] * reach[h]);
-      if (!rooms[static_cast<std::size_t>(w)].sum(piece.row, h, room, value)) {
-        std::lock_guard lock(mutex);
-        if (task < failed.load()) {
-          failed = task;
-          first = {piece.row, j};
-        }
-        return;
-      }
-      put(piece.row, j, value);
-    }
+  std::vector<Product> products(static_cast<std::size_t>(workers), Product(set, rule, stop));
+  auto start = [&](int worker, Index g) {
+    return [&, worker, g](Index h, double& value, Unsettled&) {
+      if (stop.asked()) return true;  // what is written no longer matters
+      double room = 1 - rule.decay * std::sqrt(reach[g] * reach[h]);
+      return products[static_cast<std::size_t>(worker)].sum(g, h, room, value);
+    };
   };
-  parallel(static_cast<Index>(pieces.size()), workers, work, [&] { stop.poll(); });
-  return first;
+  return block.fill<Unsettled>(out, workers, start, [&] { stop.poll(); });
 }
 
 }  // namespace
@@ -286,27 +263,12 @@ GraphSet GraphSet::of(std::span<const Index> start, std::span<const std::int32_t
 
 Unsettled walk_block(const GraphSet& set, const WalkRule& rule, std::span<const double> reach,
                      Index n, double* out, const Poll& poll) {
-  bool symmetric = n == set.graphs();
-  Index m = symmetric ? n : set.graphs() - n;
-  std::vector<Piece> pieces;
-  for (Index i = 0; i < n; ++i) {
-    for (Index j = symmetric ? i : 0; j < m; j += columns_per_task) {
-      pieces.push_back({i, j, std::min(j + columns_per_task, m)});
-    }
-  }
-  auto put = [=](Index i, Index j, double value) {
-    out[i * m + j] = value;
-    if (symmetric) out[j * m + i] = value;
-  };
-  return sum_all(set, rule, reach, pieces, symmetric ? 0 : n, put, poll);
+  return sum_all(PairBlock::of(n, set.graphs(), columns_per_task), set, rule, reach, out, poll);
 }
 
 Unsettled walk_diag(const GraphSet& set, const WalkRule& rule, std::span<const double> reach,
                     double* out, const Poll& poll) {
-  std::vector<Piece> pieces;
-  for (Index g = 0; g < set.graphs(); ++g) pieces.push_back({g, g, g + 1});
-  auto put = [=](Index g, Index, double value) { out[g] = value; };
-  return sum_all(set, rule, reach, pieces, 0, put, poll);
+  return sum_all(PairBlock::diagonal(set.graphs()), set, rule, reach, out, poll);
 }
 
 }  // namespace mercer

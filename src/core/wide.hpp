@@ -9,7 +9,8 @@
 
 namespace mercer {
 
-// mantissa · 2^(512 block), 2^-256 <= mantissa < 2^256 or 0: numbers >= 0 that never leave the range.
+// mantissa · 2^(512 block), 2^-256 <= mantissa < 2^256 or 0: numbers >= 0 that never leave the
+// range.
 struct Wide {
   double mantissa = 0;
   Index block = 0;
@@ -50,8 +51,9 @@ struct Wide {
   Wide operator+(const Wide& other) const { return Wide(*this) += other; }
 
   double log() const {
-    return mantissa == 0 ? -std::numeric_limits<double>::infinity()
-                         : std::log(mantissa) + static_cast<double>(block) * 354.891356446692;  // 512 ln 2
+    return mantissa == 0
+               ? -std::numeric_limits<double>::infinity()
+               : std::log(mantissa) + static_cast<double>(block) * 354.891356446692;  // 512 ln 2
   }
   // 0 or infinite where float64 ends.
   double value() const {

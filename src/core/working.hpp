@@ -1,6 +1,7 @@
 // One working set solved two variables at a time; compiled once per instruction set.
 //
-// Second-order selection: Fan, Chen, Lin, JMLR 6 (2005). The letters are theirs: i can go up, j down.
+// Second-order selection: Fan, Chen, Lin, JMLR 6 (2005). The letters are theirs: i can go up, j
+// down.
 #pragma once
 
 #include <algorithm>

@@ -1,23 +1,15 @@
-# What a type checker sees of the names that `__init__.py` loads when first used.
+# Written by tools/public_names.py: the names `__init__.py` loads when used.
 
+from mercer import data as data
+from mercer import densities as densities
+from mercer import losses as losses
 from mercer import plots as plots
+from mercer import solvers as solvers
 from mercer import theory as theory
-from mercer import vectors as vectors
-from mercer.assessment import bounds as bounds
-from mercer.densities.base import Density as Density
-from mercer.densities.base import Fit as Fit
-from mercer.densities.categories import Categories as Categories
-from mercer.densities.chain import MarkovChain as MarkovChain
-from mercer.densities.gaussian import Gaussian as Gaussian
-from mercer.densities.gaussian import GaussianMixture as GaussianMixture
-from mercer.densities.hmm import HMM as HMM
-from mercer.densities.normals import Normals as Normals
+from mercer.data.graphs import Graph as Graph
+from mercer.data.trees import Tree as Tree
 from mercer.expansion import Expansion as Expansion
-from mercer.generalisation import Bound as Bound
-from mercer.generalisation import Bounds as Bounds
-from mercer.generalisation import rademacher as rademacher
 from mercer.gram import Gram as Gram
-from mercer.graphs import Graph as Graph
 from mercer.kernels.algebra import Centered as Centered
 from mercer.kernels.algebra import Conformal as Conformal
 from mercer.kernels.algebra import Exp as Exp
@@ -41,29 +33,20 @@ from mercer.kernels.dotproduct import DotProduct as DotProduct
 from mercer.kernels.dotproduct import Sigmoid as Sigmoid
 from mercer.kernels.explicit import GaussianSeries as GaussianSeries
 from mercer.kernels.generative import Fisher as Fisher
-from mercer.kernels.generative import Information as Information
 from mercer.kernels.generative import Natural as Natural
 from mercer.kernels.graph import ShortestPath as ShortestPath
 from mercer.kernels.graph import WeisfeilerLehman as WeisfeilerLehman
-from mercer.kernels.kinds import BlockFunction as BlockFunction
-from mercer.kernels.kinds import FeatureFunction as FeatureFunction
-from mercer.kernels.kinds import FeatureKernel as FeatureKernel
-from mercer.kernels.kinds import PairFunction as PairFunction
-from mercer.kernels.kinds import PairKernel as PairKernel
-from mercer.kernels.kinds import Precomputed as Precomputed
-from mercer.kernels.kinds import RankOne as RankOne
 from mercer.kernels.node import Diffusion as Diffusion
 from mercer.kernels.node import MatrixExponential as MatrixExponential
 from mercer.kernels.parse import parse as parse
-from mercer.kernels.radial import RBF as RBF
 from mercer.kernels.radial import Laplacian as Laplacian
 from mercer.kernels.radial import Matern as Matern
+from mercer.kernels.radial import RBF as RBF
 from mercer.kernels.radial import Radial as Radial
 from mercer.kernels.radial import RationalQuadratic as RationalQuadratic
 from mercer.kernels.string import EditSimilarity as EditSimilarity
 from mercer.kernels.string import Subsequence as Subsequence
 from mercer.kernels.string import WeightedDegree as WeightedDegree
-from mercer.kernels.string import edit_distance as edit_distance
 from mercer.kernels.substring import Mismatch as Mismatch
 from mercer.kernels.substring import Spectrum as Spectrum
 from mercer.kernels.substring import WeightedSubstrings as WeightedSubstrings
@@ -77,85 +60,46 @@ from mercer.kernels.vector import Linear as Linear
 from mercer.kernels.vector import Polynomial as Polynomial
 from mercer.kernels.vector import PowerSeries as PowerSeries
 from mercer.kernels.walk import RandomWalk as RandomWalk
+from mercer.kernels.ways import BlockFunction as BlockFunction
+from mercer.kernels.ways import FeatureFunction as FeatureFunction
+from mercer.kernels.ways import FeatureKernel as FeatureKernel
+from mercer.kernels.ways import PairFunction as PairFunction
+from mercer.kernels.ways import PairKernel as PairKernel
+from mercer.kernels.ways import Precomputed as Precomputed
+from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
+from mercer.machines.logistic import (
+    KernelLogisticRegression as KernelLogisticRegression,
+)
 from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
 from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier as ParzenClassifier
 from mercer.machines.parzen import ParzenDensity as ParzenDensity
+from mercer.machines.pca import KernelPCA as KernelPCA
+from mercer.machines.penalized import (
+    KernelQuantileRegression as KernelQuantileRegression,
+)
+from mercer.machines.penalized import KernelHuberRegression as KernelHuberRegression
+from mercer.machines.penalized import RegularizedMachine as RegularizedMachine
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
-from mercer.machines.regularized import KernelRidge as KernelRidge
+from mercer.machines.ridge import KernelRidge as KernelRidge
 from mercer.machines.rvm import RVC as RVC
 from mercer.machines.rvm import RVR as RVR
 from mercer.machines.sgd import KernelSGDClassifier as KernelSGDClassifier
 from mercer.machines.sgd import KernelSGDRegressor as KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier as SparseKernelClassifier
 from mercer.machines.sparse import SparseKernelRegressor as SparseKernelRegressor
-from mercer.machines.svm import SVC as SVC
-from mercer.machines.svm import SVDD as SVDD
-from mercer.machines.svm import SVR as SVR
 from mercer.machines.svm import NuSVC as NuSVC
 from mercer.machines.svm import NuSVR as NuSVR
 from mercer.machines.svm import OneClassSVM as OneClassSVM
-from mercer.machines.transform import KernelPCA as KernelPCA
-from mercer.psd import Check as Check
-from mercer.psd import Repair as Repair
-from mercer.psd import check as check
-from mercer.psd import empirical_features as empirical_features
-from mercer.psd import repair as repair
-from mercer.solvers.bayes import Posterior as Posterior
-from mercer.solvers.bayes import SparseBayes as SparseBayes
-from mercer.solvers.components import Components as Components
-from mercer.solvers.components import Eigenpairs as Eigenpairs
-from mercer.solvers.coordinate import CoordinateAscent as CoordinateAscent
-from mercer.solvers.eigen import Arpack as Arpack
-from mercer.solvers.eigen import BlockKrylov as BlockKrylov
-from mercer.solvers.eigen import Covariance as Covariance
-from mercer.solvers.eigen import Lapack as Lapack
-from mercer.solvers.evidence import TippingFaul as TippingFaul
-from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
-from mercer.solvers.lasso import L1Problem as L1Problem
-from mercer.solvers.linear import Cholesky as Cholesky
-from mercer.solvers.losses import EpsilonInsensitive as EpsilonInsensitive
-from mercer.solvers.losses import Hinge as Hinge
-from mercer.solvers.losses import Huber as Huber
-from mercer.solvers.losses import Logistic as Logistic
-from mercer.solvers.losses import PerceptronLoss as PerceptronLoss
-from mercer.solvers.losses import Quantile as Quantile
-from mercer.solvers.losses import Squared as Squared
-from mercer.solvers.losses import SquaredHinge as SquaredHinge
-from mercer.solvers.losses import ZeroOne as ZeroOne
-from mercer.solvers.perceptron import Mistakes as Mistakes
-from mercer.solvers.perceptron import Rosenblatt as Rosenblatt
-from mercer.solvers.perceptron import Sides as Sides
-from mercer.solvers.problems import BoxQP as BoxQP
-from mercer.solvers.problems import Certificate as Certificate
-from mercer.solvers.problems import LinearSystem as LinearSystem
-from mercer.solvers.problems import Solution as Solution
-from mercer.solvers.problems import quadratic as quadratic
-from mercer.solvers.smo import SMO as SMO
-from mercer.theory import MistakeBound as MistakeBound
-from mercer.theory import feature_angles as feature_angles
-from mercer.theory import feature_cosines as feature_cosines
-from mercer.theory import feature_distances as feature_distances
-from mercer.theory import feature_norms as feature_norms
-from mercer.theory import mercer_expansion as mercer_expansion
-from mercer.theory import mistake_bound as mistake_bound
-from mercer.trees import Tree as Tree
-from mercer.trees import tag as tag
+from mercer.machines.svm import SVC as SVC
+from mercer.machines.svm import SVDD as SVDD
+from mercer.machines.svm import SVR as SVR
+from mercer.theory.condition import check as check
+from mercer.theory.condition import repair as repair
+from mercer.theory.table import bounds as bounds
 
 __version__: str
-from mercer.machines.logistic import (
-    KernelLogisticRegression as KernelLogisticRegression,
-)
-from mercer.machines.penalized import KernelHuberRegression as KernelHuberRegression
-from mercer.machines.penalized import (
-    KernelQuantileRegression as KernelQuantileRegression,
-)
-from mercer.machines.penalized import RegularizedMachine as RegularizedMachine
-from mercer.machines.representer import regularization_path as regularization_path
-from mercer.solvers.linear import ConjugateGradient as ConjugateGradient
-from mercer.solvers.newton import Newton as Newton
-from mercer.solvers.penalized import Penalized as Penalized

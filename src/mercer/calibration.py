@@ -2,7 +2,7 @@
 
 Of two classes p = 1 / (1 + exp(A f + B|f|)): Platt's sigmoid ("Probabilistic outputs
 for support vector machines", 1999) held to p = ½ at f = 0, with a slope of its own on
-either side. Several classes by coupling their duels, Wu, Lin and Weng, JMLR 5 (2004),
+either side. Several classes by coupling their pairs, Wu, Lin and Weng, JMLR 5 (2004),
 second method.
 """
 
@@ -13,7 +13,7 @@ from scipy.special import expit
 
 LEAST_SLOPE = 1e-6  # p grows with f, if only by this
 STEEPEST = 1e6
-CLEAR = 1e-7  # no duel is more certain than this leaves room for
+CLEAR = 1e-7  # p of a pair stays between this and 1 minus this
 
 
 def sigmoid(values: np.ndarray, sign: np.ndarray, weight=None) -> tuple[float, float]:
@@ -99,20 +99,20 @@ def probability(values: np.ndarray, A, B) -> np.ndarray:
     return expit(-(A * values + B * np.abs(values)))
 
 
-def coupled(duels: np.ndarray, n_classes: int) -> np.ndarray:
-    """p of each class that agrees best with its duels, (m, n_classes).
+def coupled(pairs: np.ndarray, n_classes: int) -> np.ndarray:
+    """p of each class that agrees best with its pairs, (m, n_classes).
 
     min Σᵢ Σⱼ (rⱼᵢ pᵢ - rᵢⱼ pⱼ)², Σ p = 1, by its optimality conditions.
 
     Parameters
     ----------
-    duels : (m, n_classes (n_classes - 1) / 2) array, rᵢⱼ = p(i | i or j), i < j
+    pairs : (m, n_classes (n_classes - 1) / 2) array, rᵢⱼ = p(i | i or j), i < j
     """
-    m, k = len(duels), n_classes
+    m, k = len(pairs), n_classes
     r = np.zeros((m, k, k))
-    duels = np.clip(duels, CLEAR, 1 - CLEAR)
+    pairs = np.clip(pairs, CLEAR, 1 - CLEAR)
     first, second = np.triu_indices(k, 1)
-    r[:, first, second], r[:, second, first] = duels, 1 - duels
+    r[:, first, second], r[:, second, first] = pairs, 1 - pairs
     system = np.ones((m, k + 1, k + 1))
     system[:, k, k] = 0
     system[:, :k, :k] = -np.swapaxes(r, 1, 2) * r
@@ -148,6 +148,6 @@ def _raised(p: np.ndarray, winner: int) -> np.ndarray:
         total, count = total + p[other], count + 1
         level = total / count
     raised = np.minimum(p, level)
-    # A hair above the others: equal numbers would leave the order to the reader.
+    # A little above the others: equal numbers would leave the order to the reader.
     raised[winner] = level * (1 + 4 * np.finfo(float).eps)
     return raised

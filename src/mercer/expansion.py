@@ -9,12 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import (
+    Points,
+    as_points,
+    concatenate,
+    count,
+    describe,
+    double,
+    take,
+)
 from mercer.kernels.base import Kernel, finite
-from mercer.points import Points, as_points, concatenate, count, describe, double, take
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
 CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
-SAMPLE = 32  # points on which that is seen, and as many with the largest k(x, x)
+SAMPLE = 32  # points on which that is tested, and as many with the largest k(x, x)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +39,15 @@ class Expansion:
     points : the n points xᵢ
     coef : (n,) array, or (n, c) for c outputs on the same points
     bias : a number, or (c,) of them
+
+    Examples
+    --------
+    >>> from mercer import Expansion, Linear
+    >>> f = Expansion(Linear(), [[1.0, 0.0], [0.0, 1.0]], coef=[3.0, 4.0], bias=1.0)
+    >>> f([[1.0, 1.0]]).tolist()
+    [8.0]
+    >>> round(float(f.norm()), 4)
+    5.0
     """
 
     kernel: Kernel
@@ -102,7 +119,8 @@ class Expansion:
         few = take(X, np.unique(some))
         exact = self._product(double(few), double(self.points)) + self.bias
         error = np.abs(self._product(few, self.points) + self.bias - exact)
-        with np.errstate(invalid="ignore"):  # ∞ - ∞ is a reason for double precision
+        # ∞ - ∞ is NaN, for which the comparison fails: double precision.
+        with np.errstate(invalid="ignore"):
             size = np.abs(exact)
             return bool(np.all(error <= CLOSE * np.maximum(size, np.median(size, 0))))
 
@@ -153,7 +171,7 @@ class Expansion:
         scale = (lengths @ np.abs(self.coef)) ** 2
         if (squares < -len(self.coef) * eps * scale).any():
             raise ValueError(
-                f"‖f‖² is {squares.min():.6g}: {self.kernel!r} is indefinite on the "
+                f"‖f‖² is {squares.min():.6g}: {self.kernel} is indefinite on the "
                 "points of this expansion, so f has no norm. Use a kernel, or "
                 "`repair` the Gram matrix and use Precomputed."
             )
@@ -232,14 +250,14 @@ class Expansion:
     def __rsub__(self, other) -> Expansion:
         return -self + other
 
-    # A numpy number on the left of an operator hands over to ours.
+    # With a numpy number on the left, Python calls our reflected operator.
     __array_ufunc__ = None
 
     def _needs_same_kernel(self, other: Expansion) -> None:
         if not self.kernel == other.kernel:
             raise ValueError(
                 "Expansions meet in the RKHS of one kernel; these have "
-                f"{self.kernel!r} and {other.kernel!r}."
+                f"{self.kernel} and {other.kernel}."
             )
 
     # Parts

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.interruptible import multiply
+from mercer.data.points import Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel, finite
-from mercer.memory import available_memory
-from mercer.points import Points, as_points, count, describe, double, take
+from mercer.native.interruptible import multiply
+from mercer.native.memory import available_memory
 
 
 class Gram(LinearOperator):
-    """Kᵢⱼ = k(xᵢ, yⱼ), computed when asked for and never kept; a LinearOperator.
+    """Kᵢⱼ = k(xᵢ, yⱼ), computed when needed and never kept; a LinearOperator.
 
     `K @ V` and `K.T @ V` are float64 and need room for one block; `rows` and `dense`
     keep the precision of the kernel. The kernel is taken as symmetric, and values of it
@@ -24,6 +24,16 @@ class Gram(LinearOperator):
     kernel : with no parameter left to learn; `kernel.resolve(X)` fixes them
     X, Y : n and m points; Y None stands for X
     block_mb : memory for the block of kernel values a product holds at a time
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> K = Gram(Linear(), np.arange(6.0).reshape(3, 2))
+    >>> K.shape
+    (3, 3)
+    >>> (K @ np.ones(3)).tolist()
+    [9.0, 39.0, 69.0]
     """
 
     def __init__(
@@ -54,7 +64,7 @@ class Gram(LinearOperator):
     _matrix: np.ndarray | None = None  # all of K, where it is held
 
     def held(self) -> Gram:
-        """The same Gram with its matrix in memory, for those who read it many times."""
+        """The same Gram with its matrix in memory, for repeated use."""
         if self._matrix is not None:
             return self
         held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
@@ -62,14 +72,14 @@ class Gram(LinearOperator):
         return held
 
     def double(self) -> Gram:
-        """The same Gram with kernel values in float64, though the points be float32."""
+        """The same Gram with kernel values in float64, also of float32 points."""
         X = double(self.X)
         Y = None if self.Y is None else double(self.Y)
         narrow = self._matrix is not None and self._matrix.dtype == np.float32
         if X is self.X and Y is self.Y and not narrow:
             return self
         wide = Gram(self.kernel, X, Y, block_mb=self.block_mb)
-        # Kernel values from elsewhere are what they are; others are computed anew.
+        # Values of float32 points are computed anew; others can only be converted.
         if self._matrix is not None and (X is self.X or not narrow):
             wide._matrix = self._matrix.astype(np.float64, copy=False)
         return wide
@@ -111,7 +121,7 @@ class Gram(LinearOperator):
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
-        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel!r}")
+        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
         if self._matrix is not None:
             return self._matrix.diagonal()
         return finite(self.kernel.diag(self.X), self.kernel)
@@ -130,7 +140,7 @@ class Gram(LinearOperator):
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""
         n, m = self.shape
         available = available_memory()
-        # One row tells the precision, and is asked for only where it decides.
+        # The precision is that of a row, computed only where it makes a difference.
         if 8 * n * m > available:
             size = n * m * self.rows([0]).dtype.itemsize
             if size > available:
@@ -168,7 +178,7 @@ class Gram(LinearOperator):
     def __repr__(self) -> str:
         n, m = self.shape
         where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
-        return f"Gram of {self.kernel!r} {where}"
+        return f"Gram of {self.kernel} {where}"
 
 
 def _many(index):

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import beside, rows_multiplied
-from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear, Polynomial, is_vectors
-from mercer.points import as_points, column_names, count, field
+from mercer.kernels.ways import FeatureKernel
 
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
@@ -56,7 +56,7 @@ def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Feature
         found.keys
     ):
         raise ValueError(
-            f"{kernel!r} has columns that cannot be told apart: "
+            f"{kernel} has columns that cannot be distinguished: "
             f"{found.matrix.shape[1]} of them, {len(set(found.keys))} different names."
         )
     return found
@@ -75,7 +75,7 @@ def _of_kernel(kernel, X, columns) -> Features:
         )
     if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
         raise TypeError(
-            f"{kernel!r} has no explicit map with finitely many columns. Those that "
+            f"{kernel} has no explicit map with finitely many columns. Those that "
             f"have one: {WITH_A_MAP}. RBF(gamma).series(degree) is such a kernel near "
             "the Gaussian."
         )
@@ -131,7 +131,7 @@ def _normalized(kernel, X, columns) -> Features:
     scaled = rows_multiplied(matrix, 1 / np.where(lengths > 0, lengths, 1.0))
     if not none.any():
         return inner._replace(matrix=_double(scaled))
-    # Points without any part are alike: they share a feature of their own.
+    # Points without any part share one feature, so that k = 1 among them.
     last = sp.csr_array(none[:, None]) if sp.issparse(matrix) else none[:, None]
     return Features(
         _double(beside([scaled, last])),

@@ -1,8 +1,11 @@
 """Several classes by two-class problems: one against one, one against the rest.
 
 Each problem is a column of one expansion. With two classes there is one problem, and
-f > 0 means the second class; with more, column (i, j), i < j, of one-against-one is
+f ≥ 0 means the second class; with more, column (i, j), i < j, of one-against-one is
 positive for class i, and column i of one-against-the-rest is positive for class i.
+One rule for all machines where f = 0, that of scikit-learn's SVC: of two classes the
+second has it, and of equal votes or scores the first class. (The scores themselves are
+scikit-learn's too, which count f = 0 for the first of a pair.)
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
-from mercer import _core
+from mercer import _core, calibration
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
-from mercer.gram import available_memory
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.points import Points, count, take
+from mercer.native.memory import available_memory
 
 MANY = 32  # classes; of more, coefficients are kept by rival and not by pair
 BLOCK_MB = 64.0  # of kernel values, or values of pairs, at a time
@@ -33,6 +37,71 @@ class Part:
 
     index: np.ndarray
     sign: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of a machine: their names in order, and how f tells them apart.
+
+    Parameters
+    ----------
+    names : (k,) array, sorted
+    scheme : "ovo", every class against every other; "ovr", each against the rest. Of
+        two classes both are one function
+    """
+
+    names: np.ndarray
+    scheme: str = "ovr"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def label(self, y) -> np.ndarray:
+        """The number of the class of each point, all of whose classes are known."""
+        return np.searchsorted(self.names, y)
+
+    def parts(self, label: np.ndarray) -> Sequence[Part]:
+        """The two-class problems."""
+        return parts(label, len(self), self.scheme)
+
+    def sides(self, label: np.ndarray) -> np.ndarray:
+        """±1 of each point in each of the problems, (n, q); of "ovr" only."""
+        return np.column_stack([part.sign for part in self.parts(label)])
+
+    def problems(self) -> list[str]:
+        """What to call the problems of `parts`."""
+        return names(self.names, self.scheme)
+
+    def winners(self, values: np.ndarray) -> np.ndarray:
+        """The number of the class that the values of f speak for.
+
+        Parameters
+        ----------
+        values : (..., ) of two classes, f; (..., k) for "ovr", (m, k(k - 1)/2) for
+            "ovo"
+        """
+        if len(self) == 2:
+            return (np.asarray(values) >= 0).astype(np.intp)
+        if self.scheme == "ovo":
+            return np.argmax(votes(values, len(self)), axis=1)
+        return np.argmax(values, axis=-1)
+
+    def chosen(self, values: np.ndarray) -> np.ndarray:
+        """The names of the winners."""
+        return self.names.take(self.winners(values))
+
+    def probabilities(self, odds: np.ndarray) -> np.ndarray:
+        """1 / (1 + e^-f) of each class, divided by their sum; the largest wins, (m, k).
+
+        Parameters
+        ----------
+        odds : (m,) of two classes, (m, k) of each class against the rest
+        """
+        if odds.ndim == 1:
+            return np.column_stack([expit(-odds), expit(odds)])
+        p = np.maximum(expit(odds), np.finfo(float).tiny)
+        p /= p.sum(axis=1, keepdims=True)
+        return calibration.agreeing(p, self.winners(odds))
 
 
 class Pairs(Sequence):
@@ -123,19 +192,19 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Pa
     return Pairs(label, n_classes)
 
 
-def width(sides: Sequence[Part]) -> int:
+def width(parts: Sequence[Part]) -> int:
     """How many columns the coefficients of these problems take."""
-    return sides.width if isinstance(sides, Pairs) else len(sides)
+    return parts.width if isinstance(parts, Pairs) else len(parts)
 
 
-def column(sides: Sequence[Part], number: int) -> Any:
+def column(parts: Sequence[Part], number: int) -> Any:
     """Where in these columns the coefficients of a problem are."""
-    return sides.column(number) if isinstance(sides, Pairs) else number
+    return parts.column(number) if isinstance(parts, Pairs) else number
 
 
-def n_classes(n_duels: int) -> int:
-    """k of k(k - 1)/2 duels."""
-    return (1 + isqrt(1 + 8 * n_duels)) // 2
+def n_classes(n_pairs: int) -> int:
+    """k of k(k - 1)/2 pairs of classes."""
+    return (1 + isqrt(1 + 8 * n_pairs)) // 2
 
 
 def names(classes, scheme: str = "ovo") -> list[str]:
@@ -148,11 +217,11 @@ def names(classes, scheme: str = "ovo") -> list[str]:
 
 
 def votes(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """How many of its duels each class wins, (m, n_classes); f = 0 is for the second.
+    """How many of its pairs each class wins, (m, n_classes); f = 0 is for the second.
 
     Parameters
     ----------
-    values : (m, n_classes (n_classes - 1) / 2) array, a column for each duel
+    values : (m, n_classes (n_classes - 1) / 2) array, a column for each pair
     """
     won = np.zeros((len(values), n_classes))
     for i, columns in _by_first(n_classes):
@@ -163,10 +232,10 @@ def votes(values: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def scores(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """A number for each class, (m, n_classes): duels won, then how clearly.
+    """A number for each class, (m, n_classes): pairs won, then how clearly.
 
     The sums of the values, brought into (-1/3, 1/3), decide between classes that won
-    equally many duels, and never against one that won more.
+    equally many pairs, and never against one that won more.
     """
     won, confidence = np.zeros((2, len(values), n_classes))
     for i, columns in _by_first(n_classes):
@@ -183,7 +252,7 @@ def _scores(won: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def _by_first(n_classes: int) -> Iterator[tuple[int, slice]]:
-    """Each class but the last, and the columns of its duels with those after it."""
+    """Each class but the last, and the columns of its pairs with those after it."""
     start = 0
     for i in range(n_classes - 1):
         yield i, slice(start, start + n_classes - 1 - i)
@@ -202,12 +271,12 @@ def pair_of(n_classes: int) -> np.ndarray:
 def by_rival(coef: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
     """The coefficients of one-against-one in LIBSVM's layout, (n_classes - 1, n).
 
-    A point of class i takes part in n_classes - 1 duels; row r holds its coefficient
-    in the duel with the r-th of the other classes.
+    A point of class i takes part in n_classes - 1 pairs; row r holds its coefficient
+    in the pair with the r-th of the other classes.
 
     Parameters
     ----------
-    coef : (n, n_classes (n_classes - 1) / 2) array, a column for each duel
+    coef : (n, n_classes (n_classes - 1) / 2) array, a column for each pair
     label : (n,) array, the classes of the points
     """
     return np.take_along_axis(coef, pair_of(n_classes)[label], axis=1).T
@@ -267,7 +336,7 @@ class PairExpansion:
             yield rows, self(take(X, rows))
 
     def _tallied(self, X, zero_is_first: bool, values=None) -> np.ndarray:
-        """Duels won, and the sums of their values, of each class."""
+        """Pairs won, and the sums of their values, of each class."""
         m, n = count(X), len(self.coef)
         won, confidence = np.zeros((2, m, self.n_classes))
         if values is None:

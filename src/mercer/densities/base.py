@@ -19,17 +19,24 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.interruptible import elementwise
-from mercer.points import as_points, check_ending, count, same_value
+from mercer.data.points import as_points, check_ending, count, same_value
+from mercer.native.interruptible import elementwise
 
 FEW = 10  # components or states that may be more than there are observations
 
 
 class Fit(NamedTuple):
-    """How a fit went: what was climbed, step by step, and whether it came to rest.
+    """How a fit went: the objective after each step, and whether it converged.
 
     `path` is Σᵢ weightᵢ ln p(xᵢ) plus the logarithm of the smoothing's prior, once per
     step; it never falls.
+
+    Examples
+    --------
+    >>> from mercer.densities import GaussianMixture
+    >>> model = GaussianMixture(2).fit([[0.0], [1.0], [9.0], [10.0]])
+    >>> model.report.converged, model.report.path[-1] >= model.report.path[0]
+    (True, True)
     """
 
     path: tuple[float, ...]
@@ -67,7 +74,17 @@ class Value:
 
 
 class Density(Value, ABC):
-    """p(x | θ): `fit`, `log_likelihood`, `score`, `sample`, and θ itself."""
+    """p(x | θ): `fit`, `log_likelihood`, `score`, `sample`, and θ itself.
+
+    Examples
+    --------
+    >>> from mercer.densities import Density, Gaussian
+    >>> model = Gaussian().fit([[0.0], [2.0]])
+    >>> isinstance(model, Density), model.log_likelihood([[1.0]]).round(4).tolist()
+    (True, [-0.9189])
+    >>> model.score([[3.0]]).round(4).tolist()  # by the mean and by ln σ
+    [[2.0, 3.0]]
+    """
 
     missing: ClassVar[bool] = False  # whether points are vectors that may have NaN
 
@@ -123,7 +140,7 @@ class Density(Value, ABC):
             )
 
 
-def climb(
+def expectation_maximisation(
     first,
     expect: Callable,
     maximise: Callable,
@@ -140,9 +157,9 @@ def climb(
     while True:
         objective, statistics = expect(model)
         path.append(float(objective))
-        rested = len(path) > 1 and path[-1] - path[-2] <= tol * total
-        if rested or len(path) > max_iter:
-            return model, Fit(tuple(path), rested)
+        converged = len(path) > 1 and path[-1] - path[-2] <= tol * total
+        if converged or len(path) > max_iter:
+            return model, Fit(tuple(path), bool(converged))
         model = maximise(model, statistics)
 
 
@@ -302,8 +319,8 @@ def checked_weight(X, weight, who: str) -> np.ndarray:
 def check_enough(who: str, name: str, wanted: int, observed: int) -> None:
     """Refuse more parts than there is anything to fit them to.
 
-    Smoothing stands in for points that a few parts lack; a billion of them would take
-    for ever, and say nothing.
+    Smoothing can replace the points that a few parts lack; a billion such parts would
+    take too long, and mean nothing.
     """
     if wanted > max(observed, FEW):
         raise ValueError(

@@ -1,6 +1,6 @@
 """Categories, a stack of k distributions over one alphabet, for hidden chains.
 
-It answers as `Normals` does; its rows are codes (n, T), numbers of symbols.
+It has the methods of `Normals`; its rows are codes (n, T), numbers of symbols.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import check_label, describe
 from mercer.densities.base import (
     Value,
     check_distributions,
@@ -23,7 +24,6 @@ from mercer.densities.base import (
     logarithms,
     shares,
 )
-from mercer.points import check_label, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +34,14 @@ class Categories(Value):
     ----------
     symbols : the alphabet, hashable things; None for those of the training points
     probabilities : (k, number of symbols) array, or None before a fit
+
+    Examples
+    --------
+    >>> from mercer.densities import HMM, Categories
+    >>> coins = Categories("HT", [[0.5, 0.5], [0.9, 0.1]])
+    >>> model = HMM(2, coins, start=[1.0, 0.0], transition=[[0.0, 1.0], [0.0, 1.0]])
+    >>> round(float(model.log_likelihood(["HH"])[0]), 4)  # ln (0.5 · 0.9)
+    -0.7985
     """
 
     symbols: Sequence[Hashable] | None = None
@@ -160,7 +168,7 @@ def items(x, i: int, who: str) -> Sequence[Hashable]:
             "list of strings, or of lists."
         )
     for symbol in x:
-        if type(symbol) is tuple:  # shared parts could take for ever to hash
+        if type(symbol) is tuple:  # with shared parts its hash could take very long
             check_label(symbol, f"The symbols of {who} are; one of point {i}")
         if not isinstance(symbol, Hashable):
             raise TypeError(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import as_points, objects
 from mercer.densities.base import (
     Density,
     check_coordinates,
@@ -38,8 +39,7 @@ from mercer.densities.passes import (
     length_shares,
     walk,
 )
-from mercer.interruptible import elementwise, interruptible
-from mercer.points import as_points, objects
+from mercer.native.interruptible import elementwise, interruptible
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +57,15 @@ class MarkovChain(Density):
     smoothing : added to every count of a fit, so that nothing is impossible
     length : of the sequences the chain makes: a number, or shares of several; None for
         those of the points of `fit`
+
+    Examples
+    --------
+    >>> from mercer.densities import MarkovChain
+    >>> model = MarkovChain(smoothing=0.5).fit(["aab", "abb"])
+    >>> model.transition.round(4).tolist()
+    [[0.375, 0.625], [0.25, 0.75]]
+    >>> model.log_likelihood(["ab"]).round(4).tolist()
+    [-0.6523]
     """
 
     symbols: Sequence[Hashable] | None = None

@@ -24,8 +24,8 @@ from mercer.densities.base import (
     check_enough,
     check_options,
     checked_weight,
-    climb,
     draw,
+    expectation_maximisation,
     first_labels,
     from_log_odds,
     log_odds,
@@ -60,6 +60,15 @@ class GaussianMixture(Density):
     max_iter : ... or after so many steps; `report` says which
     seed : of the first centres
     report : how the fit went, a `Fit`
+
+    Examples
+    --------
+    >>> from mercer.densities import GaussianMixture
+    >>> model = GaussianMixture(2).fit([[0.0], [1.0], [9.0], [10.0]])
+    >>> model.weights.round(2).tolist()
+    [0.5, 0.5]
+    >>> bool(abs(model.means[0] - model.means[1]) > 8)
+    True
     """
 
     missing: ClassVar[bool] = True
@@ -218,7 +227,7 @@ class GaussianMixture(Density):
                 covariances=normals.covariances,
             )
 
-        best, report = climb(
+        best, report = expectation_maximisation(
             first, expect, maximise, weight.sum(), self.tol, self.max_iter
         )
         return replace(best, report=report)
@@ -255,6 +264,15 @@ class Gaussian(Density):
     tol : a fit to points with missing values ends when a step gains less in ln p
     max_iter : ... or after so many steps; `report` says which
     report : how the fit went, a `Fit`
+
+    Examples
+    --------
+    >>> from mercer.densities import Gaussian
+    >>> model = Gaussian().fit([[0.0], [2.0]])
+    >>> model.mean.tolist(), model.covariance.tolist()
+    ([1.0], [[1.0]])
+    >>> model.log_likelihood([[1.0]]).round(4).tolist()
+    [-0.9189]
     """
 
     missing: ClassVar[bool] = True

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import as_points, check_nesting, describe, each
 from mercer.densities.base import (
     Density,
     Fit,
@@ -21,7 +22,7 @@ from mercer.densities.base import (
     check_options,
     check_possible,
     checked_weight,
-    climb,
+    expectation_maximisation,
     first_labels,
     free_cells,
     from_log_odds,
@@ -44,8 +45,7 @@ from mercer.densities.passes import (
     padded_blocks,
     walk,
 )
-from mercer.interruptible import interruptible
-from mercer.points import as_points, check_nesting, describe, each
+from mercer.native.interruptible import interruptible
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +71,14 @@ class HMM(Density):
     length : of the sequences the model makes: a number, or shares of several; None for
         those of the points of `fit`
     report : how the fit went, a `Fit`
+
+    Examples
+    --------
+    >>> from mercer.densities import HMM, Categories
+    >>> coins = Categories("HT", [[0.5, 0.5], [0.9, 0.1]])
+    >>> model = HMM(2, coins, start=[0.5, 0.5], transition=[[0.9, 0.1], [0.1, 0.9]])
+    >>> model.log_likelihood(["HH"]).round(4).tolist()
+    [-0.6501]
     """
 
     states: int = 2
@@ -225,7 +233,7 @@ class HMM(Density):
                 emission=model.emission.maximised(emitted, model.smoothing, spread),
             )
 
-        best, report = climb(
+        best, report = expectation_maximisation(
             first, expect, maximise, weight.sum(), self.tol, self.max_iter
         )
         length = length_shares(lengths, weight) if self.length is None else self.length

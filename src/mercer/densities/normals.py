@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
+from mercer.data.points import vectors
 from mercer.densities.base import Value
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.points import vectors
+from mercer.native.interruptible import elementwise, interruptible, multiply
 
 FORMS = ("full", "tied", "diag", "spherical")
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -34,6 +34,14 @@ class Normals(Value):
         "spherical"
     means : (k, d) array, or None before a fit
     covariances : (k, d, d) array; tied (d, d), diag (k, d), spherical (k,)
+
+    Examples
+    --------
+    >>> from mercer.densities import HMM, Normals
+    >>> two = Normals("diag", means=[[0.0], [4.0]], covariances=[[1.0], [1.0]])
+    >>> model = HMM(2, two, start=[1.0, 0.0], transition=[[0.5, 0.5], [0.0, 1.0]])
+    >>> model.log_likelihood([[[0.0], [4.0]]]).round(4).tolist()
+    [-2.5307]
     """
 
     form: str = "full"

@@ -18,8 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer.copies import owned
-from mercer.interruptible import elementwise
+from mercer.data.copies import owned
+from mercer.data.points import (
+    as_points,
+    brief,
+    check_finite,
+    count,
+    field,
+    same_value,
+    take,
+)
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -28,20 +37,23 @@ from mercer.kernels.base import (
     closed,
     polynomial,
 )
-from mercer.kernels.kinds import check_callable, numbers_at
-from mercer.points import (
-    as_points,
-    check_finite,
-    count,
-    field,
-    same_value,
-    take,
-)
+from mercer.kernels.ways import check_callable, numbers_at
+from mercer.native.interruptible import elementwise
+
+# Parts of a kernel that is repeated within a formula; a larger one is written once.
+SMALL = 2
 
 
 @dataclass
 class Exp(Kernel):
-    """k(x, y) = exp(kernel(x, y))."""
+    """k(x, y) = exp(kernel(x, y)).
+
+    Examples
+    --------
+    >>> from mercer import Exp, Linear
+    >>> round(Exp(Linear()).value([1, 1], [0, 1]), 4)
+    2.7183
+    """
 
     kernel: Kernel
 
@@ -61,6 +73,9 @@ class Exp(Kernel):
             "coefficients ≥ 0",
         )
 
+    def _formula(self, x, y):
+        return latex.exponential(self.kernel._formula(x, y).text)
+
 
 @dataclass
 class PolynomialOf(Kernel):
@@ -69,6 +84,12 @@ class PolynomialOf(Kernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import Linear, PolynomialOf
+    >>> PolynomialOf(Linear(), [1, 0, 2]).value([3], [1])
+    19.0
     """
 
     kernel: Kernel
@@ -90,6 +111,12 @@ class PolynomialOf(Kernel):
             self, "sums of non-negative multiples of powers of a kernel are kernels"
         )
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("PolynomialOf", inside)
+        return latex.polynomial(self.coefficients, inside)
+
 
 @dataclass
 class Conformal(Kernel):
@@ -98,6 +125,14 @@ class Conformal(Kernel):
     Parameters
     ----------
     f : takes a dataset of n points, returns n numbers of any sign
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Conformal, Linear
+    >>> k = Conformal(Linear(), lambda X: X[:, 0])
+    >>> k(np.array([[2.0, 1.0], [3.0, 1.0]])).tolist()
+    [[20.0, 42.0], [42.0, 90.0]]
     """
 
     kernel: Kernel
@@ -131,14 +166,26 @@ class Conformal(Kernel):
     def rule(self):
         return closed(self, "f(x) k(x, y) f(y) is the kernel of the map f(x) φ(x)")
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        f = latex.function(self.f, "f")
+        return latex.Formula(rf"{f}({x}) \cdot {inside} \cdot {f}({y})", latex.PRODUCT)
+
 
 @dataclass
 class Normalized(Kernel):
     """k(x, y) = kernel(x, y) / √(kernel(x, x) kernel(y, y)), the cosine of φ(x), φ(y).
 
     Points with kernel(x, x) = 0, such as empty strings, are alike: 1 among themselves,
-    0 against all others. Where the kernel knows its logarithms, kernel(x, y) may leave
-    the range of floats.
+    0 against all others. Where the kernel has a `log`, kernel(x, y) itself may overflow
+    or underflow.
+
+    Examples
+    --------
+    >>> from mercer import Normalized, Spectrum
+    >>> k = Normalized(Spectrum(2))
+    >>> round(k.value("kernel", "kernels"), 4)
+    0.9129
     """
 
     kernel: Kernel
@@ -151,10 +198,10 @@ class Normalized(Kernel):
         if (squares < 0).any():
             i = int(np.argmax(squares < 0))
             raise ValueError(
-                f"Normalized needs k(x, x) ≥ 0; {self.kernel!r} gives "
+                f"Normalized needs k(x, x) ≥ 0; {self.kernel} gives "
                 f"{squares[i]:.6g} at point {i}."
             )
-        # An infinite length has no direction.
+        # The cosine with a vector of infinite length is undefined.
         return np.sqrt(np.where(np.isinf(squares), np.nan, squares))
 
     def __call__(self, X, Y=None):
@@ -192,6 +239,15 @@ class Normalized(Kernel):
             "length 0 share a feature of their own",
         )
 
+    def _formula(self, x, y):
+        across = self.kernel._formula(x, y)
+        if self.kernel._nodes > SMALL:
+            return latex.applied("Normalized", across)
+        own = (self.kernel._formula(z, z).within(latex.PRODUCT) for z in (x, y))
+        lengths = r" \cdot ".join(own)
+        text = rf"\frac{{{across.text}}}{{\sqrt{{{lengths}}}}}"
+        return latex.Formula(text, latex.PRODUCT)
+
 
 @dataclass
 class Pullback(Kernel):
@@ -200,6 +256,13 @@ class Pullback(Kernel):
     Parameters
     ----------
     phi : takes a dataset of n points, returns a dataset of n points for `kernel`
+
+    Examples
+    --------
+    >>> from mercer import Pullback, Spectrum
+    >>> k = Pullback(Spectrum(2), lambda X: [s.lower() for s in X])
+    >>> k.value("KERNEL", "kernel")
+    5.0
     """
 
     kernel: Kernel
@@ -239,6 +302,10 @@ class Pullback(Kernel):
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their images")
 
+    def _formula(self, x, y):
+        phi = latex.function(self.phi, r"\phi")
+        return self.kernel._formula(f"{phi}({x})", f"{phi}({y})")
+
 
 @dataclass
 class On(Kernel):
@@ -250,6 +317,13 @@ class On(Kernel):
     Parameters
     ----------
     field : a column name or number, a slice, or a list of names or numbers
+
+    Examples
+    --------
+    >>> from mercer import Linear, On, Spectrum
+    >>> k = On(0, Spectrum(2)) + On(1, Linear())
+    >>> k.value(("red", 2.0), ("reed", 3.0))
+    8.0
     """
 
     field: Any
@@ -265,13 +339,13 @@ class On(Kernel):
         if not (isinstance(self.field, slice) or (parts and named)):
             raise TypeError(
                 f"On needs a column name or number, a slice, or a list of them; got "
-                f"field={self.field!r}."
+                f"field={brief(self.field)}."
             )
 
     def _part(self, X):
         part = field(as_points(X), self.field)
         if not self.kernel.missing:
-            check_finite(part, f"On({self.field!r}, {type(self.kernel).__name__})")
+            check_finite(part, f"On({brief(self.field)}, {type(self.kernel).__name__})")
         return part
 
     def __call__(self, X, Y=None):
@@ -294,6 +368,10 @@ class On(Kernel):
     def rule(self):
         return closed(self, "a Gram matrix of points is that of their parts")
 
+    def _formula(self, x, y):
+        part = latex.index(self.field)
+        return self.kernel._formula(f"{x}[{part}]", f"{y}[{part}]")
+
 
 @dataclass
 class Centered(Kernel):
@@ -303,6 +381,13 @@ class Centered(Kernel):
     ----------
     reference : the points rᵢ, or None for the training points, fixed by `resolve`
     weight : the wᵢ, numbers ≥ 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Centered, Linear
+    >>> X = [[0.0], [2.0]]
+    >>> Centered(Linear()).resolve(X)(X).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
 
     kernel: Kernel
@@ -310,7 +395,8 @@ class Centered(Kernel):
     weight: Any = None
 
     def __post_init__(self):
-        check_kernels(self, self.kernel)
+        # A product with it takes three with the kernel inside, or nine where nested.
+        check_kernels(self, *3 * [self.kernel])
         n = None if self.reference is None else count(as_points(self.reference))
         if n == 0:
             raise ValueError("Centered needs at least one reference point; got none.")
@@ -327,7 +413,7 @@ class Centered(Kernel):
         return self._kept()[1] if self._are_reference(X) else self._fresh_means(X)
 
     def _are_reference(self, X) -> bool:
-        """Whether X are the reference points; to compare them costs less than means."""
+        """Whether X are the reference points; comparing is cheaper than new means."""
         if X is self.reference:
             return True
         alike = type(X) is type(self.reference) and count(X) == count(self.reference)
@@ -388,6 +474,9 @@ class Centered(Kernel):
 
     def rule(self):
         return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
+
+    def _formula(self, x, y):
+        return latex.applied("Centered", self.kernel._formula(x, y))
 
 
 def _both(function, X, Y):

@@ -16,26 +16,32 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.memory import available_memory
-from mercer.points import (
+from mercer.data.copies import owned
+from mercer.data.points import (
     Points,
     as_points,
+    brief,
     count,
     one,
     precision,
     same_value,
     take,
 )
+from mercer.kernels import latex
+from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.memory import available_memory
 
-HIGHEST = 2**53  # exponent that a float64 tells from the next one
-BLOCK_MB = 64.0  # a block of kernel values that is made, used and thrown away
-LARGE = 2**28  # bytes of a block from which on the memory is looked at first
+HIGHEST = 2**53  # the largest exponent that float64 distinguishes from the next
+MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
+LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
+LONGEST_TEXT = 300  # letters of a kernel within an error message
+BLOCK_MB = 64.0  # memory for a temporary block of kernel values
+LARGE = 2**28  # bytes of a block above which available memory is checked first
 
 
 class Rule(NamedTuple):
@@ -46,7 +52,7 @@ class Rule(NamedTuple):
 
 
 class Proof(str):
-    """A proof as text; shown as it reads, also at the prompt."""
+    """A proof as text, whose repr is the text itself."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -58,10 +64,24 @@ class Kernel(ABC):
     To write one, make a dataclass of its parameters and fill in `__call__`. Everything
     else here is right as it stands; a kernel may replace `diag`, `sqdist`, `matmul` or
     `resolve` by a faster or more exact equal, and `rule` by what is known of it.
+
+    Examples
+    --------
+    >>> from mercer import Linear, RBF
+    >>> k = 2 * RBF(gamma=0.5) + Linear() ** 2
+    >>> k([[1.0, 0.0], [1.0, 2.0]]).round(4).tolist()
+    [[3.0, 1.2707], [1.2707, 27.0]]
+    >>> k.psd
+    True
     """
 
-    # A numpy number on the left of an operator hands over to ours.
+    # With a numpy number on the left, Python calls our reflected operator.
     __array_ufunc__ = None
+
+    # Parameters that `owned` does not copy: documented as shared, or read only once.
+    _shared: ClassVar[tuple[str, ...]] = ()
+
+    _nodes = 1  # of this kernel written out; set by `check_kernels`
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -152,7 +172,7 @@ class Kernel(ABC):
 
     @property
     def missing(self) -> bool:
-        """Whether points may have missing values (NaN); machines then let them pass."""
+        """Whether points may have missing values (NaN); machines then accept them."""
         return bool(self.children()) and all(k.missing for k in self.children())
 
     # Validity
@@ -185,6 +205,16 @@ class Kernel(ABC):
             for kernel in (child if isinstance(child, list | tuple) else [child])
         ]
 
+    def _distinct(self) -> Iterator[Kernel]:
+        """This kernel and all inside it, each once."""
+        seen, waiting = set(), [self]
+        while waiting:
+            kernel = waiting.pop()
+            if id(kernel) not in seen:
+                seen.add(id(kernel))
+                waiting += kernel.children()
+                yield kernel
+
     def _culprits(self) -> Iterator[Kernel]:
         """The lowest nodes that are not proved, from left to right."""
         if self.psd:
@@ -205,7 +235,7 @@ class Kernel(ABC):
             branch, stem = ("└─ ", "   ") if last else ("├─ ", "│  ")
             yield from child._proof_lines(rest + branch, rest + stem)
 
-    # Parameters, in scikit-learn's words
+    # Parameters, by scikit-learn's conventions
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep` also those of the kernels inside."""
@@ -239,10 +269,15 @@ class Kernel(ABC):
             if not isinstance(own[name], Kernel):
                 raise ValueError(
                     f"{type(self).__name__} cannot set {name}__{next(iter(settings))}: "
-                    f"{name} is not a kernel but {own[name]!r}."
+                    f"{name} is not a kernel but {brief(own[name])}."
                 )
             own[name] = copy.copy(own[name]).set_params(**settings)
         changed = type(self)(**own)  # checks them
+        if any(part is self for part in changed._distinct()):
+            raise ValueError(
+                f"{type(self).__name__} cannot be a part of itself. Pass a copy of it, "
+                "copy.deepcopy(kernel)."
+            )
         self.__dict__.clear()
         self.__dict__.update(changed.__dict__)
         return self
@@ -283,13 +318,40 @@ class Kernel(ABC):
     def copied(self) -> Kernel:
         """An equal kernel that `set_params` on this one does not reach.
 
-        Arrays and functions are shared.
+        Arrays and functions are shared; `owned` copies the arrays too.
         """
         kernel = copy.copy(self)
         for name, child in self._kernel_fields():
             many = isinstance(child, list | tuple)
             parts = type(child)(part.copied() for part in child) if many else None
             setattr(kernel, name, parts if many else child.copied())
+        return kernel
+
+    def owned(self) -> Kernel:
+        """An equal kernel that no edit of this one or of its arrays and lists reaches.
+
+        Shared are functions, memory-mapped arrays and the matrix of `Precomputed`.
+        """
+        return self._owned({})
+
+    def _owned(self, copies: dict[int, Kernel]) -> Kernel:
+        """`copies` are those made so far: a node in several places is copied once."""
+        if id(self) in copies:
+            return copies[id(self)]
+        kernel = copies[id(self)] = copy.copy(self)
+        inside = dict(self._kernel_fields())
+        for name, setting in self._parameters().items():
+            if name in self._shared or setting is None:
+                continue
+            if isinstance(setting, Kernel):
+                new: Any = setting._owned(copies)
+            elif name in inside:
+                new = type(setting)(part._owned(copies) for part in setting)
+            elif callable(setting):
+                continue
+            else:
+                new = owned(setting)
+            kernel.__dict__[name] = new
         return kernel
 
     def __getstate__(self) -> dict[str, Any]:
@@ -315,6 +377,28 @@ class Kernel(ABC):
 
     def __repr__(self) -> str:
         return self._call()
+
+    def _repr_latex_(self) -> str:
+        if self._nodes > LARGEST_FORMULA:
+            formula = latex.roman(f"a kernel of {self._nodes:,} parts")
+        else:
+            formula = self._formula("x", "y").text
+        return rf"$\displaystyle k(x, y) = {formula}$"
+
+    def _formula(self, x: str, y: str) -> latex.Formula:
+        """k(x, y) in LaTeX, for points written x and y; its name where none is set."""
+        settings = {
+            name: _written(setting)
+            for name, setting in self._parameters().items()
+            if setting is not None
+        }
+        return latex.named(type(self).__name__, settings, x, y)
+
+    def __format__(self, spec: str) -> str:
+        """As in an error message: a long one is cut."""
+        text = repr(self)
+        whole = len(text) <= LONGEST_TEXT
+        return format(text if whole else f"{text[:LONGEST_TEXT]} ...", spec)
 
     def _call(self, without: Sequence[str] = ()) -> str:
         """The constructor call, without some of its parameters."""
@@ -365,7 +449,7 @@ class Kernel(ABC):
 
 
 def _guarded(call):
-    """A kernel's `__call__` behind one door: sound points, and room for the matrix."""
+    """A kernel's `__call__` with its points converted and the memory checked first."""
 
     @functools.wraps(call)
     def guarded(self, X, Y=None, **options):
@@ -389,7 +473,7 @@ def _check_room(kernel: Kernel, X, Y) -> None:
     size, available = (4.0 if single else 8.0) * n * m, available_memory()
     if size > available:
         raise MemoryError(
-            f"The {n} × {m} matrix k(X, Y) of {kernel!r} takes {size / 1e9:.3g} GB; "
+            f"The {n} × {m} matrix k(X, Y) of {kernel} takes {size / 1e9:.3g} GB; "
             f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
             "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
             "take fewer points."
@@ -397,7 +481,7 @@ def _check_room(kernel: Kernel, X, Y) -> None:
 
 
 def version() -> str:
-    """Of the package; read when it is asked for, as this file is below its names."""
+    """The version of the package; imported late, as the package imports this file."""
     return importlib.import_module("mercer").__version__
 
 
@@ -421,7 +505,7 @@ def finite(values: np.ndarray, kernel: Kernel) -> np.ndarray:
     if np.isfinite(total) or np.isfinite(values).all():
         return values
     raise ValueError(
-        f"The kernel {kernel!r} has values that are not finite numbers on these points"
+        f"The kernel {kernel} has values that are not finite numbers on these points"
         ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
         "as one of lower degree or Normalized(kernel)."
     )
@@ -515,7 +599,15 @@ def _operand(kernel: Kernel, operator: str, right: bool = False) -> str:
 
 @dataclass
 class Sum(Kernel):
-    """k(x, y) = left(x, y) + right(x, y)."""
+    """k(x, y) = left(x, y) + right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Sum
+    >>> k = Linear() + 1
+    >>> isinstance(k, Sum), k.value([1, 2], [3, 4])
+    (True, 12.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -541,13 +633,26 @@ class Sum(Kernel):
             self, "a sum of kernels is a kernel: φ is both feature maps side by side"
         )
 
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = " + ".join(part.within(latex.SUM) for part in parts)
+        return latex.Formula(text, latex.SUM)
+
     def __repr__(self):
         return f"{_operand(self.left, '+')} + {_operand(self.right, '+', right=True)}"
 
 
 @dataclass
 class Product(Kernel):
-    """k(x, y) = left(x, y) · right(x, y)."""
+    """k(x, y) = left(x, y) · right(x, y).
+
+    Examples
+    --------
+    >>> from mercer import Linear, Polynomial, Product
+    >>> k = Linear() * Polynomial(2)
+    >>> isinstance(k, Product), k.value([1, 2], [3, 4])
+    (True, 1584.0)
+    """
 
     left: Kernel
     right: Kernel
@@ -568,13 +673,26 @@ class Product(Kernel):
             "feature from each",
         )
 
+    def _formula(self, x, y):
+        parts = (part._formula(x, y) for part in (self.left, self.right))
+        text = r" \cdot ".join(part.within(latex.PRODUCT) for part in parts)
+        return latex.Formula(text, latex.PRODUCT)
+
     def __repr__(self):
         return f"{_operand(self.left, '*')} * {_operand(self.right, '*', right=True)}"
 
 
 @dataclass
 class Scaled(Kernel):
-    """k(x, y) = factor · kernel(x, y), factor > 0."""
+    """k(x, y) = factor · kernel(x, y), factor > 0.
+
+    Examples
+    --------
+    >>> from mercer import Linear, Scaled
+    >>> k = 0.5 * Linear()
+    >>> isinstance(k, Scaled), k.value([1, 2], [3, 4])
+    (True, 5.5)
+    """
 
     factor: float
     kernel: Kernel
@@ -584,7 +702,7 @@ class Scaled(Kernel):
         if not (is_finite(self.factor) and self.factor > 0):
             raise ValueError(
                 f"A kernel can be scaled by a positive number only; got "
-                f"factor={self.factor!r}."
+                f"factor={brief(self.factor)}."
             )
 
     def __call__(self, X, Y=None):
@@ -600,11 +718,18 @@ class Scaled(Kernel):
         return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)
 
     def rule(self):
-        if self.kernel.psd is False:
+        # Read once: twice at each level would take exponential time in the depth.
+        psd = self.kernel.psd
+        if psd is False:
             return Rule(False, "a positive factor keeps the counterexample below")
-        return closed(
-            self, "a positive multiple of a kernel is a kernel: φ times √factor"
+        return _kept(
+            psd, "a positive multiple of a kernel is a kernel: φ times √factor"
         )
+
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.PRODUCT)
+        text = rf"{latex.number(self.factor)} \cdot {inside}"
+        return latex.Formula(text, latex.PRODUCT)
 
     def __repr__(self):
         return f"{_written(self.factor)} * {_operand(self.kernel, '*', right=True)}"
@@ -612,7 +737,15 @@ class Scaled(Kernel):
 
 @dataclass
 class Power(Kernel):
-    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ..."""
+    """k(x, y) = kernel(x, y)^exponent, exponent = 1, 2, 3, ...
+
+    Examples
+    --------
+    >>> from mercer import Linear, Power
+    >>> k = Linear() ** 2
+    >>> isinstance(k, Power), k.value([1, 2], [3, 4])
+    (True, 121.0)
+    """
 
     kernel: Kernel
     exponent: int
@@ -631,19 +764,30 @@ class Power(Kernel):
     def rule(self):
         return closed(self, "a power is a product of the kernel with itself")
 
+    def _formula(self, x, y):
+        inside = self.kernel._formula(x, y).within(latex.ATOM)
+        return latex.Formula(f"{inside}^{{{int(self.exponent)}}}", latex.POWER)
+
     def __repr__(self):
         return f"{_operand(self.kernel, '**')} ** {_written(self.exponent)}"
 
 
 @dataclass
 class Constant(Kernel):
-    """k(x, y) = c ≥ 0, on points of any kind."""
+    """k(x, y) = c ≥ 0, on points of any kind.
+
+    Examples
+    --------
+    >>> from mercer import Constant
+    >>> Constant(2)(["any", "points"]).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     c: float = 1.0
 
     def __post_init__(self):
         if not (is_finite(self.c) and self.c >= 0):
-            raise ValueError(f"Constant needs a finite c ≥ 0; got c={self.c!r}.")
+            raise ValueError(f"Constant needs a finite c ≥ 0; got c={brief(self.c)}.")
 
     def __call__(self, X, Y=None):
         X = as_points(X)
@@ -667,6 +811,10 @@ class Constant(Kernel):
     def rule(self):
         return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
 
+    def _formula(self, x, y):
+        text = latex.number(self.c)
+        return latex.Formula(text, latex.ATOM if text.isdigit() else latex.PRODUCT)
+
 
 def _times(factor, values: np.ndarray) -> np.ndarray:
     # A numpy number such as np.float64(2) would turn float32 values into float64.
@@ -674,20 +822,33 @@ def _times(factor, values: np.ndarray) -> np.ndarray:
 
 
 def closed(kernel: Kernel, reason: str) -> Rule:
-    """The rule of an operation that keeps validity, and promises nothing without it."""
-    if all(child.psd for child in kernel.children()):
+    """The rule of an operation that preserves validity; unknown if a part's is."""
+    return _kept(all(child.psd for child in kernel.children()), reason)
+
+
+def _kept(parts: bool | None, reason: str) -> Rule:
+    if parts:
         return Rule(True, reason)
     return Rule(None, f"{reason}; but not every part is known to be a kernel")
 
 
 def check_kernels(node: Kernel, *parts) -> None:
-    """Refuse parts that are not kernels."""
+    """Refuse parts that are not kernels, and more than MOST_NODES of them."""
+    nodes = 1
     for part in parts:
         if not isinstance(part, Kernel):
             hint = f" Write {part.__name__}()." if isinstance(part, type) else ""
             raise TypeError(
-                f"{type(node).__name__} is made of kernels; got {part!r}.{hint}"
+                f"{type(node).__name__} is made of kernels; got {brief(part)}.{hint}"
             )
+        nodes += part._nodes
+    if nodes > MOST_NODES:
+        raise ValueError(
+            f"{type(node).__name__} would be a kernel of {nodes:,} parts, those that "
+            f"stand in several places counted in each; at most {MOST_NODES:,} are "
+            "possible. k + k is 2 * k, and k * k is k ** 2."
+        )
+    node.__dict__["_nodes"] = nodes
 
 
 def check_whole(
@@ -698,12 +859,12 @@ def check_whole(
     if not (whole and number >= least):
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
-            f"got {name}={number!r}."
+            f"got {name}={brief(number)}."
         )
     if number > most:
         raise ValueError(
             f"{type(node).__name__} needs a whole number {name} ≤ {most:,}; got "
-            f"{name}={number!r}. Choose a smaller one."
+            f"{name}={brief(number)}. Choose a smaller one."
         )
 
 
@@ -713,7 +874,7 @@ def check_positive(node: Kernel, name: str, number, optional: bool = False) -> N
         return
     if not (is_finite(number) and number > 0):
         raise ValueError(
-            f"{type(node).__name__} needs {name} > 0; got {name}={number!r}."
+            f"{type(node).__name__} needs {name} > 0; got {name}={brief(number)}."
         )
 
 
@@ -736,7 +897,7 @@ def check_coefficients(node: Kernel, coefficients) -> None:
     ):
         raise ValueError(
             f"{name} needs a list of coefficients, the constant first; "
-            f"got {coefficients!r}."
+            f"got {brief(coefficients)}."
         )
     for n, coefficient in enumerate(coefficients):
         if not (is_finite(coefficient) and coefficient >= 0):
@@ -754,7 +915,7 @@ def check_weights(node: Kernel, weights, count: int | None = None) -> None:
         wanted = f"{count} weights" if count else "a list of weights"
         raise ValueError(
             f"{name} needs {wanted}, one for each length from 1 on; got "
-            f"weights={weights!r}."
+            f"weights={brief(weights)}."
         )
     for r, weight in enumerate(weights, 1):
         if not (is_finite(weight) and weight >= 0):
@@ -763,4 +924,4 @@ def check_weights(node: Kernel, weights, count: int | None = None) -> None:
                 f"weight of length {r} is {weight!r}."
             )
     if not any(weights):
-        raise ValueError(f"{name} needs a weight > 0; got weights={weights!r}.")
+        raise ValueError(f"{name} needs a weight > 0; got weights={brief(weights)}.")

@@ -11,22 +11,30 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import Points, as_points, describe, each, field, take
 from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, row_blocks
-from mercer.kernels.kinds import check_callable
-from mercer.points import Points, as_points, describe, each, field, take
+from mercer.kernels.ways import check_callable
 
 
 @dataclass
 class Convolution(Kernel):
     """k(x, y) = Σ Π k_d(x_d, y_d), over decompositions (x_1, ..., x_D) of x and y.
 
-    A point without decompositions has k(x, y) = 0.
+    A point without decompositions has k(x, y) = 0. Parts that are equal strings are
+    compared once, however often they occur.
 
     Parameters
     ----------
     parts : takes one point, returns its decompositions: finitely many tuples of D
         parts each; parts instead of tuples where `kernels` is a single kernel
     kernels : k_1, ..., k_D, or a single kernel
+
+    Examples
+    --------
+    >>> from mercer import Convolution, Spectrum
+    >>> k = Convolution(str.split, Spectrum(2))  # the sum over all pairs of words
+    >>> k.value("red rose", "reed rose")
+    5.0
     """
 
     parts: Callable
@@ -67,7 +75,12 @@ class Convolution(Kernel):
                 "Convolution.resolve learns from the parts of points; parts(x) gave "
                 "none for any of them."
             )
-        each_part = None if weight is None else np.asarray(weight) @ parts.owners
+        n = parts.owners.shape[0]
+        each_part = (
+            np.ones(n) if weight is None else np.asarray(weight)
+        ) @ parts.owners
+        if weight is None and (each_part == 1).all():
+            each_part = None
         kernels = self._kernels()
         resolved = [
             kernel.resolve(column, each_part)
@@ -90,16 +103,25 @@ class Convolution(Kernel):
 
     def _decomposed(self, X) -> _Parts:
         tuples: list[tuple] = []
-        counts = []
+        places: dict[tuple, int] = {}  # of decompositions into words, each kept once
+        owned: list[int] = []
+        start = [0]
         for i, x in enumerate(each(as_points(X))):
-            found = [self._checked(item, i) for item in self._decompositions(x, i)]
-            counts.append(len(found))
-            tuples += found
-        n, total = len(counts), len(tuples)
-        start = np.cumsum([0, *counts])
-        ones = np.ones(total), np.arange(total), start
+            for item in self._decompositions(x, i):
+                found = self._checked(item, i)
+                place = len(tuples)
+                if all(type(part) is str for part in found):
+                    place = places.setdefault(found, place)
+                if place == len(tuples):
+                    tuples.append(found)
+                owned.append(place)
+            start.append(len(owned))
+        n, total = len(start) - 1, len(tuples)
         columns = [field(tuples, d) for d in range(len(self._kernels()))]
-        return _Parts(columns, sp.csr_array(ones, shape=(n, total)))
+        ones = np.ones(len(owned)), np.array(owned, dtype=np.int64), np.array(start)
+        owners = sp.csr_array(ones, shape=(n, total))
+        owners.sum_duplicates()
+        return _Parts(columns, owners)
 
     def _decompositions(self, x, i: int):
         found = self.parts(x)
@@ -127,7 +149,7 @@ class Convolution(Kernel):
 
 @dataclass
 class _Parts:
-    """Decompositions of some points: part d of all of them, and whose they are."""
+    """Different decompositions of some points: part d of each, and whose they are."""
 
     columns: list[Points]
-    owners: sp.csr_array  # (points, decompositions), 1 where they belong together
+    owners: sp.csr_array  # (points, decompositions), how often a point has each

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import points, vectors
+from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,
@@ -25,7 +26,8 @@ from mercer.kernels.base import (
     closed,
 )
 from mercer.kernels.vector import Linear, VectorKernel, by_tiles, is_vectors
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
 
 
 @dataclass
@@ -39,6 +41,12 @@ class Anova(Kernel):
     ----------
     base : a kernel of single coordinates, or a list with one for each
     cumulative : the sum over the orders 1..D instead
+
+    Examples
+    --------
+    >>> from mercer import Anova, Linear
+    >>> Anova(2, base=Linear()).value([1, 2, 3], [1, 1, 1])
+    11.0
     """
 
     order: int
@@ -148,7 +156,14 @@ class Anova(Kernel):
 
 @dataclass
 class ChiSquared(VectorKernel):
-    """k(x, y) = exp(-γ Σᵢ (xᵢ - yᵢ)² / (xᵢ + yᵢ)), 0/0 = 0, on histograms."""
+    """k(x, y) = exp(-γ Σᵢ (xᵢ - yᵢ)² / (xᵢ + yᵢ)), 0/0 = 0, on histograms.
+
+    Examples
+    --------
+    >>> from mercer import ChiSquared
+    >>> round(ChiSquared().value([0.5, 0.5, 0], [0.5, 0, 0.5]), 4)
+    0.3679
+    """
 
     gamma: float = 1.0
 
@@ -169,10 +184,21 @@ class ChiSquared(VectorKernel):
             "∫ x e^{-xt} y e^{-yt} dt is a kernel on x, y ≥ 0",
         )
 
+    def _formula(self, x, y):
+        share = rf"\frac{{({x}_i - {y}_i)^2}}{{{x}_i + {y}_i}}"
+        return latex.exponential(rf"-{latex.factor(self.gamma)}\sum_i {share}")
+
 
 @dataclass
 class Intersection(VectorKernel):
-    """k(x, y) = Σᵢ min(xᵢ, yᵢ), on histograms."""
+    """k(x, y) = Σᵢ min(xᵢ, yᵢ), on histograms.
+
+    Examples
+    --------
+    >>> from mercer import Intersection
+    >>> Intersection().value([3, 0, 2], [1, 4, 2])
+    3.0
+    """
 
     def recipe(self):
         return Recipe("minimum", "identity")
@@ -187,6 +213,9 @@ class Intersection(VectorKernel):
             "functions, for x, y ≥ 0",
         )
 
+    def _formula(self, x, y):
+        return latex.Formula(rf"\sum_i \min({x}_i, {y}_i)", latex.SERIES)
+
 
 @dataclass
 class Spline(Kernel):
@@ -194,6 +223,12 @@ class Spline(Kernel):
 
     In the factor i, x and y stand for the coordinates xᵢ and yᵢ. Splines of third
     degree with knots at the points; a kernel on points without negative coordinates.
+
+    Examples
+    --------
+    >>> from mercer import Spline
+    >>> round(Spline().value([1, 2], [1, 1]), 4)
+    8.9444
     """
 
     def __call__(self, X, Y=None):

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import SORTING, interruptible
+from mercer.data.points import as_points, count, objects
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, objects
+from mercer.kernels.ways import FeatureKernel
+from mercer.native.interruptible import SORTING, interruptible
 
 
 class Columns(NamedTuple):
@@ -139,7 +139,7 @@ def check_attributes(kernel: Kernel, *names: str) -> None:
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
-    """64-bit numbers scrambled one by one, so that sums of them tell sets apart."""
+    """64-bit hashes of 64-bit numbers, so that sums of different sets rarely agree."""
     # The finaliser of splitmix64 (Steele, Lea and Flood 2014); products wrap around.
     x = values + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -150,7 +150,7 @@ def mixed(values: np.ndarray) -> np.ndarray:
 def label_ids(labels: Sequence[Hashable]) -> np.ndarray:
     """A 64-bit id for each of some different labels, the same in every process.
 
-    Labels of classes of one's own have an id as lasting as their hash.
+    For labels of a user's class this holds if their hash is the same in every process.
     """
     ids = [
         int.from_bytes(

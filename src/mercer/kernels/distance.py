@@ -1,4 +1,4 @@
-"""A kernel from a distance: the inner product that has it, seen from an origin.
+"""A kernel from a distance: the inner product about an origin that induces it.
 
 Where d is the distance of φ(x) and φ(y) in a Hilbert space, the formula of
 `FromDistance` is ⟨φ(x) - φ(o), φ(y) - φ(o)⟩; and it is a kernel only there, that is
@@ -17,13 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise
+from mercer.data import points
+from mercer.data.points import as_points, count, describe, each, one, take
+from mercer.data.sequences import edit_distances, encode
 from mercer.kernels.base import Kernel, Rule, is_finite, row_blocks
 from mercer.kernels.vector import by_tiles
-from mercer.points import as_points, count, describe, each, one, take
-from mercer.sequences import edit_distances, encode
-from mercer.vectors import Recipe
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise
+from mercer.native.vectors import Recipe
 
 WORDS = ("euclidean", "manhattan", "chebyshev", "edit")
 AGREE = 1e-9  # of d(x, y) and d(y, x), and of d(x, x) beside the largest distance
@@ -50,6 +51,13 @@ class FromDistance(Kernel):
         the least sum of squared distances to all others (of X larger than 2,000, the
         best of 2,000 points evenly taken from it)
     power : d^power takes the place of d, 0 < power ≤ 1; ½ for √d
+
+    Examples
+    --------
+    >>> from mercer import FromDistance
+    >>> k = FromDistance("edit", origin="")
+    >>> k.value("cat", "cart")  # ½ (3² + 4² - 1²)
+    12.0
     """
 
     distance: str | Callable
@@ -202,7 +210,7 @@ class FromDistance(Kernel):
     def _number(self, x, y) -> float:
         value = self.distance(x, y)  # type: ignore[operator]
         try:
-            # One number in an array will do: (n, 1) points give such.
+            # An array of one number is accepted: (n, 1) points give such.
             return float(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError) as error:
             raise TypeError(
@@ -241,7 +249,7 @@ class FromDistance(Kernel):
             self._check_agreement(D[i, others], back, i, others)
 
     def _check_agreement(self, there, back, first=None, others=None) -> None:
-        """Refuse ways there and back that differ, of one point and some others."""
+        """Refuse d(x, y) ≠ d(y, x), for one point x and some others."""
         differ = np.abs(there - back) > AGREE * np.maximum(there, back)
         if not np.any(differ):
             return
@@ -262,7 +270,7 @@ class FromDistance(Kernel):
     def _origin(self):
         if self.origin is None:
             raise ValueError(
-                f"{self!r} learns its origin from data: call resolve(X) first, or pass "
+                f"{self} learns its origin from data: call resolve(X) first, or pass "
                 "a point as origin."
             )
         return self.origin

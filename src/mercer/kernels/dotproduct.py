@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from mercer.kernels import latex
 from mercer.kernels.base import Rule, check_positive
-from mercer.kernels.kinds import check_callable, dense
 from mercer.kernels.vector import TransformedKernel, inverse_variance
+from mercer.kernels.ways import check_callable, dense
 
 
 @dataclass
@@ -30,6 +31,14 @@ class DotProduct(TransformedKernel):
     ----------
     function : takes an array of numbers t, returns f(t) for each
     t_max : the largest ‖x‖² for which the conditions are tested
+
+    Examples
+    --------
+    >>> from mercer import DotProduct
+    >>> DotProduct(lambda t: (1 + t) ** 2).value([1, 2], [3, 1])
+    36.0
+    >>> DotProduct(lambda t: 1 - t).psd
+    False
     """
 
     function: Callable
@@ -90,6 +99,13 @@ class Sigmoid(TransformedKernel):
     Parameters
     ----------
     gamma : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import Sigmoid
+    >>> k = Sigmoid(gamma=0.5, offset=-1)
+    >>> round(k.value([1, 1], [2, 2]), 4), k.psd
+    (0.7616, False)
     """
 
     gamma: float | None = None
@@ -120,6 +136,13 @@ class Sigmoid(TransformedKernel):
         far = math.sqrt(20 + 2 * max(self.offset, 0))
         scaled = [unit * (far if len(s) == 3 else 1) * np.array([s]) for s in sets]
         return Rule(False, f"{case}{indefinite(known.transform, scaled)}")
+
+    def _formula(self, x, y):
+        gamma, offset = latex.factor(self.gamma, r"\gamma"), float(self.offset)
+        sign = "-" if offset < 0 else "+"
+        shift = f" {sign} {latex.number(abs(offset))}" if offset else ""
+        text = rf"\tanh\left({gamma}{latex.inner(x, y)}{shift}\right)"
+        return latex.Formula(text, latex.FUNCTION)
 
 
 def candidate_points(t_max: float) -> Iterable[np.ndarray]:

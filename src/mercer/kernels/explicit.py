@@ -8,22 +8,24 @@ another, with fewer coordinates and the weight √(r!/α!). Both give the same k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations_with_replacement, product
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
-from mercer.interruptible import elementwise, interruptible
+from mercer.data.points import column_names, pair, vectors
 from mercer.kernels.base import Rule, check_positive, check_whole, row_blocks
-from mercer.kernels.kinds import PIECE_MB, FeatureKernel
-from mercer.points import column_names, pair, vectors
+from mercer.kernels.ways import PIECE_MB, FeatureKernel
+from mercer.native.interruptible import elementwise, interruptible
+from mercer.native.memory import available_memory
 
 MOST_COLUMNS = 10_000_000
 MOST_FACTORS = 10_000
-MOST_ENTRIES = 2**30  # of a dense matrix of features: 8 GB in float64
+MOST_ENTRIES = 2**30  # of a matrix of features: 8 GB in float64
+EXACT_FACTORIALS = 170  # the last factorial that is a float
 
 
 @dataclass(frozen=True)
@@ -47,21 +49,24 @@ class PolynomialMap:
         """Φ, (n, p), for vectors X; sparse where X is."""
         self._check(X, X.shape[1])
         return beside(
-            weighted(products(X, index), self._weights(index))
-            for index in self._blocks(X.shape[1])
+            weighted(block, self._weights(step))
+            for step, block in products(X, self.degree, self.ordered)
+            if step.degree in self._degrees()
         )
 
     def names(self, columns: Sequence[str]) -> list[str]:
         """The product each coordinate is a multiple of, such as x0^2*x1."""
         self._check(None, len(columns))
-        spell = ordered_name if self.ordered else monomial_name
         return [
-            spell(columns, row) for index in self._blocks(len(columns)) for row in index
+            name
+            for step, names in product_names(columns, self.degree, self.ordered)
+            if step.degree in self._degrees()
+            for name in names
         ]
 
     def _check(self, X, d: int) -> None:
         check_degree("Polynomial", self.degree)
-        check_size(f"Polynomial(degree={self.degree})", X, self.width(d))
+        check_size(f"Polynomial(degree={self.degree})", X, self.width, d)
 
     def width(self, d: int) -> int:
         """p, the number of coordinates of φ on d-dimensional points."""
@@ -69,7 +74,7 @@ class PolynomialMap:
         if not self.ordered:
             return monomial_count(d + every, self.degree)
         if d > 1:
-            # A power of two digits is refused as surely as one of a million.
+            # A large exponent is capped: the count is refused all the same.
             most = min(self.degree, 2 * MOST_COLUMNS.bit_length())
             return sum(d**r for r in range(0 if every else most, most + 1))
         return 1 + every * self.degree * d if d or every else int(self.degree == 0)
@@ -77,17 +82,19 @@ class PolynomialMap:
     def _degrees(self) -> range:
         return range(0 if self.offset > 0 else self.degree, self.degree + 1)
 
-    def _blocks(self, d: int) -> Iterator[np.ndarray]:
-        list_rows = ordered_products if self.ordered else monomials
-        return (list_rows(d, r) for r in self._degrees())
-
-    def _weights(self, index: np.ndarray) -> np.ndarray:
-        r = index.shape[1]
-        binomial = math.comb(self.degree, r)
-        square = binomial * self.offset ** (self.degree - r) * self.scale**r
-        if self.ordered:
-            return np.full(len(index), math.sqrt(square))
-        return np.sqrt(square * multinomials(index))
+    def _weights(self, step: Step) -> np.ndarray:
+        r, n = step.degree, self.degree
+        factorials = np.zeros(len(step.last)) if self.ordered else step.log_factorials
+        if n <= EXACT_FACTORIALS:
+            square = math.comb(n, r) * self.offset ** (n - r) * self.scale**r
+            if self.ordered:
+                return np.full(len(step.last), math.sqrt(square))
+            return np.sqrt(square * (math.factorial(r) / step.factorials))
+        binomial = gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1)
+        square = binomial + xlogy(n - r, self.offset) + r * math.log(self.scale)
+        with np.errstate(over="ignore"):
+            collected = 0.0 if self.ordered else gammaln(r + 1)
+            return np.exp((square + collected - factorials) / 2)
 
 
 @dataclass
@@ -97,6 +104,15 @@ class GaussianSeries(FeatureKernel):
     The Gaussian kernel with its power series cut off, and so with finitely many
     features: φ(x) = e^{-γ‖x‖²} √((2γ)^|α| / α!) x^α for every |α| ≤ degree. For
     numbers x that is e^{-γx²} √((2γ)ᵏ / k!) xᵏ, k = 0..degree.
+
+    Examples
+    --------
+    >>> from mercer import GaussianSeries, RBF
+    >>> k = GaussianSeries(gamma=0.5, degree=6)
+    >>> round(k.value([1, 0], [0.5, 1]), 4), round(RBF(0.5).value([1, 0], [0.5, 1]), 4)
+    (0.5353, 0.5353)
+    >>> k.features([[1, 0]]).shape
+    (1, 28)
     """
 
     gamma: float
@@ -109,33 +125,38 @@ class GaussianSeries(FeatureKernel):
     def features(self, X):
         X = vectors(X, "GaussianSeries")
         d = X.shape[1]
-        check_degree("GaussianSeries", self.degree)
-        # One more coordinate, 1, makes up what is missing in the degree.
-        width = monomial_count(d + 1, self.degree)
-        check_size(f"GaussianSeries(degree={self.degree})", X, width)
+        self._check(X, d)
         lengths = norms(X)
         directions = rows_divided(X, lengths)
         root = math.sqrt(self.gamma) * lengths
-        # x^α alone can overflow where e^{-γ‖x‖²} underflows: ‖x‖ʳ joins the exponent.
-        with np.errstate(over="ignore"):
-            factors = [
-                np.exp(xlogy(r, math.sqrt(2) * root) - root**2)
-                for r in range(self.degree + 1)
-            ]
         blocks = []
-        for r, factor in enumerate(factors):
-            index = monomials(d, r)
-            block = weighted(products(directions, index), inverse_factorials(index))
-            blocks.append(rows_multiplied(block, factor))
+        for step, block in products(directions, self.degree):
+            r = step.degree
+            # x^α alone can overflow where e^{-γ‖x‖²} underflows: ‖x‖ʳ joins the
+            # exponent; and so does r!, as beyond 170 no float holds it. What remains,
+            # √((2γ‖x‖²)ʳ/r!) e^{-γ‖x‖²}, is the root of a probability of Poisson's.
+            with np.errstate(over="ignore"):
+                logs = xlogy(r, math.sqrt(2) * root) - root**2 - gammaln(r + 1) / 2
+            if r <= EXACT_FACTORIALS:
+                weights = np.sqrt(math.factorial(r) / step.factorials)
+            else:
+                weights = np.exp((gammaln(r + 1) - step.log_factorials) / 2)
+            blocks.append(rows_multiplied(weighted(block, weights), np.exp(logs)))
         return beside(blocks)
 
     def feature_names(self, X):
         columns = column_names(X)
-        return [
-            monomial_name(columns, row)
-            for r in range(self.degree + 1)
-            for row in monomials(len(columns), r)
-        ]
+        self._check(None, len(columns))
+        every = product_names(columns, self.degree)
+        return [name for _, names in every for name in names]
+
+    def _check(self, X, d: int) -> None:
+        check_degree("GaussianSeries", self.degree)
+        check_size(f"GaussianSeries(degree={self.degree})", X, self._width, d)
+
+    def _width(self, d: int) -> int:
+        # One more coordinate, 1, makes up what is missing in the degree.
+        return monomial_count(d + 1, self.degree)
 
     def error_bound(self, X, Y=None) -> np.ndarray:
         """(n, m) bounds tʳ⁺¹ / (r+1)! · e^{-γ(‖x‖ - ‖y‖)²}, t = 2γ‖x‖‖y‖, r = degree.
@@ -161,23 +182,90 @@ class GaussianSeries(FeatureKernel):
         )
 
 
-# Products of coordinates, as arrays of column numbers: (count, r), a row per product
+# Products of r coordinates: each is one of r - 1, its parent, times a last column
 
 
-def monomials(d: int, r: int) -> np.ndarray:
-    """Every i₁ ≤ ... ≤ iᵣ of d columns."""
-    return _table(combinations_with_replacement(range(d), r), r)
+@dataclass(frozen=True)
+class Step:
+    """The products of one degree, in lexicographic order, from those of one less."""
+
+    degree: int
+    parent: np.ndarray  # place among the products of one degree less
+    last: np.ndarray  # the column that multiplies it
+    run: np.ndarray  # how often that column stands at the end
+    factorials: np.ndarray  # α! of the monomial; ∞ beyond the largest float
+    log_factorials: np.ndarray  # ln α!
 
 
-def ordered_products(d: int, r: int) -> np.ndarray:
-    """Every (i₁, ..., iᵣ) of d columns."""
-    return _table(product(range(d), repeat=r), r)
+def steps(d: int, degree: int, ordered: bool = False) -> Iterator[Step]:
+    """The products of 0, 1, ..., degree of d columns: i₁ ≤ ... ≤ iᵣ, or in any order.
+
+    The arrays follow the number of products, however many columns are in each.
+    """
+    none = np.zeros(1, dtype=np.intp)
+    step = Step(0, none, none, none, np.ones(1), np.zeros(1))
+    yield step
+    for r in range(1, degree + 1):
+        first = np.zeros_like(step.last) if ordered else step.last
+        children = d - first
+        parent = np.repeat(np.arange(len(first)), children)
+        begin = np.cumsum(children) - children
+        last = np.arange(len(parent)) - begin[parent] + first[parent]
+        again = (last == step.last[parent]) & (r > 1)
+        run = np.where(again, step.run[parent] + 1, 1)
+        with np.errstate(over="ignore"):
+            factorials = step.factorials[parent] * run
+        logs = step.log_factorials[parent] + np.log(run)
+        step = Step(r, parent, last, run, factorials, logs)
+        yield step
 
 
-def _table(rows, r: int) -> np.ndarray:
-    if r == 0:
-        return np.empty((1, 0), dtype=np.intp)  # the empty product
-    return np.fromiter(chain.from_iterable(rows), dtype=np.intp).reshape(-1, r)
+def products(X, degree: int, ordered: bool = False) -> Iterator[tuple[Step, Any]]:
+    """Each degree with its (n, count) products of columns of X; sparse as X is."""
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    block = sp.csr_array(ones) if sp.issparse(X) else ones
+    for step in steps(X.shape[1], degree, ordered):
+        if step.degree == 1:
+            block = X[:, step.last]
+        elif step.degree > 1:
+            block = _extended(block, X, step)
+        yield step, block
+
+
+def _extended(block, X, step: Step):
+    pieces = row_blocks(X.shape[0], len(step.last), PIECE_MB)
+    if sp.issparse(X):
+        parts = [
+            block[rows][:, step.parent].multiply(X[rows][:, step.last])
+            for rows in pieces
+        ] or [X[:, step.last]]
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+    out = np.empty((X.shape[0], len(step.last)), dtype=X.dtype)
+    for rows in pieces:
+        np.multiply(block[rows][:, step.parent], X[rows][:, step.last], out=out[rows])
+    return out
+
+
+def product_names(
+    columns: Sequence[str], degree: int, ordered: bool = False
+) -> Iterator[tuple[Step, list[str]]]:
+    """Each degree with its names: x0^2*x1, or x0*x0*x1 in any order; 1 for none."""
+    stems, names = [""], [""]  # a stem is the name without the last column's power
+    for step in steps(len(columns), degree, ordered):
+        if step.degree == 0:
+            yield step, ["1"]
+            continue
+        table = zip(
+            step.parent.tolist(), step.last.tolist(), step.run.tolist(), strict=True
+        )
+        made = []
+        for parent, last, run in table:
+            again = run > 1 and not ordered
+            stem = stems[parent] if again else names[parent]
+            power = f"{columns[last]}^{run}" if again else columns[last]
+            made.append((stem, f"{stem}*{power}" if stem else power))
+        stems, names = [stem for stem, _ in made], [name for _, name in made]
+        yield step, names
 
 
 def monomial_count(d: int, r: int) -> int:
@@ -191,67 +279,6 @@ def monomial_count(d: int, r: int) -> int:
     return math.comb(d + r - 1, r) if count <= MOST_COLUMNS and d else count
 
 
-def inverse_factorials(index: np.ndarray) -> np.ndarray:
-    """1 / √α! for each monomial."""
-    return 1 / np.sqrt(_factorials(index))
-
-
-def multinomials(index: np.ndarray) -> np.ndarray:
-    """r! / α! for each monomial."""
-    return math.factorial(index.shape[1]) / _factorials(index)
-
-
-def _factorials(index: np.ndarray) -> np.ndarray:
-    """α! for each monomial: the running lengths of equal columns, multiplied."""
-    result = np.ones(len(index))
-    run = np.ones(len(index))
-    for k in range(1, index.shape[1]):
-        run = np.where(index[:, k] == index[:, k - 1], run + 1, 1)
-        result *= run
-    return result
-
-
-def products(X, index: np.ndarray):
-    """(n, count): the product of the columns in each row of index; sparse as X is."""
-    if index.shape[1] == 0:
-        ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-        return sp.csr_array(ones) if sp.issparse(X) else ones
-    blocks = row_blocks(X.shape[0], len(index), PIECE_MB)
-    if sp.issparse(X):
-        parts = [_products(X[rows], index) for rows in blocks] or [X[:, index[:, 0]]]
-        return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
-    out = np.empty((X.shape[0], len(index)), dtype=X.dtype)
-    for rows in blocks:
-        out[rows] = _products(X[rows], index)
-    return out
-
-
-def _products(X, index: np.ndarray):
-    block = X[:, index[:, 0]]
-    for columns in index.T[1:]:
-        factor = X[:, columns]
-        block = block.multiply(factor) if sp.issparse(X) else block * factor
-    return block
-
-
-def monomial_name(columns: Sequence[str], row: Sequence[int]) -> str:
-    """x0^2*x1 for (0, 0, 1), and 1 for ()."""
-    powers: dict[str, int] = {}
-    for i in row:
-        powers[columns[i]] = powers.get(columns[i], 0) + 1
-    return (
-        "*".join(
-            name if power == 1 else f"{name}^{power}" for name, power in powers.items()
-        )
-        or "1"
-    )
-
-
-def ordered_name(columns: Sequence[str], row: Sequence[int]) -> str:
-    """x0*x0*x1 for (0, 0, 1), and 1 for ()."""
-    return "*".join(columns[i] for i in row) or "1"
-
-
 def check_degree(who: str, degree: int) -> None:
     """Refuse products of too many coordinates to write out."""
     if degree > MOST_FACTORS:
@@ -261,18 +288,35 @@ def check_degree(who: str, degree: int) -> None:
         )
 
 
-def check_size(who: str, X, width: int) -> None:
-    """Refuse a map with too many coordinates to write out."""
-    if width > MOST_COLUMNS:
+def check_size(who: str, X, width: Callable[[int], int], d: int) -> None:
+    """Refuse a map with too many coordinates to write out, on d-dimensional points."""
+    if width(d) > MOST_COLUMNS:
         raise ValueError(
-            f"{who} would write out {width:,} columns of features; at most "
+            f"{who} would write out {width(d):,} columns of features; at most "
             f"{MOST_COLUMNS:,} are made. Use the kernel, which never forms them."
         )
-    if X is not None and not sp.issparse(X) and X.shape[0] * width > MOST_ENTRIES:
+    if X is None:
+        return
+    if sp.issparse(X):
+        # Only the columns of a row that are not zero have products.
+        filled, rows = np.unique(np.diff(X.indptr), return_counts=True)
+        entries = sum(width(int(k)) * int(n) for k, n in zip(filled, rows, strict=True))
+    else:
+        entries = X.shape[0] * width(d)
+    if entries > MOST_ENTRIES:
         raise ValueError(
-            f"{who} would write out {width:,} columns of features for each of "
-            f"{X.shape[0]:,} points; at most {MOST_ENTRIES:,} numbers are made. Pass "
-            "fewer points at a time, or use the kernel, which never forms them."
+            f"{who} would write out {width(d):,} columns of features for each of "
+            f"{X.shape[0]:,} points, {entries:,} numbers; at most {MOST_ENTRIES:,} are "
+            "made. Pass fewer points at a time, or use the kernel, which never forms "
+            "them."
+        )
+    # Once in blocks by degree, once side by side.
+    size, available = 2.0 * X.dtype.itemsize * entries, available_memory()
+    if size > available:
+        raise MemoryError(
+            f"{who} would write out {entries:,} numbers, which takes {size / 1e9:.3g} "
+            f"GB; {available / 1e9:.3g} GB are available. Pass fewer points at a time, "
+            "or use the kernel, which never forms them."
         )
 
 

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.trees import Tree, escaped
+from mercer.data.trees import Tree, escaped
 
 MOST_FRAGMENTS = 1_000_000  # that are written out
 MOST_CHARACTERS = 100_000_000  # of all their names
@@ -22,7 +22,7 @@ Key = tuple[Hashable, tuple]  # a label and parts: numbers of keys before, or (l
 
 
 class _Numbers(dict):
-    """The number of every key, in the order in which they are first asked for."""
+    """The number of every key, in the order of first use."""
 
     def __missing__(self, key) -> int:
         self[key] = number = len(self)

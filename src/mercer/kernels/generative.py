@@ -1,4 +1,4 @@
-"""Kernels from a density: points are alike that would change it alike.
+"""Kernels from a density: points are compared by the gradient of their log-likelihood.
 
 Fisher(model)            V(x)ᵀ I⁻¹ V(y), V = ∇ ln p(x | θ), I = E[V Vᵀ]
 Natural(model, metric)   V(x)ᵀ M⁻¹ V(y)
@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.data.points import as_points, count, describe, take
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule, check_whole, is_finite, is_number
-from mercer.kernels.kinds import FeatureKernel
-from mercer.points import as_points, count, describe, take
+from mercer.kernels.ways import FeatureKernel
 
 _ROWS = 256  # points whose features are computed together, near the processor
 _BLOCK = 1000  # points drawn from a model, scored at a time
@@ -37,6 +37,15 @@ class Information(NamedTuple):
 
     The error is 0 for a closed form and for a matrix that was given; `samples` is the
     number of points drawn from the model.
+
+    Examples
+    --------
+    >>> from mercer import Fisher
+    >>> from mercer.densities import Gaussian
+    >>> k = Fisher(Gaussian(mean=[0.0], covariance=[[4.0]]))
+    >>> used = k.information_used()
+    >>> used.matrix.round(4).tolist(), used.samples
+    ([[0.25, 0.0], [0.0, 2.0]], 0)
     """
 
     matrix: np.ndarray
@@ -48,7 +57,8 @@ class ScoreKernel(FeatureKernel):
     """k(x, y) = V(x)ᵀ M⁻¹ V(y) = ⟨F⁻¹V(x), F⁻¹V(y)⟩ with M = FFᵀ: fill in `_metric`.
 
     Its features are F⁻¹V, F the lower Cholesky factor: feature j is the j-th
-    derivative minus what those before it tell, in units of its own.
+    derivative minus its regression on those before it, over its standard deviation,
+    as if M were the covariance of V.
     """
 
     model: Any
@@ -76,7 +86,7 @@ class ScoreKernel(FeatureKernel):
 
     @property
     def missing(self) -> bool:
-        """Whether points may have missing values (NaN): it is for the model to say."""
+        """Whether points may have missing values (NaN): as the model states."""
         return _of_sklearn(self.model) or bool(getattr(self.model, "missing", False))
 
     def resolve(self, X, weight=None):
@@ -114,7 +124,7 @@ class ScoreKernel(FeatureKernel):
         scale = np.sqrt(np.diagonal(matrix))
         none = np.flatnonzero(~(scale > 0))
         if len(none) == 0:
-            # Coordinates have units: only without them is small small.
+            # Eigenvalues are compared with rounding, so without the coordinates' units.
             units = matrix / np.outer(scale, scale)
             low = np.linalg.eigvalsh(units)[0]
             if low > len(units) * np.finfo(float).eps:
@@ -148,6 +158,14 @@ class Fisher(ScoreKernel):
         points; "empirical", the mean over the points of `resolve`; or a (p, p) matrix
     samples : how many points to draw where there is no closed form
     seed : of those draws
+
+    Examples
+    --------
+    >>> from mercer import Fisher
+    >>> from mercer.densities import Gaussian
+    >>> k = Fisher(Gaussian(mean=[0.0], covariance=[[1.0]]))
+    >>> round(k.value([1.0], [2.0]), 4)
+    2.0
     """
 
     model: Any
@@ -212,6 +230,14 @@ class Natural(ScoreKernel):
     ----------
     model : as in `Fisher`
     metric : M, a positive definite (p, p) matrix, or a number > 0 on its diagonal
+
+    Examples
+    --------
+    >>> from mercer import Natural
+    >>> from mercer.densities import Gaussian
+    >>> k = Natural(Gaussian(mean=[0.0], covariance=[[1.0]]), metric=1.0)
+    >>> round(k.value([1.0], [2.0]), 4)
+    2.0
     """
 
     model: Any
@@ -233,8 +259,8 @@ class Natural(ScoreKernel):
         return float(self.metric) * np.eye(_width(_density(self.model)))
 
 
-# Number by number instead of by LAPACK: the features of a point must not hang on the
-# points beside it, nor on the processor, or equal points would be apart.
+# Number by number instead of by LAPACK: the features of a point must not depend on
+# the other points, nor on the processor, or equal points could have different ones.
 
 
 def _cholesky(matrix: np.ndarray) -> np.ndarray:
@@ -380,7 +406,7 @@ def _fit(model, X, weight):
 
 
 def _check_model(kernel, model) -> None:
-    """Refuse what has no likelihood, or no way to its gradient."""
+    """Refuse a model without a likelihood, or without any gradient of it."""
     if _of_sklearn(model):
         return
     gradient = hasattr(model, "score") or (

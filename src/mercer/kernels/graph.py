@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from mercer.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.graphs import Graph, GraphUnion, graphs_of
 from mercer.kernels.base import check_whole
 from mercer.kernels.counts import (
     CountKernel,
@@ -38,7 +38,7 @@ from mercer.kernels.routes import (
 
 LONGEST_NAME = 120  # of a pattern; larger ones are named by their root and id
 MOST_TOGETHER = 128  # nodes of a graph whose paths are found together with others'
-MOST_DEPTHS = 10_000  # each one is counted, whether it tells more nodes apart or not
+MOST_DEPTHS = 10_000  # each adds counts, also where it separates no further nodes
 FAR = 2**14 - 1  # no path; twice this fits in 16 bits
 
 
@@ -70,6 +70,13 @@ class WeisfeilerLehman(CountKernel):
     iterations : the largest depth; 0 compares labels only
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, WeisfeilerLehman
+    >>> triangle, path = Graph([(0, 1), (1, 2), (2, 0)]), Graph([(0, 1), (1, 2)])
+    >>> WeisfeilerLehman(1)([triangle, path]).tolist()
+    [[18.0, 12.0], [12.0, 14.0]]
     """
 
     iterations: int = 5
@@ -161,6 +168,13 @@ class ShortestPath(CountKernel):
     ----------
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, ShortestPath
+    >>> triangle, path = Graph([(0, 1), (1, 2), (2, 0)]), Graph([(0, 1), (1, 2)])
+    >>> ShortestPath()([triangle, path]).tolist()
+    [[36.0, 24.0], [24.0, 20.0]]
     """
 
     label: str | None = None

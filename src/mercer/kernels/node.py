@@ -24,17 +24,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
-from mercer import sparsity
-from mercer.graphs import Graph
-from mercer.interruptible import interruptible
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Kernel,
-    Rule,
-    check_positive,
-    row_blocks,
-)
-from mercer.points import (
+from mercer.data.graphs import Graph
+from mercer.data.points import (
     as_points,
     check_label,
     check_nesting,
@@ -42,6 +33,15 @@ from mercer.points import (
     objects,
     vectors,
 )
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    check_positive,
+    row_blocks,
+)
+from mercer.native import sparsity
+from mercer.native.interruptible import interruptible
 
 DECOMPOSED = 400  # rows of a matrix whose eigenvectors are computed
 ROUNDING = 1e-17  # of the Chebyshev series, beside its sum 1
@@ -121,14 +121,23 @@ class Diffusion(NodeKernel):
     graph : a Graph, a list of edges, an adjacency matrix (its nodes are 0..n-1), a
         tuple (edges, labels) or a networkx graph; weights count
     beta : the time that the heat has to spread, > 0
+
+    Examples
+    --------
+    >>> from mercer import Diffusion
+    >>> k = Diffusion([("a", "b"), ("b", "c")], beta=0.5)
+    >>> k(["a"], ["a", "b", "c"]).round(4).tolist()
+    [[0.6738, 0.259, 0.0673]]
     """
 
     graph: Any
     beta: float = 1.0
 
+    _shared = ("graph",)
+
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
-        # Read once: what becomes of a list or a matrix later is not seen.
+        # Read once: later changes of a list or a matrix have no effect.
         self.__dict__["_read"] = Graph.of(self.graph, "Diffusion", "the graph")
 
     def _graph(self) -> Graph:
@@ -165,7 +174,7 @@ def names_of(X) -> list:
         return [row[0] if len(row) == 1 else tuple(row) for row in rows]
     names = list(objects(X))
     for i, name in enumerate(names):
-        if type(name) is tuple:  # shared parts could take for ever to hash
+        if type(name) is tuple:  # with shared parts its hash could take very long
             check_label(name, f"The names of nodes are; point {i}")
     return names
 
@@ -181,10 +190,19 @@ class MatrixExponential(NodeKernel):
     ----------
     H : (N, N) symmetric array or sparse matrix
     beta : > 0
+
+    Examples
+    --------
+    >>> from mercer import MatrixExponential
+    >>> k = MatrixExponential([[0.0, 1.0], [1.0, 0.0]])
+    >>> k([0], [0, 1]).round(4).tolist()
+    [[1.5431, 1.1752]]
     """
 
     H: Any
     beta: float = 1.0
+
+    _shared = ("H",)
 
     def __post_init__(self):
         check_positive(self, "beta", self.beta)
@@ -211,7 +229,7 @@ class MatrixExponential(NodeKernel):
                 f"MatrixExponential needs a symmetric H; H and its transpose differ by "
                 f"up to {gap.max():.3g}. Take (H + H.T) / 2, or H.T @ H."
             )
-        # A copy: what becomes of H later is not seen.
+        # A copy: later changes of H have no effect.
         self.__dict__["_own"] = (H.astype(float) + H.T) / 2
 
     def _matrix(self):

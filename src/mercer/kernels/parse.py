@@ -21,8 +21,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 from mercer import kernels
+from mercer.data.points import describe
 from mercer.kernels.base import Kernel, is_finite, is_number
-from mercer.points import describe
 
 MOST_CHARACTERS = 100_000
 MOST_LEVELS = 100  # of calls, operators and lists inside each other
@@ -31,7 +31,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Kernel]] = {
     ast.Add: operator.add,
     ast.Mult: operator.mul,
     ast.Pow: operator.pow,
-    ast.Sub: operator.sub,  # only for Kernel's own words against it
+    ast.Sub: operator.sub,  # only so that Kernel raises its own error
 }
 _NOTATION = "; write kernels, numbers, strings and lists, and + * ** between kernels"
 NUMBERS = {"inf": math.inf, "nan": math.nan}
@@ -43,6 +43,15 @@ def parse(text: str) -> Kernel:
     Parameters
     ----------
     text : such as "2 * RBF(gamma=0.5) + Linear() ** 2" or "RBF.from_sigma(3)"
+
+    Examples
+    --------
+    >>> from mercer import parse
+    >>> k = parse("2 * RBF(gamma=0.5) + Linear() ** 2")
+    >>> k
+    2 * RBF(gamma=0.5) + Linear() ** 2
+    >>> k.value([1, 0], [1, 0])
+    3.0
     """
     if not isinstance(text, str):
         raise TypeError(f"parse reads a text; got {describe(text)}.")
@@ -70,7 +79,7 @@ class _Reader:
 
     def __init__(self, text: str):
         self.text = text
-        self.start = len(text) - len(text.lstrip())  # Python minds leading space
+        self.start = len(text) - len(text.lstrip())  # Python refuses leading space
         self.lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n|$)", text[self.start :])
 
     def kernel(self) -> Kernel:
@@ -231,7 +240,7 @@ class _Reader:
         try:
             return make()
         except Exception as error:
-            # Whatever a constructor has against its arguments, the text is at fault.
+            # Any error of a constructor is reported as an error of the text.
             reason = str(error).rstrip(".").replace(".__init__()", "")
             raise self._error(self._place(node), head, f": {reason}") from error
 

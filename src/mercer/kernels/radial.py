@@ -16,11 +16,10 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import gammaln, kve
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise
+from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import Kernel, Rule, check_positive, row_blocks
 from mercer.kernels.explicit import GaussianSeries
-from mercer.kernels.kinds import PIECE_MB, check_callable, dense
 from mercer.kernels.vector import (
     TransformedKernel,
     VectorKernel,
@@ -29,7 +28,10 @@ from mercer.kernels.vector import (
     inverse_variance,
     is_vectors,
 )
-from mercer.vectors import Recipe
+from mercer.kernels.ways import PIECE_MB, check_callable, dense
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise
+from mercer.native.vectors import Recipe
 
 METRICS = (
     "braycurtis",
@@ -55,6 +57,14 @@ class RBF(VectorKernel):
     Parameters
     ----------
     gamma : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import RBF
+    >>> round(RBF(gamma=0.5).value([0, 0], [1, 1]), 4)
+    0.3679
+    >>> RBF().resolve([[0.0, 0.0], [2.0, 2.0]])
+    RBF(gamma=0.5)
     """
 
     gamma: float | None = None
@@ -95,6 +105,10 @@ class RBF(VectorKernel):
             "Linear",
         )
 
+    def _formula(self, x, y):
+        gamma = latex.factor(self.gamma, r"\gamma")
+        return latex.exponential(f"-{gamma}{latex.distance(x, y)}^2")
+
 
 @dataclass
 class Laplacian(VectorKernel):
@@ -105,6 +119,12 @@ class Laplacian(VectorKernel):
     Parameters
     ----------
     gamma : float > 0, or None for 1 / (d · std X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import Laplacian
+    >>> round(Laplacian(gamma=0.5).value([0, 0], [1, 1]), 4)
+    0.3679
     """
 
     gamma: float | None = None
@@ -127,6 +147,10 @@ class Laplacian(VectorKernel):
             "Cauchy density (Bochner)",
         )
 
+    def _formula(self, x, y):
+        gamma = latex.factor(self.gamma, r"\gamma")
+        return latex.exponential(f"-{gamma}{latex.distance(x, y)}_1")
+
 
 @dataclass
 class Matern(TransformedKernel):
@@ -134,6 +158,12 @@ class Matern(TransformedKernel):
 
     nu = ½ is exp(-‖x - y‖ / length), nu = ∞ the Gaussian exp(-‖x - y‖² / 2 length²);
     functions in its space have about nu derivatives.
+
+    Examples
+    --------
+    >>> from mercer import Matern
+    >>> [round(Matern(nu).value([0], [1]), 4) for nu in (0.5, 1.5, float("inf"))]
+    [0.3679, 0.4834, 0.6065]
     """
 
     part: ClassVar[str] = "square"
@@ -206,6 +236,12 @@ class RationalQuadratic(TransformedKernel):
     """k(x, y) = (1 + ‖x - y‖² / (2 alpha length²))^-alpha.
 
     Gaussians of many widths at once; alpha → ∞ leaves exp(-‖x - y‖² / 2 length²).
+
+    Examples
+    --------
+    >>> from mercer import RationalQuadratic
+    >>> round(RationalQuadratic().value([0, 0], [1, 1]), 4)
+    0.5
     """
 
     part: ClassVar[str] = "square"
@@ -228,6 +264,12 @@ class RationalQuadratic(TransformedKernel):
             "a mixture of Gaussians whose γ follows a Gamma distribution (Schoenberg)",
         )
 
+    def _formula(self, x, y):
+        unit = latex.number(2 * self.alpha * self.length**2)
+        square = f"{latex.distance(x, y)}^2"
+        base = rf"\left(1 + \frac{{{square}}}{{{unit}}}\right)"
+        return latex.Formula(f"{base}^{{-{latex.number(self.alpha)}}}", latex.POWER)
+
 
 @dataclass
 class Radial(Kernel):
@@ -236,7 +278,15 @@ class Radial(Kernel):
     Parameters
     ----------
     function : takes an array of distances, returns a number for each
-    metric : a word of scipy's `cdist` or a function of two points of any kind
+    metric : a metric's name in scipy's `cdist` or a function of two points of any kind
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Radial
+    >>> k = Radial(lambda r: np.exp(-r), metric="cityblock")
+    >>> round(k.value([0, 0], [1, 1]), 4)
+    0.1353
     """
 
     function: Callable

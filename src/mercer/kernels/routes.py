@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from mercer.graphs import Graph, GraphUnion
+from mercer.data.graphs import Graph, GraphUnion
 from mercer.kernels.counts import label_ids, mixed
 
 CHUNK = 2**18  # distances that are held at a time
@@ -42,7 +42,7 @@ def rounded(lengths: np.ndarray) -> np.ndarray:
 
 
 class Step(NamedTuple):
-    """Shortest paths of one more edge, each told apart by the labels of its edges."""
+    """Shortest paths of one more edge, one for each sequence of edge labels."""
 
     owner: np.ndarray  # the graph
     ids: np.ndarray

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.interruptible import elementwise
+from mercer.data.sequences import (
+    count_substrings,
+    edit_distances,
+    encode,
+    matching_runs,
+    subsequences,
+)
 from mercer.kernels.base import (
     Kernel,
     Rule,
@@ -25,13 +31,7 @@ from mercer.kernels.base import (
     check_weights,
     check_whole,
 )
-from mercer.sequences import (
-    count_substrings,
-    edit_distances,
-    encode,
-    matching_runs,
-    subsequences,
-)
+from mercer.native.interruptible import elementwise
 
 MOST_SUBSEQUENCES = 10_000_000
 
@@ -45,8 +45,14 @@ class Subsequence(Kernel):
 
     Parameters
     ----------
-    decay : 0 < decay ≤ 1, the price of every token spanned
+    decay : 0 < decay ≤ 1, the factor for every token spanned
     weights : c₁..cₙ ≥ 0, n = length, for Σᵣ cᵣkᵣ over the lengths r; None for kₙ alone
+
+    Examples
+    --------
+    >>> from mercer import Subsequence
+    >>> Subsequence(2, decay=0.5).value("cat", "cart")
+    0.1015625
     """
 
     length: int
@@ -92,8 +98,8 @@ class Subsequence(Kernel):
             place = tuple(map(int, np.argwhere(np.isinf(block))[0]))
             i, j = place[0], place[-1]
             raise OverflowError(
-                f"{self!r} of points {i} and {j} is about 2**{power[place]}, beyond "
-                f"float64. Use Normalized({self!r}), which stays in range."
+                f"{self} of points {i} and {j} is about 2**{power[place]}, beyond "
+                f"float64. Use Normalized({self}), which stays in range."
             )
         return block
 
@@ -127,7 +133,7 @@ class Subsequence(Kernel):
         found = sum(math.comb(size, r) for size in sizes.tolist() for r in lengths)
         if found > MOST_SUBSEQUENCES:
             raise ValueError(
-                f"{self!r} would write out {found:,} subsequences; at most "
+                f"{self} would write out {found:,} subsequences; at most "
                 f"{MOST_SUBSEQUENCES:,} are. Use the kernel, which never forms them."
             )
 
@@ -182,6 +188,12 @@ class WeightedDegree(Kernel):
     ----------
     degree : d, the longest stretch that counts
     weights : w₁..w_d ≥ 0; None for wᵣ = 2 (d - r + 1) / (d (d + 1))
+
+    Examples
+    --------
+    >>> from mercer import WeightedDegree
+    >>> round(WeightedDegree(2).value("GATTACA", "GACTATA"), 4)
+    4.0
     """
 
     degree: int
@@ -204,7 +216,7 @@ class WeightedDegree(Kernel):
         """w₁, w₂, ... of the lengths up to `longest` that there are."""
         if self.weights is not None:
             return np.asarray(self.weights[:longest], dtype=float)
-        # In Python's own whole numbers, which have no largest one.
+        # In Python's integers, which do not overflow.
         d = int(self.degree)
         lengths = range(1, min(d, longest) + 1)
         return np.array([2 * (d - r + 1) / (d * (d + 1)) for r in lengths])
@@ -250,7 +262,15 @@ class WeightedDegree(Kernel):
 
 @dataclass
 class EditSimilarity(Kernel):
-    """k(s, t) = exp(-gamma · distance), with Levenshtein's edit distance; no kernel."""
+    """k(s, t) = exp(-gamma · distance), with Levenshtein's edit distance; no kernel.
+
+    Examples
+    --------
+    >>> from mercer import EditSimilarity
+    >>> k = EditSimilarity(gamma=0.5)
+    >>> round(k.value("kitten", "sitting"), 4), k.psd
+    (0.2231, False)
+    """
 
     gamma: float = 1.0
 
@@ -297,7 +317,7 @@ def _counterexamples() -> list[tuple[str, ...]]:
 def _least_eigenvalue(gamma: float, words: tuple[str, ...]) -> float:
     """The least eigenvalue of HKH on the words, or 0 if none is clearly below 0."""
     X, _ = encode("EditSimilarity", list(words))
-    # H = I - 11ᵀ/n makes no difference between K and K - 1, where tiny gamma shows.
+    # H(K - 1)H = HKH for H = I - 11ᵀ/n, and K - 1 keeps its digits for tiny gamma.
     change = np.expm1(-gamma * edit_distances(X, None))
     centred = change - change.mean(axis=0)
     centred -= centred.mean(axis=1, keepdims=True)
@@ -311,6 +331,12 @@ def edit_distance(s, t) -> int:
     Parameters
     ----------
     s, t : str, or sequences of hashable tokens
+
+    Examples
+    --------
+    >>> from mercer.kernels import edit_distance
+    >>> edit_distance("kitten", "sitting")
+    3
     """
     left, right = encode("edit_distance", [s], [t])
     return int(edit_distances(left, right)[0, 0])

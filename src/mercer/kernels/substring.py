@@ -15,6 +15,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import brief
+from mercer.data.sequences import (
+    Sequences,
+    count_substrings,
+    encode,
+    encode_pair,
+    substrings,
+)
 from mercer.kernels.base import (
     Kernel,
     Rule,
@@ -23,13 +31,6 @@ from mercer.kernels.base import (
     check_whole,
 )
 from mercer.kernels.counts import Columns, VocabularyKernel
-from mercer.sequences import (
-    Sequences,
-    count_substrings,
-    encode,
-    encode_pair,
-    substrings,
-)
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
 MOST_NEAR = 2**25  # words that are near others
@@ -44,6 +45,14 @@ class Spectrum(VocabularyKernel):
     k : the length
     weights : c₁..c_k ≥ 0 for the sum of the spectra of length r, each times cᵣ; None
         for length k alone
+
+    Examples
+    --------
+    >>> from mercer import Spectrum
+    >>> Spectrum(3).value("statistics", "computation")
+    2.0
+    >>> Spectrum(1)(["ab", "abb"]).tolist()
+    [[2.0, 3.0], [3.0, 5.0]]
     """
 
     k: int
@@ -103,6 +112,12 @@ class Mismatch(VocabularyKernel):
     ----------
     alphabet : the different tokens, a str or a list; None for those that occur, fixed
         by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import Mismatch
+    >>> Mismatch(3, m=1, alphabet="ACGT").value("ACG", "ACT")
+    4.0
     """
 
     k: int
@@ -117,15 +132,15 @@ class Mismatch(VocabularyKernel):
         if not isinstance(self.alphabet, str | list | tuple) or not self.alphabet:
             raise TypeError(
                 "Mismatch needs its alphabet as a str or a list of tokens; got "
-                f"alphabet={self.alphabet!r}."
+                f"alphabet={brief(self.alphabet)}."
             )
         letters = len(self.alphabet)
         if len(set(self.alphabet)) < letters:
             raise ValueError(
                 "Mismatch needs an alphabet of different tokens; got "
-                f"alphabet={self.alphabet!r}."
+                f"alphabet={brief(self.alphabet)}."
             )
-        # Two tokens are enough at 63: a large power takes long to write down.
+        # 2**63 is too many already; a much larger power would take long to compute.
         if letters > 1 and (self.k >= 63 or letters**self.k >= 2**63):
             raise ValueError(
                 f"Mismatch counts words of length {self.k} over {letters} tokens, "
@@ -145,7 +160,7 @@ class Mismatch(VocabularyKernel):
     def columns(self, X):
         alphabet = self._resolved("alphabet")
         X, letters = encode_pair("Mismatch", X, [list(alphabet)])
-        if self.k > X.longest:  # nothing to count, whatever the number of words
+        if self.k > X.longest:  # no substring is so long, whatever the number of words
             return Columns(sp.csr_array((len(X), 0)), list)
         counts, first = count_substrings(X, self.k)
         place = np.full(X.alphabet, -1)
@@ -173,7 +188,7 @@ class Mismatch(VocabularyKernel):
         )
         if each_word * len(words) > MOST_NEAR:
             raise ValueError(
-                f"{self!r} would write out {each_word:,} words near each of "
+                f"{self} would write out {each_word:,} words near each of "
                 f"{len(words):,}; at most {MOST_NEAR:,} in all are. Lower k or m, "
                 "or pass fewer points at a time."
             )
@@ -206,6 +221,12 @@ class WeightedSubstrings(Kernel):
     ----------
     decay : 0 < decay ≤ 1 for w(r) = decay^r
     weights : w(1), w(2), ... ≥ 0, and 0 for longer substrings
+
+    Examples
+    --------
+    >>> from mercer import WeightedSubstrings
+    >>> WeightedSubstrings(decay=0.5).value("abc", "abd")
+    1.25
     """
 
     decay: float | None = None
@@ -215,7 +236,7 @@ class WeightedSubstrings(Kernel):
         if (self.decay is None) == (self.weights is None):
             raise ValueError(
                 "WeightedSubstrings needs either decay or weights; got "
-                f"decay={self.decay!r} and weights={self.weights!r}."
+                f"decay={brief(self.decay)} and weights={brief(self.weights)}."
             )
         check_positive(self, "decay", self.decay, optional=True)
         if self.decay is not None and self.decay > 1:
@@ -257,7 +278,7 @@ class WeightedSubstrings(Kernel):
         entries = sum(int(np.maximum(X.sizes - r + 1, 0).sum()) for r in lengths)
         if entries > MOST_ENTRIES:
             raise ValueError(
-                f"{self!r} would write out {entries:,} substrings; at most "
+                f"{self} would write out {entries:,} substrings; at most "
                 f"{MOST_ENTRIES:,} are. Use the kernel, which never forms them, or "
                 "weights for the short ones only."
             )

@@ -22,12 +22,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.points import as_points, describe, objects
+from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed, is_finite
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
-from mercer.kernels.kinds import dense
-from mercer.points import as_points, describe, objects
-from mercer.trees import Tree, ordered, tag_tokens
+from mercer.kernels.ways import dense
 
 MOST_PAIRS = 10_000_000  # of matching nodes in two trees
 
@@ -41,7 +41,7 @@ class MatchingNodes(Kernel):
 
     @abstractmethod
     def _native(self, logarithm: bool) -> _core.TreeRule:
-        """C in the words of the native core."""
+        """C as the parameters of the native core."""
 
     def _leaf(self) -> float:
         """What a leaf by itself counts."""
@@ -80,10 +80,10 @@ class MatchingNodes(Kernel):
         if not out.size:
             return out
         rule = self._native(logarithm)
-        refusal: Any = _core.tree_block(forest.packed, rule, forest.n, out)
-        if refusal:
-            i, j, *why = refusal
-            self._refuse(forest.named(i), forest.named(j + forest.shift), *why)
+        refusal = _core.tree_block(forest.packed, rule, forest.n, out)
+        if refusal is not None:
+            other = forest.named(refusal.column + forest.shift)
+            self._refuse(forest.named(refusal.row), other, refusal)
         if self._leaf():
             left, right = forest.leaf_counts
             out = _plus(out, self._leaf() * dense(left @ right.T), logarithm)
@@ -91,17 +91,17 @@ class MatchingNodes(Kernel):
 
     def _diag(self, forest: _Forest, logarithm: bool) -> np.ndarray:
         out = np.zeros(len(forest.trees))
-        refusal: Any = _core.tree_diag(forest.packed, self._native(logarithm), out)
-        if refusal:
-            i, _, *why = refusal
-            self._refuse(forest.named(i), "itself", *why)
+        refusal = _core.tree_diag(forest.packed, self._native(logarithm), out)
+        if refusal is not None:
+            self._refuse(forest.named(refusal.row), "itself", refusal)
         if self._leaf():
             counts, _ = forest.leaf_counts
             squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
             out = _plus(out, self._leaf() * squares, logarithm)
         return out
 
-    def _refuse(self, one: str, other: str, pairs: float, log_value: float) -> None:
+    def _refuse(self, one: str, other: str, refusal: _core.Refusal) -> None:
+        pairs, log_value = refusal.pairs, refusal.log_value
         if pairs > MOST_PAIRS:
             raise ValueError(
                 f"{type(self).__name__} compares the matching nodes of two trees, at "
@@ -109,9 +109,9 @@ class MatchingNodes(Kernel):
                 "the trees, tell labels apart, or use Subtree, which needs no pairs."
             )
         raise ValueError(
-            f"{self!r} of {one} and {other}, which have {pairs:,.0f} matching pairs of "
+            f"{self} of {one} and {other}, which have {pairs:,.0f} matching pairs of "
             f"nodes, is about 1e{log_value / math.log(10):+.0f}: no float64 holds it. "
-            f"Normalized({self!r}) does without it; or lower decay."
+            f"Normalized({self}) does without it; or lower decay."
         )
 
 
@@ -127,6 +127,13 @@ class SubsetTree(MatchingNodes):
     ----------
     decay : λ, 0 < λ ≤ 1
     leaves : whether a leaf by itself, a word, is a fragment too, which counts λ
+
+    Examples
+    --------
+    >>> from mercer import SubsetTree
+    >>> k = SubsetTree(decay=1)
+    >>> k.value("(NP (D the) (N apple))", "(NP (D the) (N pear))")
+    3.0
     """
 
     decay: float = 0.4
@@ -166,6 +173,13 @@ class PartialTree(MatchingNodes):
     ----------
     decay : μ, 0 < μ ≤ 1
     gap : λ, 0 < λ ≤ 1
+
+    Examples
+    --------
+    >>> from mercer import PartialTree
+    >>> k = PartialTree(decay=1, gap=1)
+    >>> k.value("(A (B) (C))", "(A (B))")
+    3.0
     """
 
     decay: float = 0.4
@@ -201,6 +215,13 @@ class Subtree(VocabularyKernel):
     ----------
     decay : λ, 0 < λ ≤ 1
     leaves : whether a leaf by itself, a word, is a subtree too, which counts λ
+
+    Examples
+    --------
+    >>> from mercer import Subtree
+    >>> k = Subtree(decay=1)
+    >>> k.value("(S (A a) (B b))", "(S (A a) (B c))")
+    1.0
     """
 
     decay: float = 0.4
@@ -236,6 +257,14 @@ class TaggedTree(Kernel):
     ----------
     kernel : compares sequences of tokens
     sort : children in a fixed order, so that only what is below a node matters
+
+    Examples
+    --------
+    >>> from mercer import Spectrum, TaggedTree
+    >>> TaggedTree(Spectrum(2)).value("(A (B) (C))", "(A (B) (D))")
+    3.0
+    >>> TaggedTree(Spectrum(2), sort=True).value("(A (B) (C))", "(A (C) (B))")
+    5.0
     """
 
     kernel: Kernel
@@ -276,7 +305,7 @@ class TaggedTree(Kernel):
     def _explicit(self) -> Any:
         if not hasattr(self.kernel, "features"):
             raise TypeError(
-                f"TaggedTree has the features of its string kernel; {self.kernel!r} "
+                f"TaggedTree has the features of its string kernel; {self.kernel} "
                 "has none. Use Spectrum, WeightedSubstrings or Subsequence."
             )
         return self.kernel

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import points, vectors
-from mercer.interruptible import elementwise, multiply
+from mercer.data import points
+from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
     HIGHEST,
@@ -31,8 +31,10 @@ from mercer.kernels.base import (
     row_blocks,
 )
 from mercer.kernels.explicit import PolynomialMap
-from mercer.kernels.kinds import dense
-from mercer.vectors import Recipe
+from mercer.kernels.ways import FeatureFunction, dense
+from mercer.native import vectors
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.vectors import Recipe
 
 DIFFERENCES = ("square", "absolute", "chi2")  # parts that are 0 where x = y
 TILE_MB = 8.0  # the arrays of a tile stay near the processor
@@ -104,7 +106,14 @@ class TransformedKernel(Kernel):
 
 @dataclass
 class Linear(VectorKernel):
-    """k(x, y) = ⟨x, y⟩."""
+    """k(x, y) = ⟨x, y⟩.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> Linear()([[1, 2], [3, 4]]).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
 
     def recipe(self):
         return Recipe("product", "identity")
@@ -120,6 +129,9 @@ class Linear(VectorKernel):
     def rule(self):
         return Rule(True, "⟨x, y⟩ is an inner product, with φ(x) = x")
 
+    def _formula(self, x, y):
+        return latex.atom(latex.inner(x, y))
+
 
 @dataclass
 class Polynomial(VectorKernel):
@@ -129,6 +141,15 @@ class Polynomial(VectorKernel):
     ----------
     scale : float > 0, or None for 1 / (d · var X), fixed by `resolve`
     offset : float ≥ 0
+
+    Examples
+    --------
+    >>> from mercer import Polynomial
+    >>> k = Polynomial(2)
+    >>> k.value([1, 2], [3, 1])
+    36.0
+    >>> k.feature_names([[1, 2]])
+    ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
     """
 
     degree: int
@@ -189,10 +210,25 @@ class Polynomial(VectorKernel):
             True, "a polynomial in the kernel ⟨x, y⟩ with non-negative coefficients"
         )
 
+    def _formula(self, x, y):
+        base = f"{latex.factor(self.scale, 's')}{latex.inner(x, y)}"
+        if self.offset:
+            base = rf"\left({base} + {latex.number(self.offset)}\right)"
+        elif latex.factor(self.scale, "s"):
+            base = rf"\left({base}\right)"
+        return latex.Formula(f"{base}^{{{int(self.degree)}}}", latex.POWER)
+
 
 @dataclass
 class Exponential(VectorKernel):
-    """k(x, y) = exp(⟨x, y⟩ / scale)."""
+    """k(x, y) = exp(⟨x, y⟩ / scale).
+
+    Examples
+    --------
+    >>> from mercer import Exponential
+    >>> round(Exponential(scale=2).value([1, 1], [1, 1]), 4)
+    2.7183
+    """
 
     scale: float = 1.0
 
@@ -206,6 +242,12 @@ class Exponential(VectorKernel):
     def rule(self):
         return Rule(True, "the limit of the polynomials Σₙ ⟨x, y⟩ⁿ / (scaleⁿ n!)")
 
+    def _formula(self, x, y):
+        scale = latex.number(self.scale)
+        product = latex.inner(x, y)
+        share = product if scale == "1" else rf"\frac{{{product}}}{{{scale}}}"
+        return latex.exponential(share)
+
 
 @dataclass
 class PowerSeries(TransformedKernel):
@@ -214,6 +256,12 @@ class PowerSeries(TransformedKernel):
     Parameters
     ----------
     coefficients : non-negative numbers, the constant first
+
+    Examples
+    --------
+    >>> from mercer import PowerSeries
+    >>> PowerSeries([1, 0, 2]).value([1, 1], [1, 2])
+    19.0
     """
 
     coefficients: Sequence[float]
@@ -229,6 +277,9 @@ class PowerSeries(TransformedKernel):
             True, "sums of non-negative multiples of powers of ⟨x, y⟩ are kernels"
         )
 
+    def _formula(self, x, y):
+        return latex.polynomial(self.coefficients, latex.atom(latex.inner(x, y)))
+
 
 @dataclass
 class Bilinear(Kernel):
@@ -237,6 +288,12 @@ class Bilinear(Kernel):
     Parameters
     ----------
     A : (d, d) symmetric positive semidefinite array
+
+    Examples
+    --------
+    >>> from mercer import Bilinear
+    >>> Bilinear([[2, 1], [1, 2]]).value([1, 0], [1, 1])
+    3.0
     """
 
     A: Any
@@ -295,6 +352,9 @@ class Bilinear(Kernel):
 
     def rule(self):
         return Rule(True, "A = SSᵀ since it is positive semidefinite, and φ(x) = Sᵀx")
+
+    def _formula(self, x, y):
+        return latex.Formula(rf"{x}^\top A\, {y}", latex.PRODUCT)
 
 
 def is_vectors(X) -> bool:
@@ -402,3 +462,36 @@ def by_tiles(formula: Callable, X, Y, depth: int = 1) -> np.ndarray:
             if Y is None:
                 out[columns, rows] = tile.T
     return out
+
+
+MADE_DENSE = 2.0**24  # numbers of sparse points far from the origin
+# Offsets, in standard deviations, beyond which ⟨x, y⟩ has too few digits of them left.
+OFFSET = {np.dtype(np.float64): 100.0, np.dtype(np.float32): 10.0}
+
+
+@dataclass
+class Shift:
+    """x ↦ x - origin, in float64."""
+
+    origin: np.ndarray
+
+    def __call__(self, X) -> np.ndarray:
+        return dense(points.vectors(X, "Linear")).astype(float) - self.origin
+
+
+def about_the_middle(X) -> Kernel:
+    """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
+
+    Components and clusters are the same about any point; but ⟨x, y⟩ would hold the
+    square of a large offset, and few digits of what varies. Sparse points too large
+    to be made dense stay as they are.
+    """
+    X = points.vectors(X, "Linear")
+    if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
+        return Linear()
+    X = dense(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=float)
+        spread = X.std(axis=0, dtype=float).max()
+        far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
+    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from mercer import _core
-from mercer.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.graphs import Graph, GraphUnion, graphs_of
 from mercer.kernels.base import Kernel, Rule, check_positive
 from mercer.kernels.counts import check_attributes
 
@@ -46,6 +46,13 @@ class RandomWalk(Kernel):
     decay : > 0, and below the bound of the graphs
     label, edge_label : attributes of networkx graphs that are the labels of nodes and
         of edges; None for "label", where there is one
+
+    Examples
+    --------
+    >>> from mercer import Graph, RandomWalk
+    >>> edge = Graph([(0, 1)])
+    >>> round(RandomWalk(decay=0.5).value(edge, edge), 4)
+    8.0
     """
 
     decay: float = 0.01
@@ -105,7 +112,7 @@ class RandomWalk(Kernel):
 
     def _check(self, reach: np.ndarray) -> None:
         worst = int(np.argmax(reach)) if len(reach) else None
-        # The eigenvalue is rounded; the bound itself must not slip through.
+        # The eigenvalue is rounded: decay = bound must be refused all the same.
         if worst is not None and self.decay * reach[worst] >= 1 - 1e-12:
             raise ValueError(
                 f"RandomWalk sums over walks of every length, which is finite on these "
@@ -155,7 +162,7 @@ class Walks:
     def _packed(self) -> _core.GraphSet:
         """The graphs for the core, nodes with like labels and degrees side by side.
 
-        Loops over them then run equally long, which processors foresee.
+        Loops over them then run equally long, which branch prediction favours.
         """
         union = self.union
         degree = np.diff(union.first)
@@ -191,7 +198,7 @@ class Walks:
         for i in range(n):
             own = slice(start[i], start[i + 1])
             begin = i if symmetric else n
-            # So many columns at a time that Ctrl-C is heard between them.
+            # In parts, between which Ctrl-C is checked.
             most = max(1, CHUNK // max(1, start[i + 1] - start[i]))
             part = (start[begin:last] - start[begin]) // most
             cuts = [begin, *(begin + 1 + np.flatnonzero(np.diff(part))), last]
@@ -209,7 +216,7 @@ class Walks:
     def _quotients(self, values, squares, others) -> np.ndarray:
         """Σ (1ᵀu)² / (1 - decay λλ') over the u of one graph, for each λ' of others."""
         quotients = 1 / (1 - self.decay * np.multiply.outer(values, others))
-        # Threads of a BLAS would cost more than they do for so little.
+        # For so little work starting the threads of a BLAS costs more than it saves.
         return np.einsum("i,ij->j", squares, quotients)
 
     def _spectra(self) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +240,7 @@ def _sums(values: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 def _highest_degrees(union: GraphUnion) -> np.ndarray:
-    """A bound of ρ for each graph that costs nothing: the largest dᵤdᵥ of an edge.
+    """A cheap bound of ρ for each graph: the largest dᵤdᵥ of an edge.
 
     No eigenvalue of A is above √(dᵤdᵥ), the largest over the edges; those of the
     product are products of two, or with labels below that.
@@ -265,5 +272,5 @@ def _product_radius(graph: Graph) -> float:
 def _largest_eigenvalue(A: sp.csr_array) -> float:
     if A.shape[0] <= DENSE:
         return float(np.linalg.eigvalsh(A.toarray())[-1])
-    start = np.ones(A.shape[0])  # of its own choice it would be random
+    start = np.ones(A.shape[0])  # a fixed start; the default one is random
     return float(eigsh(A, 1, which="LA", v0=start, return_eigenvectors=False)[0])

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, gammaln
 
-from mercer import points
+from mercer.data import points
 from mercer.kernels.base import Kernel, Rule, check_positive, is_finite
-from mercer.kernels.kinds import dense
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
+from mercer.kernels.ways import dense
 
 # |ln r| up to which a window is looked at; larger r only while there is something left,
 # since a function may overflow there.
@@ -31,7 +31,7 @@ HALVINGS = 60
 MOST_CELLS = 2000  # that are halved at a time
 FINE = 1e-12  # the relative error that is aimed at
 LARGEST_ERROR = 1e-3  # relative; beyond it the integral counts as unknown
-DIVERGES = 0.98  # where a shell holds so much of the one before, there is no end
+DIVERGES = 0.98  # share of the shell before; above it the integral counts as infinite
 NODES, SHARES = leggauss(10)
 
 
@@ -215,6 +215,13 @@ class RadialWindow(WindowKernel, TransformedKernel):
         r ≥ 1, "exponential" e^-r, "gaussian" e^(-r²/2); or K itself, which takes an
         array of numbers r ≥ 0 and returns a number ≥ 0 for each
     bandwidth : > 0, the unit of r; None for √(d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import RadialWindow
+    >>> k = RadialWindow("epanechnikov", bandwidth=2)
+    >>> k([[0.0]], [[0.0], [1.0], [3.0]]).tolist()
+    [[1.0, 0.75, 0.0]]
     """
 
     part: ClassVar[str] = "square"
@@ -246,6 +253,13 @@ class ProductWindow(WindowKernel):
     function : as for `RadialWindow`, of r = |xⱼ - yⱼ| / bandwidth; or K itself, which
         takes an array of numbers of both signs and is even, K(-u) = K(u)
     bandwidth : > 0, the unit of distance; None for √(d · var X), fixed by `resolve`
+
+    Examples
+    --------
+    >>> from mercer import ProductWindow
+    >>> k = ProductWindow("triangle", bandwidth=2)
+    >>> k.value([0, 0], [1, 1])
+    0.25
     """
 
     function: Any
@@ -349,7 +363,7 @@ class Shells:
             error = np.abs(whole - both)
             total = sum(float(part[2].sum()) for part in done) + float(both.sum())
             bad = (error > 1e-3 * FINE * total) & (b - a > 1e-14)
-            # What rounds more than that never agrees, however small its cells.
+            # Where rounding is larger than that, halving cells does not help.
             if step == HALVINGS or np.count_nonzero(bad) > MOST_CELLS:
                 bad[:] = False
             done.append(
@@ -403,7 +417,8 @@ class Shells:
 
     def draw(self, rng: np.random.RandomState, n: int) -> np.ndarray:
         """n random r with the density r^(d-1) K(r), by rejection within the cells."""
-        room = 1.02 * self.top * (self.b - self.a)  # the largest value met, and more
+        # 1.02: the largest value found in a cell need not be the largest there is.
+        room = 1.02 * self.top * (self.b - self.a)
         share = np.cumsum(room) / room.sum()
         found: list[np.ndarray] = []
         while sum(map(len, found)) < n:

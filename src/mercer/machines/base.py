@@ -11,17 +11,18 @@ import difflib
 import inspect
 import numbers
 import sys
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
@@ -41,28 +42,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.copies import is_foreign, owned, shares
-from mercer.expansion import Expansion
-from mercer.gram import Gram
-from mercer.kernels.algebra import Conformal, On
-from mercer.kernels.base import (
-    Constant,
-    Kernel,
-    is_finite,
-    is_number,
-    version,
-    warn_of_version,
-)
-from mercer.kernels.coordinate import ChiSquared
-from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.kinds import BlockFunction, PairFunction, Precomputed
-from mercer.kernels.radial import RBF, Laplacian
-from mercer.kernels.vector import Linear, Polynomial
-from mercer.points import (
+from mercer.data.copies import is_foreign, owned, shares
+from mercer.data.points import (
     FOR_STRINGS,
     Points,
     a_string,
     as_points,
+    brief,
     check_ending,
     check_nesting,
     column_names,
@@ -77,17 +63,30 @@ from mercer.points import (
     take,
     vectors,
 )
-from mercer.solvers.bayes import Posterior
-from mercer.solvers.components import Eigenpairs
-from mercer.solvers.perceptron import Mistakes
-from mercer.solvers.problems import Certificate, Solution
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.algebra import Conformal, Normalized, On
+from mercer.kernels.base import (
+    Constant,
+    Kernel,
+    is_finite,
+    is_number,
+    version,
+    warn_of_version,
+)
+from mercer.kernels.coordinate import ChiSquared
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.radial import RBF, Laplacian
+from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
+from mercer.outcomes import Run, Status
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
 LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
 _TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
 
-# What others call the kernels that have a word.
+# Other names of the kernels that scikit-learn names by a word.
 _ALIASES = {
     "gaussian": "rbf",
     "gauss": "rbf",
@@ -109,14 +108,21 @@ _MADE = {
     "chi2": "ChiSquared(1.0)",
 }
 
-_ADVICE = (
-    "{name} stopped after {solution.n_iter} iterations with status "
-    "{solution.status!r} and violation {solution.violation:.2g}."
+_ENDED_EARLY = (
+    "{name} stopped after {solution.run.iterations} iterations with status "
+    "{solution.run.status!r}. {solution.run.status.advice}"
 )
 
 
+class HasRun(Protocol):
+    """What a solver returned: it knows how it ended."""
+
+    @property
+    def run(self) -> Run: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Counted:
+class WeightedGram:
     """The points that count: their Gram, their places in X, and how often each does."""
 
     gram: Gram
@@ -140,13 +146,17 @@ def _all_or_nothing(fit: Callable) -> Callable:
 
     @wraps(fit)
     def whole(self, *args, **options):
-        before = dict(vars(self))
+        before, begin = dict(vars(self)), time.perf_counter()
+        vars(self).pop("run_", None)
         try:
-            return fit(self, *args, **options)
+            fitted = fit(self, *args, **options)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
+        # A machine without a solver reports its time alone.
+        vars(self).setdefault("run_", Run(seconds=time.perf_counter() - begin))
+        return fitted
 
     return whole
 
@@ -157,14 +167,16 @@ class Machine(BaseEstimator, ABC):
     A machine has a parameter `kernel` and fills in `fit`, which ends with
     `expansion_`; all it says of new points is read from there.
 
-    A fitted machine owns what it learnt: it keeps copies of the points, so that arrays,
-    frames and lists may be edited after `fit`. Shared are memory-mapped arrays, whose
-    files must stay as they are; arrays that are parameters of a kernel, as the matrix
-    of `Precomputed(K)`; and objects that cannot be copied.
+    A fitted machine owns what it learnt: it keeps copies of the points and of its
+    kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
+    memory-mapped arrays, whose files must stay as they are (a file that is cut ends
+    the process that reads it, unless that is seen at the door); the matrix of
+    `Precomputed(K)`; functions; and objects that cannot be copied.
     """
 
     kernel: Any
     expansion_: Expansion
+    run_: Run  # how the last fit ended, and what it took
 
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
@@ -178,7 +190,7 @@ class Machine(BaseEstimator, ABC):
             cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
 
     @abstractmethod
-    def fit(self, X: Points, y) -> Machine:
+    def fit(self, X: Points, y) -> Self:
         """Learn f from the points X and the targets y; returns self."""
 
     def _validate_params(self) -> None:
@@ -197,13 +209,13 @@ class Machine(BaseEstimator, ABC):
                 )
             if not self._is_whole(name):
                 self._check_size(name, value)
-            # Only of the kernels that have a word; an object has its own.
+            # Only for kernels named by a word; an object has its own.
             if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
                 default = inspect.signature(type(self)).parameters[name].default
                 if value is not default and value != default:
                     warnings.warn(
                         f"{type(self).__name__}({name}={value!r}) has no effect beside "
-                        f"the kernel object {self.kernel!r}, which has parameters of "
+                        f"the kernel object {self.kernel}, which has parameters of "
                         "its own: set them there.",
                         UserWarning,
                         stacklevel=3,
@@ -262,7 +274,7 @@ class Machine(BaseEstimator, ABC):
         meant = f" Did you mean {' or '.join(ways)}?" if ways else ""
         raise InvalidParameterError(
             f"{begin}, a function, or one of the words {', '.join(sorted(words))}. Got "
-            f"{kernel!r}.{meant}"
+            f"{brief(kernel)}.{meant}"
         )
 
     def _words(self) -> set[str]:
@@ -334,7 +346,7 @@ class Machine(BaseEstimator, ABC):
             X = self._of_floats(_filled(X) if self._precomputed else X)
         else:
             reset = y_checks.pop("reset", True)
-            copied = copy.copy(self)  # checking y alone forgets the columns
+            copied = copy.copy(self)  # checking y alone deletes the names of columns
             y = validate_data(copied, y=y, **y_checks)
             X = self._structured(X, reset=reset)
             check_consistent_length(X, y)
@@ -359,7 +371,9 @@ class Machine(BaseEstimator, ABC):
                 ) from error
             if found is None:
                 if isinstance(X, list | tuple) and not _is_plain(error):
-                    vectors(list(X), f"{type(self).__name__}(kernel={self.kernel!r})")
+                    vectors(
+                        list(X), f"{type(self).__name__}(kernel={brief(self.kernel)})"
+                    )
                 raise
             raise self._about_string(found) from error
 
@@ -383,7 +397,7 @@ class Machine(BaseEstimator, ABC):
 
     def _about_string(self, found: str) -> ValueError:
         return ValueError(
-            f"{type(self).__name__}(kernel={self.kernel!r}) compares vectors; "
+            f"{type(self).__name__}(kernel={brief(self.kernel)}) compares vectors; "
             f"{found} is a string. {FOR_STRINGS}: pass such a kernel, as "
             "kernel=Spectrum(3), or encode the strings as numbers."
         )
@@ -431,7 +445,7 @@ class Machine(BaseEstimator, ABC):
 
     # From data to a Gram
 
-    def _counted(self, X, sample_weight) -> Counted:
+    def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points of weight > 0, with a kernel that has learnt from them."""
         n = count(X)
         self._check_square(X)
@@ -441,10 +455,10 @@ class Machine(BaseEstimator, ABC):
             index = np.flatnonzero(weight > 0)
             weight = weight[index]
         if self._precomputed:
-            return Counted(Gram(Precomputed(X), index), index, weight)
+            return WeightedGram(Gram(Precomputed(X), index), index, weight)
         points = X if len(index) == n else take(X, index)
         share = None if sample_weight is None else weight
-        return Counted(Gram(self._resolved(points, share), points), index, weight)
+        return WeightedGram(Gram(self._resolved(points, share), points), index, weight)
 
     def _check_square(self, X) -> None:
         """Refuse kernel values that are not those of the points with each other."""
@@ -461,13 +475,13 @@ class Machine(BaseEstimator, ABC):
 
     def _resolved(self, points, weight) -> Kernel:
         """What the parameter `kernel` stands for, having learnt from these points."""
-        return as_kernel(self.kernel, points).resolve(points, weight)
+        return as_kernel(self.kernel).resolve(points, weight)
 
-    def _warn_unless_optimal(
-        self, solution: Solution | Certificate | Mistakes | Eigenpairs | Posterior
-    ) -> None:
-        advice = self._advice.get(solution.status, _ADVICE)
-        if advice and solution.status != "optimal":
+    def _warn_unless_optimal(self, solution: HasRun) -> None:
+        """Say how a fit ended that did not come to its end, and what to do about it."""
+        status = solution.run.status
+        advice = self._advice.get(status, _ENDED_EARLY if status.advice else "")
+        if advice and status != Status.OPTIMAL:
             name = type(self).__name__
             message = advice.format(name=name, machine=self, solution=solution)
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
@@ -525,7 +539,7 @@ def check_numbers(machine: Machine, name: str, values) -> None:
         hint = ""
         if values == "balanced":
             hint = " A machine with class_weight balances classes by that."
-        raise ValueError(f"{needs}, one for each point; got {values!r}.{hint}")
+        raise ValueError(f"{needs}, one for each point; got {brief(values)}.{hint}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"{needs}; got a masked array with masked entries. Leave those points out."
@@ -581,7 +595,20 @@ def check_squares(machine, y: np.ndarray) -> None:
         )
 
 
-def as_kernel(
+def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
+    """What the parameter `kernel` of a machine stands for, owned by the machine.
+
+    A word is the kernel of that name with its own defaults; a function takes two sets
+    of points and gives their matrix; None is RBF(). The drop-ins for scikit-learn's
+    machines use `as_scikit_learn_kernel`.
+    """
+    if isinstance(kernel, str):
+        _check_word(kernel)
+        return _OWN_WORDS[kernel]()
+    return _as_object(kernel, BlockFunction)
+
+
+def as_scikit_learn_kernel(
     kernel: Kernel | str | Callable | None,
     X: Points,
     *,
@@ -591,7 +618,7 @@ def as_kernel(
     parameters: dict | None = None,
     function: Callable[[Callable], Kernel] = PairFunction,
 ) -> Kernel:
-    """What a machine's parameter `kernel` stands for, on the points X.
+    """What the parameter `kernel` stands for in a drop-in, on the points X.
 
     Parameters
     ----------
@@ -600,19 +627,32 @@ def as_kernel(
     parameters : keyword arguments of the function
     function : what a function is: PairFunction takes two points, BlockFunction two sets
     """
-    if kernel is None:
-        return RBF()
-    if isinstance(kernel, Kernel):
-        return kernel
     if isinstance(kernel, str):
-        if kernel not in _WORDS:
-            raise ValueError(
-                f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
-                f"kernel={kernel!r}. Any other kernel is an object, such as Matern()."
-            )
+        _check_word(kernel)
         if gamma is None:
             gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
         return _WORDS[kernel](float(gamma), degree, coef0)
+    return _as_object(kernel, function, parameters)
+
+
+def _check_word(word: str) -> None:
+    if word not in _WORDS:
+        raise ValueError(
+            f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
+            f"kernel={brief(word)}. Any other kernel is an object, such as Matern()."
+        )
+
+
+def _as_object(
+    kernel: Kernel | Callable | None,
+    function: Callable[[Callable], Kernel],
+    parameters: dict | None = None,
+) -> Kernel:
+    """A kernel that shares no array with the parameter; every fit comes by here."""
+    if kernel is None:
+        return RBF()
+    if isinstance(kernel, Kernel):
+        return kernel.owned()
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise TypeError(
             f"A kernel is an object; got the class {kernel.__name__}. Write "
@@ -620,8 +660,8 @@ def as_kernel(
         )
     if isinstance(kernel, GaussianProcessKernel):
         # scikit-learn's own kernel objects are called on whole blocks.
-        return BlockFunction(kernel)
-    return function(partial(kernel, **parameters) if parameters else kernel)
+        return BlockFunction(clone(kernel))
+    return function(partial(kernel, **owned(parameters)) if parameters else kernel)
 
 
 def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:
@@ -668,6 +708,20 @@ _WORDS: dict[str, Callable[..., Kernel]] = {
     "precomputed": lambda gamma, degree, coef0: Precomputed(),
 }
 WORDS = frozenset(_WORDS)
+
+# The same words in machines that are nobody's drop-ins: kernels with their defaults.
+_OWN_WORDS: dict[str, Callable[[], Kernel]] = {
+    "linear": Linear,
+    "poly": partial(Polynomial, 3),
+    "polynomial": partial(Polynomial, 3),
+    "rbf": RBF,
+    "laplacian": Laplacian,
+    "chi2": ChiSquared,
+    "additive_chi2": partial(BlockFunction, additive_chi2_kernel, psd=False),
+    "sigmoid": Sigmoid,
+    "cosine": lambda: Normalized(Linear()),
+    "precomputed": Precomputed,
+}
 
 
 def _borrowed(X, given) -> bool:

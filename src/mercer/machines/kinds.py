@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -25,15 +25,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import calibration, multiclass
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
-from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import Counted
+from mercer.gram import Gram
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import WeightedGram
 from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
     check_pairs,
+    check_two,
     class_factors,
     classes_of,
 )
@@ -43,16 +45,11 @@ from mercer.machines.support import (
     SMALL,
     SupportVectorMachine,
 )
-from mercer.multiclass import PairExpansion, Pairs
-from mercer.points import Points, count, take
-from mercer.solvers.pairs import PairProblems
-from mercer.solvers.problems import (
-    BoxQP,
-    Certificate,
-    Certificates,
-    certificate,
-    steps,
-)
+from mercer.multiclass import Classes, PairExpansion, Pairs
+from mercer.native import memory
+from mercer.outcomes import Certificate, Certificates, iterations
+from mercer.solvers.boxqp import BoxQP, certificate
+from mercer.solvers.class_pairs import PairProblems
 from mercer.solvers.smo import SMO, matrix_bytes
 
 FOLDS = 5  # of the values that probabilities are fitted on
@@ -95,7 +92,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """The two-class problem; each point counts weight times."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Classifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -106,30 +103,30 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         self._check_number(len(classes), len(label))
-        sides = multiclass.parts(label, len(classes), self.multiclass)
+        parts = multiclass.parts(label, len(classes), self.multiclass)
         weight = counted.weight * factors[label]
-        names = self._names(classes, len(sides))
+        names = self._names(classes, len(parts))
         counted = self._shared(counted, len(names))
         with self._watched(names, X, y, sample_weight):
-            coef, bias, found = self._solved_parts(counted, sides, weight)
+            coef, bias, found = self._solved_parts(counted, parts, weight)
             sigmoids = None
             if self._calibrates:
-                sigmoids = self._sigmoids(counted, label, sides, factors, names)
+                sigmoids = self._sigmoids(counted, label, parts, factors, names)
             self.classes_, self.class_weight_ = classes, factors
-            if len(sides) == 1:
+            if len(parts) == 1:
                 coef, bias = coef[:, 0], bias[0]
             # Grouped by class, in the order of X within a class, as LIBSVM has them.
             order = np.argsort(label, kind="stable")
-            by_rival = isinstance(sides, Pairs) and sides.compact
-            self._keep(
+            by_rival = isinstance(parts, Pairs) and parts.compact
+            self._store(
                 X, counted, order, coef, bias, found, label if by_rival else None
             )
             self._label = label[np.searchsorted(counted.index, self.support_)]
             self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
-            self.n_iter_ = steps(found)
+            self.n_iter_ = iterations(found)
         self._warn_unless_optimal(self._certificate)
         return self
 
@@ -142,14 +139,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         folds = FOLDS if self._calibrates else 0
         return _Names(classes, self.multiclass, n_problems, folds)
 
-    def _labels(self, y, counted: Counted):
+    def _labels(self, y, counted: WeightedGram):
         """The classes, the class of each point by its number, and what each counts."""
         named, _ = classes_of(y)
-        if len(named) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(named)} class"
-            )
+        check_two(self, named)
         classes, label = classes_of(y[counted.index])
         # scikit-learn balances the rows of y, whatever they weigh.
         factors = class_factors(self, named, y)[np.searchsorted(named, classes)]
@@ -189,64 +182,64 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """Whether `_pair_problems` has the problems at these parameters."""
         return True
 
-    def _solved_parts(self, counted: Counted, sides, weight):
+    def _solved_parts(self, counted: WeightedGram, parts, weight):
         """A column of coef, a bias and a certificate for each two-class problem."""
-        if self._in_one_call(counted.gram, sides):
-            every = np.arange(len(sides))
-            return self._solved_pairs(counted.gram, sides, weight, every)
-        problems = self._problems(counted.gram, sides, weight)
-        return self._columns(counted, problems, sides)
+        if self._in_one_call(counted.gram, parts):
+            every = np.arange(len(parts))
+            return self._solved_pairs(counted.gram, parts, weight, every)
+        problems = self._problems(counted.gram, parts, weight)
+        return self._columns(counted, problems, parts)
 
-    def _in_one_call(self, gram: Gram, sides) -> bool:
+    def _in_one_call(self, gram: Gram, parts) -> bool:
         """Whether the core can take on all pairs of classes in one call."""
-        if not isinstance(sides, Pairs) or self.solver is not None:
+        if not isinstance(parts, Pairs) or self.solver is not None:
             return False
         if self._watcher is not None or not self._pairs_apply:
             return False
         if gram.kernel.native(gram.X) is None:
             there = gram.is_held or isinstance(gram.kernel, Precomputed)
-            room = available_memory() / 4 if there else matrix_bytes(self.cache_size)
+            room = memory.room_to_keep() if there else matrix_bytes(self.cache_size)
             if 8.0 * gram.shape[0] ** 2 > room:
                 return False
-        return self._coefficients_before(gram.X, sides.width) is None
+        return self._coefficients_before(gram.X, parts.width) is None
 
-    def _solved_pairs(self, gram: Gram, sides: Pairs, weight, numbers):
+    def _solved_pairs(self, gram: Gram, parts: Pairs, weight, numbers):
         """coef, and the bias and certificate of each of these pairs of classes.
 
         Small ones are solved to rounding, unless they are very many.
         """
-        coef, bias = np.zeros((len(weight), sides.width)), np.zeros(len(sides))
-        found, trusted = Certificates.empty(len(sides)), np.zeros(len(sides), bool)
+        coef, bias = np.zeros((len(weight), parts.width)), np.zeros(len(parts))
+        found, trusted = Certificates.empty(len(parts)), np.zeros(len(parts), bool)
         solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
-        members = [sides.members(c) for c in range(sides.n_classes)]
-        small = (sides.totals <= SMALL) & (not sides.compact)
+        members = [parts.members(c) for c in range(parts.n_classes)]
+        small = (parts.totals <= SMALL) & (not parts.compact)
         for some in (numbers[~small[numbers]], numbers[small[numbers]]):
             if not len(some):
                 continue
-            problems = self._pair_problems(gram, members, sides.pairs[some], weight)
+            problems = self._pair_problems(gram, members, parts.pairs[some], weight)
             solve = solver
             if small[some[0]]:
                 largest = np.abs(problems.totals).max(initial=1.0)
                 solve = self._to_rounding(solver, float(largest))
             for which, solved in solve.solve_pairs(problems):
                 places = some[which]
-                coef[sides.places(places)] = solved.coef
+                coef[parts.places(places)] = solved.coef
                 bias[places], trusted[places] = solved.bias, solved.trusted
-                if len(places) == len(sides):
+                if len(places) == len(parts):
                     found = solved.found
                 else:
                     found.put(places, solved.found)
         about = found.columns
         trusted &= about["violation"] + about["rounding"] <= self.tol
-        # Those that took all their steps have had their turn.
-        spent = ~trusted & (about["n_iter"] >= self.max_iter) & (self.max_iter >= 0)
+        # Those that took all their steps are not solved again.
+        spent = ~trusted & (about["iterations"] >= self.max_iter) & (self.max_iter >= 0)
         spent &= about["precision"] == "double"
         about["status"][spent] = "max_iter"
         trusted |= spent
         for j in numbers[~trusted[numbers]].tolist():
             # It takes more steps, or more digits, than all of them were given.
-            [(problem, own)] = self._problems(gram, [sides[j]], weight)
-            places = own, sides.column(j)
+            [(problem, own)] = self._problems(gram, [parts[j]], weight)
+            places = own, parts.column(j)
             start = problem.start(problem.inverse(coef[places], 0.0)[0])
             solution = self._solve(problem, start, precision="double")
             coef[places], bias[j] = problem.decision(solution)
@@ -254,10 +247,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return coef, bias, found
 
     def _problems(
-        self, gram: Gram, sides, weight
+        self, gram: Gram, parts, weight
     ) -> Iterator[tuple[BoxQP, np.ndarray]]:
         """The two-class problems, each made when it is asked for."""
-        for part in sides:
+        for part in parts:
             own = gram if len(part.index) == gram.shape[0] else gram.take(part.index)
             yield self._problem(own, part.sign, weight[part.index]), part.index
 
@@ -292,10 +285,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return self.__dict__.get("_pair_function")
 
     def decision_function(self, X: Points) -> np.ndarray:
-        """f at m points: (m,) for two classes, a column per duel or class for more.
+        """f at m points: (m,) for two classes, a column per pair or class for more.
 
-        With `decision_function_shape="ovo"` the values of the duels, (m, k(k-1)/2);
-        with "ovr" a score for each class, (m, k), by duels won and then by how clearly.
+        With `decision_function_shape="ovo"` the values of the pairs, (m, k(k-1)/2);
+        with "ovr" a score for each class, (m, k), by pairs won and then by how clearly.
         """
         f = self._of_pairs()
         if f is not None:
@@ -324,14 +317,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _winners(self, values: np.ndarray) -> np.ndarray:
         """The number of the class that the values of f speak for."""
-        if values.ndim == 1:
-            return np.where(values >= 0, 1, 0)
-        if self.multiclass == "ovr":
-            return np.argmax(values, axis=1)
-        n_classes = len(self.classes_)
-        if self.break_ties:
-            return np.argmax(multiclass.scores(values, n_classes), axis=1)
-        return np.argmax(multiclass.votes(values, n_classes), axis=1)
+        classes = Classes(self.classes_, self.multiclass)
+        if self.break_ties and values.ndim == 2 and self.multiclass == "ovo":
+            return np.argmax(multiclass.scores(values, len(classes)), axis=1)
+        return classes.winners(values)
 
     # Probabilities
 
@@ -385,9 +374,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """B of p = 1 / (1 + exp(A f + B|f|)), for each two-class problem."""
         return self._sigmoid[1]
 
-    def _sigmoids(self, counted: Counted, label, sides, factors, names) -> np.ndarray:
+    def _sigmoids(
+        self, counted: WeightedGram, label, parts, factors, names
+    ) -> np.ndarray:
         """A and B of every two-class problem, as rows, from values out of fold."""
-        values = np.zeros((len(label), multiclass.width(sides)))
+        values = np.zeros((len(label), multiclass.width(parts)))
         fold = _folds(label, check_random_state(self.random_state))
         for k in range(FOLDS):
             inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -400,32 +391,34 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
                     outside,
                     partial(names.in_fold, k),
                 )
-        if isinstance(sides, Pairs):
-            rows, columns = sides.places(np.arange(len(sides)))
+        if isinstance(parts, Pairs):
+            rows, columns = parts.places(np.arange(len(parts)))
             sign = np.where(
-                label[rows] == np.repeat(sides.pairs[:, 0], sides.totals), 1, -1
+                label[rows] == np.repeat(parts.pairs[:, 0], parts.totals), 1, -1
             )
-            weight, sizes = counted.weight[rows], sides.totals
+            weight, sizes = counted.weight[rows], parts.totals
             return calibration.sigmoids(values[rows, columns], sign, weight, sizes)
         return np.transpose(
             [
                 calibration.sigmoid(
                     values[part.index, j], part.sign, counted.weight[part.index]
                 )
-                for j, part in enumerate(sides)
+                for j, part in enumerate(parts)
             ]
         )
 
-    def _values_outside(self, counted: Counted, label, factors, inside, outside, name):
+    def _values_outside(
+        self, counted: WeightedGram, label, factors, inside, outside, name
+    ):
         """What machines fitted on the points inside say of those outside."""
         known, own = label[inside], label[outside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
-        sides = multiclass.parts(known, len(factors), self.multiclass)
-        coef, bias = self._fold(gram, sides, weight * factors[known], name)
+        parts = multiclass.parts(known, len(factors), self.multiclass)
+        coef, bias = self._fold(gram, parts, weight * factors[known], name)
         points = take(counted.gram.X, outside)
-        if not (isinstance(sides, Pairs) and sides.compact):
+        if not (isinstance(parts, Pairs) and parts.compact):
             return gram.kernel.matmul(points, gram.X, coef) + bias
-        order = sides.order
+        order = parts.order
         f = PairExpansion(
             gram.kernel, take(gram.X, order), known[order], coef[order], bias
         )
@@ -437,26 +430,26 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             values[rows] = np.take_along_axis(some, table[own[rows]], axis=1)
         return values
 
-    def _fold(self, gram: Gram, sides, weight, name: Callable[[int], str]):
+    def _fold(self, gram: Gram, parts, weight, name: Callable[[int], str]):
         """A column of coef and a bias for each problem, of which some lack a class."""
-        if self._in_one_call(gram, sides):
-            there = sides.sizes[sides.pairs] > 0
+        if self._in_one_call(gram, parts):
+            there = parts.sizes[parts.pairs] > 0
             both = there.all(axis=1)
             some = np.flatnonzero(both)
-            coef, bias, _ = self._solved_pairs(gram, sides, weight, some)
-            # No two classes to tell apart: what there is, is the answer.
+            coef, bias, _ = self._solved_pairs(gram, parts, weight, some)
+            # A fold without one of the two classes predicts the other.
             bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
             return coef, bias
-        coef = np.zeros((len(weight), multiclass.width(sides)))
-        bias = np.zeros(len(sides))
-        for j, part in enumerate(sides):
+        coef = np.zeros((len(weight), multiclass.width(parts)))
+        bias = np.zeros(len(parts))
+        for j, part in enumerate(parts):
             if len(np.unique(part.sign)) < 2:
-                # No two classes to tell apart: what there is, is the answer.
+                # A fold without one of the two classes predicts the other.
                 bias[j] = part.sign[0] if len(part.sign) else 0.0
                 continue
             [(problem, members)] = self._problems(gram, [part], weight)
             solution = self._solve(problem, name=name(j))
-            places = members, multiclass.column(sides, j)
+            places = members, multiclass.column(parts, j)
             coef[places], bias[j] = problem.decision(solution)
         return coef, bias
 
@@ -486,10 +479,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         _, label, factors = self._labels(y, counted)
-        sides = multiclass.parts(label, len(factors), self.multiclass)
-        problems = self._problems(counted.gram, sides, counted.weight * factors[label])
+        parts = multiclass.parts(label, len(factors), self.multiclass)
+        problems = self._problems(counted.gram, parts, counted.weight * factors[label])
         return self._recomputed(X, counted, problems)
 
 
@@ -535,7 +528,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """The problem for one target; each point counts weight times."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Regressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -547,7 +540,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         y = _targets(y)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
-        counted = self._shared(self._counted(X, sample_weight), n_targets)
+        counted = self._shared(self._weighted_gram(X, sample_weight), n_targets)
         problems = self._problems(y, counted)
         names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
         with self._watched(names, X, y, sample_weight):
@@ -555,13 +548,13 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
             if y.ndim == 1:
                 coef, bias = coef[:, 0], bias[0]
             order = np.arange(len(counted.index))
-            self._keep(X, counted, order, coef, bias, found)
-            steps = [part.n_iter for part in found]
+            self._store(X, counted, order, coef, bias, found)
+            steps = [part.run.iterations for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _problems(self, y, counted: Counted) -> Iterator[tuple[BoxQP, slice]]:
+    def _problems(self, y, counted: WeightedGram) -> Iterator[tuple[BoxQP, slice]]:
         targets = y[counted.index].reshape(len(counted.index), -1)
         for target in targets.T:
             yield self._problem(counted.gram, target, counted.weight), slice(None)
@@ -588,7 +581,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         return self._recomputed(X, counted, self._problems(_targets(y), counted))
 
 
@@ -612,7 +605,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         """The problem; each point counts weight times."""
 
     @abstractmethod
-    def _learn(self, X, counted: Counted, coef, bias, found) -> None:
+    def _learn(self, X, counted: WeightedGram, coef, bias, found) -> None:
         """Set what was learnt."""
 
     @abstractmethod
@@ -620,7 +613,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         """How far inside checked points are."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> OneClass:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Learn where the points X are; returns self.
 
         Parameters
@@ -630,16 +623,24 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X = self._validated_points(X)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         with self._watched([""], X, None, sample_weight):
             coef, bias, found = self._columns(
                 counted, [(problem, slice(None))], range(1)
             )
             self._learn(X, counted, coef[:, 0], bias[0], found)
-            self.n_iter_ = found[0].n_iter
+            self.n_iter_ = found[0].run.iterations
         self._warn_unless_optimal(self._certificate)
         return self
+
+    def _loosened(self, found, moved: float, weight) -> list[Certificate]:
+        """The certificates, where the level was moved outwards by so much.
+
+        A point's loss grows by at most its weight times that.
+        """
+        error = moved * float(np.sum(weight))
+        return [one.loosened(error, self._tolerance) for one in found]
 
     def decision_function(self, X: Points) -> np.ndarray:
         """How far inside the m points of X are; negative outside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import (
@@ -18,15 +18,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import finite
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.vector import Linear, about_the_middle
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
-from mercer.solvers.lloyd import Clustering, Lloyd, Partition, drawn_start, product
+from mercer.native import memory
+from mercer.solvers.clusters import (
+    Clustering,
+    KernelLloyd,
+    Partition,
+    drawn_start,
+    product,
+)
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
 LARGEST = 1e30  # k(x, x) that is left to single precision
@@ -65,8 +73,9 @@ class KernelKMeans(
     Parameters
     ----------
     n_clusters : k
-    kernel : a kernel; None for RBF(); a word of scikit-learn ("linear", "rbf", ...,
-        "precomputed"); or a function of two points that returns a number
+    kernel : a kernel; None for RBF(); a word ("linear", "rbf", ..., "precomputed"), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     init : "k-means++" (in feature space), "random" (points as centroids), k points, or
         n labels from 0 to k - 1; for "precomputed" points are given by their places
     n_init : starts, of which the best end is kept; "auto" is 10 for "random", else 1
@@ -83,7 +92,7 @@ class KernelKMeans(
     cache_size : MB for K, which is kept where it fits and computed anew in blocks where
         it does not; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
-    callback : called with a `Round` after every step; returns True to stop the fit
+    callback : called with a `Progress` after every step; True stops the fit
 
     Attributes
     ----------
@@ -94,11 +103,22 @@ class KernelKMeans(
     inertia_history_ : the objective at the start and after every step; never rises
     normalized_cut_ : Σ_c cut(c) / vol(c), where that is minimised
     n_iter_ : steps of the start that was kept
-    status_ : how it ended: "optimal", "few" (clusters), "max_iter", "stopped",
-        "indefinite"
+    run_ : what it took; its status is "optimal", "few" (clusters), "max_iter",
+        "stopped" or "indefinite"
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
     Where fewer points than k differ there are fewer clusters, and a warning says so.
+
+    Examples
+    --------
+    >>> from mercer import KernelKMeans, Spectrum
+    >>> texts = ["abab", "baba", "cdcd", "dcdc"]
+    >>> machine = KernelKMeans(2, kernel=Spectrum(2), n_init=5, random_state=0)
+    >>> labels = machine.fit(texts).labels_.tolist()
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    True
+    >>> round(machine.inertia_, 6)
+    2.0
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -119,15 +139,16 @@ class KernelKMeans(
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} stopped after {solution.n_iter} steps while points still moved. "
-            "Raise max_iter, or set tol > 0 to end when a step gains little."
+            "{name} stopped after {solution.run.iterations} steps while points still "
+            "moved. Raise max_iter, or set tol > 0 to end when a step gains little."
         ),
         "stopped": (
-            "{name} was stopped after {solution.n_iter} steps while points still moved."
+            "{name} was stopped after {solution.run.iterations} steps while points "
+            "still moved."
         ),
         "indefinite": (
-            "{name} ended after {solution.n_iter} steps, as the next one would have "
-            "raised the objective: on these points the kernel is indefinite. Use "
+            "{name} ended after {solution.run.iterations} steps, as the next one would "
+            "have raised the objective: on these points the kernel is indefinite. Use "
             "algorithm='hartigan', or a shift of minus its smallest eigenvalue."
         ),
         "few": (
@@ -143,7 +164,6 @@ class KernelKMeans(
     inertia_history_: np.ndarray
     normalized_cut_: float
     n_iter_: int
-    status_: str
 
     def __init__(
         self,
@@ -177,7 +197,7 @@ class KernelKMeans(
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> KernelKMeans:
+    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
         """Learn the clusters of the points X; returns self.
 
         Parameters
@@ -196,7 +216,7 @@ class KernelKMeans(
         names = names if len(names) > 1 else [""]
         with watching(self, names, X, None, sample_weight) as watcher:
             best = self._best(problem, key, start, watcher)
-            self._keep(X, problem, index, best)
+            self._store(X, problem, index, best)
         self._warn_unless_optimal(cast(Any, best))
         return self
 
@@ -227,14 +247,14 @@ class KernelKMeans(
             K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
         points = X if n == count(X) else take(X, index)
-        gram = Gram(as_kernel(self.kernel, X).resolve(points, weight), points)
+        kernel = as_kernel(self.kernel).resolve(points, weight)
+        if type(kernel) is Linear and not self.normalized_cut:
+            kernel = about_the_middle(points)
+        gram = Gram(kernel, points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
-        room = available_memory() / 4
-        if self.cache_size is not None:
-            room = self.cache_size * 2**20
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
-        return gram.held() if size <= room else gram
+        return gram.held() if memory.keeps(size, self.cache_size) else gram
 
     def _problem(self, gram: Gram, weight) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
@@ -268,7 +288,7 @@ class KernelKMeans(
     ) -> Clustering:
         """The best end of all starts, or of the one that is given."""
         random = check_random_state(self.random_state)
-        solver = Lloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
+        solver = KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
         plain = problem.unscaled() if self.normalized_cut else problem
         best: Clustering | None = None
         for _ in range(self._starts):
@@ -276,8 +296,8 @@ class KernelKMeans(
             if start is None:
                 spread = self.init == "k-means++"
                 label = drawn_start(plain, random, spread=spread, key=key)
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
                     label = solver.solve(plain, start=label, watch=watch).label
@@ -295,7 +315,8 @@ class KernelKMeans(
         wide = wide.held() if self._precomputed else wide
         more = solver.solve(replace(problem, gram=wide), start=best.label)
         history = best.history + more.history
-        return replace(more, n_iter=best.n_iter + more.n_iter - 1, history=history)
+        run = more.run.after(replace(best.run, iterations=best.run.iterations - 1))
+        return replace(more, run=run, history=history)
 
     def _given_start(self, problem: Partition, index: np.ndarray, n: int) -> Any:
         """The first cluster of each of the points that count; None to draw it."""
@@ -329,7 +350,9 @@ class KernelKMeans(
 
     # From a partition to f
 
-    def _keep(self, X, problem: Partition, index: np.ndarray, best: Clustering) -> None:
+    def _store(
+        self, X, problem: Partition, index: np.ndarray, best: Clustering
+    ) -> None:
         """Set what was learnt."""
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))
@@ -339,10 +362,10 @@ class KernelKMeans(
         kernel = problem.gram.kernel
         self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)
         self._volume = best.volume if self.normalized_cut else None
-        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.inertia_, self.n_iter_ = best.inertia, best.run.iterations
         self.rounding_ = best.rounding
         self.inertia_history_ = np.array(best.history)
-        self.status_ = best.status
+        self.run_ = best.run
         self.__dict__.pop("normalized_cut_", None)
         if self.normalized_cut:
             self.normalized_cut_ = float(np.sum(1 - best.norm * best.volume))

@@ -15,18 +15,19 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, brief, count, take
 from mercer.expansion import Expansion
-from mercer.kernels.base import row_blocks
-from mercer.kernels.kinds import Precomputed
-from mercer.machines.base import WORDS, Counted
+from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import WORDS, WeightedGram, as_kernel
 from mercer.machines.progress import Watcher
 from mercer.machines.support import SMALL, SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
-from mercer.points import Points, count, take
+from mercer.multiclass import Classes
+from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
-from mercer.solvers.problems import Certificate, Solution, together
 
 ROUNDING = 1e-12  # relative gap of problems so small that it costs nothing
 
@@ -91,7 +92,7 @@ class SparsePath:
         values = self.values(X)
         if self.classes is None:
             return values
-        return self.classes.take(winners(values, len(self.classes)))
+        return Classes(self.classes).chosen(values)
 
 
 class SparseMachine(SupportVectorMachine):
@@ -112,12 +113,12 @@ class SparseMachine(SupportVectorMachine):
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} stopped after {solution.n_iter} Newton steps with gap "
+            "{name} stopped after {solution.run.iterations} Newton steps with gap "
             "{solution.gap:.2g}: at most so much could the objective "
             "{solution.primal:.4g} still fall. Raise max_iter or tol, or penalise more."
         ),
         "stopped": (
-            "{name} was stopped after {solution.n_iter} Newton steps with gap "
+            "{name} was stopped after {solution.run.iterations} Newton steps with gap "
             "{solution.gap:.2g}: at most so much could the objective "
             "{solution.primal:.4g} still fall. With warm_start=True, fit goes on."
         ),
@@ -138,9 +139,12 @@ class SparseMachine(SupportVectorMachine):
 
     # From data to problems
 
-    def _counted(self, X, sample_weight) -> Counted:
+    def _resolved(self, points, weight) -> Kernel:
+        return as_kernel(self.kernel).resolve(points, weight)
+
+    def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points that count, by their Gram or by their explicit features."""
-        counted = super()._counted(X, sample_weight)
+        counted = super()._weighted_gram(X, sample_weight)
         if self.on == "points":
             return counted
         if self._precomputed:
@@ -154,7 +158,7 @@ class SparseMachine(SupportVectorMachine):
         design: Any = Design(kernel, explicit(kernel, points, names))
         return replace(counted, gram=design)
 
-    def _problem(self, counted: Counted, *parts) -> L1Problem:
+    def _problem(self, counted: WeightedGram, *parts) -> L1Problem:
         """The problem on the points that count, or on their features."""
         kind: Any = FeatureProblem if self.on == "features" else L1Problem
         return kind(counted.gram, *parts, self.fit_intercept)
@@ -171,10 +175,12 @@ class SparseMachine(SupportVectorMachine):
 
     # From problems to solutions
 
-    def _learnt(self, X, counted: Counted, problems: Sequence[L1Problem], single: bool):
-        """Solve the problems and keep f, a column for each."""
+    def _fit_columns(
+        self, X, counted: WeightedGram, problems: Sequence[L1Problem], single: bool
+    ):
+        """Solve the problems and store f, a column for each."""
         if self.on == "features":
-            return self._learnt_weights(X, counted, problems, single)
+            return self._fit_weights(X, counted, problems, single)
         n_columns = len(problems)
         if isinstance(getattr(self, "expansion_", None), FeatureExpansion):
             near = None
@@ -192,11 +198,11 @@ class SparseMachine(SupportVectorMachine):
             found.append(certificate(solution))
         if single:
             coef, bias = coef[:, 0], bias[0]
-        self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        self._store(X, counted, np.arange(len(coef)), coef, bias, found)
         self.__dict__.pop("feature_names_", None)
         return found
 
-    def _learnt_weights(self, X, counted: Counted, problems, single: bool):
+    def _fit_weights(self, X, counted: WeightedGram, problems, single: bool):
         """Solve the problems on features and keep f, a column for each."""
         design: Any = counted.gram
         coef, bias, found = np.zeros((design.width, len(problems))), [], []
@@ -226,6 +232,7 @@ class SparseMachine(SupportVectorMachine):
         self.expansion_ = weights
         self.feature_names_, self._selected = names, used
         self._certificate = together(found)
+        self.run_ = self._certificate.run
         self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = False
@@ -259,7 +266,7 @@ class SparseMachine(SupportVectorMachine):
         rows[:, self._selected] = f.coef.reshape(-1, f.n_outputs).T
         return rows
 
-    def _solving(self, counted: Counted) -> Callable[..., Solution]:
+    def _solving(self, counted: WeightedGram) -> Callable[..., Solution]:
         """What solves the problems on these points, which share what is read of K."""
         if self.solver is not None:
             return self.solver.solve
@@ -268,22 +275,22 @@ class SparseMachine(SupportVectorMachine):
         return partial(solver.solve, columns=solver.columns(counted.gram))
 
     def _solved_one(self, problem: L1Problem, start, solve) -> Solution:
-        looking: Any = nullcontext()
+        reporting: Any = nullcontext()
         if self._watcher is not None:
-            looking = self._watcher.problem()
-        with looking as watch:
+            reporting = self._watcher.problem()
+        with reporting as watch:
             solution = solve(problem, start=start, watch=watch)
         goal = self._tolerance * problem.of_constant()
         enough = solution.gap + solution.rounding <= goal
         if solution.status in ("stalled", "max_iter", "stopped") and enough:
-            return replace(solution, status="optimal")
+            return solution.ended(Status.OPTIMAL)
         return solution
 
     # Paths
 
     def _traced(
         self,
-        counted: Counted,
+        counted: WeightedGram,
         problems: Sequence[L1Problem],
         regs: np.ndarray,
         names: Sequence[str],
@@ -316,7 +323,7 @@ class SparseMachine(SupportVectorMachine):
         flat = coef[used].reshape(len(used), -1)
         return regs, Expansion(kernel, points, flat, bias.ravel()), tuple(found)
 
-    def _traced_weights(self, counted: Counted, problems, regs, names):
+    def _traced_weights(self, counted: WeightedGram, problems, regs, names):
         """The same on features."""
         design: Any = counted.gram
         solve, found = self._solving(counted), []
@@ -350,7 +357,7 @@ class SparseMachine(SupportVectorMachine):
 
     @contextmanager
     def _following(self, names: Sequence[str], steps: int) -> Iterator[None]:
-        """While a path is walked, tell those who look on."""
+        """While the problems of a path are solved, report their progress."""
         if self.verbose or self.callback is not None:
             every = (
                 f"step {i + 1} {name}".strip() for i in range(steps) for name in names
@@ -361,9 +368,11 @@ class SparseMachine(SupportVectorMachine):
         finally:
             self.__dict__.pop("_watcher", None)
 
-    # The certificate, again
+    # The certificate, recomputed
 
-    def _again(self, X, counted: Counted, problems: Sequence[L1Problem]) -> Certificate:
+    def _recertified(
+        self, X, counted: WeightedGram, problems: Sequence[L1Problem]
+    ) -> Certificate:
         """The certificate from the points and f alone."""
         f = self.expansion_
         if isinstance(f, FeatureExpansion):
@@ -409,13 +418,6 @@ def _is_symmetric(K: np.ndarray) -> bool:
     )
 
 
-def winners(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """The number of the class that f speaks for, of one machine or of all of a path."""
-    if n_classes == 2:
-        return (values > 0).astype(np.intp)
-    return np.argmax(values, axis=-1)
-
-
 def evenly(most: float, n_steps: int, ratio: float) -> np.ndarray:
     """n_steps penalties from `most` down to ratio times it."""
     if not (n_steps >= 1 and 0 < ratio < 1):
@@ -434,5 +436,5 @@ def evenly(most: float, n_steps: int, ratio: float) -> np.ndarray:
 def positive(values, name: str) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or not values.size or not np.all(values > 0):
-        raise ValueError(f"path needs {name} > 0, one or more; got {values!r}.")
+        raise ValueError(f"path needs {name} > 0, one or more; got {brief(values)}.")
     return values

@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer.gram import available_memory
-from mercer.interruptible import SORTING, interruptible
+from mercer.multiclass import Classes
+from mercer.native.interruptible import SORTING, interruptible
+from mercer.native.memory import available_memory
 
 # More than this are never found within hours, however much memory there is.
 MOST_NUMBERS = 2.0**31
@@ -38,6 +39,45 @@ def check_classes(machine, y: np.ndarray) -> None:
         interruptible(check_classification_targets, y, work=SORTING * len(y))
 
 
+def encoded(
+    machine, y: np.ndarray, what: str = "a function", scheme: str = "ovr"
+) -> tuple[Classes, np.ndarray]:
+    """The classes of y, two at least and few enough, and the number of each point's.
+
+    Parameters
+    ----------
+    y : (n,) array that passed `check_classes`, of the points that count
+    what : the machine has for each class
+    """
+    names, label = classes_of(y)
+    check_two(machine, names)
+    if scheme == "ovr":
+        check_columns(machine, len(names), len(y), what)
+    return Classes(names, scheme), label.ravel()
+
+
+def check_two(machine, names) -> None:
+    """Refuse fewer than two classes, in scikit-learn's words and the way out."""
+    if len(names) < 2:
+        only = f", {names[0]!r}" if len(names) else ""
+        raise ValueError(
+            "The number of classes has to be greater than one; got "
+            f"{len(names)} class{only}. {type(machine).__name__} needs points of two "
+            "classes at least, with a weight > 0."
+        )
+
+
+def check_known(machine, y, names: np.ndarray) -> None:
+    """Refuse classes that are not among those it began with."""
+    new = np.setdiff1d(y, names)
+    if len(new):
+        raise ValueError(
+            f"{type(machine).__name__} began with the classes {_some(names.tolist())}; "
+            f"y holds {_some(new.tolist())}, which are not among the classes. Name all "
+            "of them in the first call, or begin anew."
+        )
+
+
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur in y, sorted, and the number of that of each point.
 
@@ -49,7 +89,7 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         work = SORTING * float(len(y))
         classes, label = interruptible(np.unique, y, return_inverse=True, work=work)
         return classes, label
-    # numpy would sort all n objects, and hear nothing meanwhile.
+    # numpy would sort all n objects, and Ctrl-C would have to wait.
     classes = np.array(sorted(set(y)), dtype=object)
     number = {name: i for i, name in enumerate(classes)}
     return classes, np.fromiter((number[name] for name in y), np.intp, len(y))
@@ -147,7 +187,7 @@ def check_columns(machine, n_classes: int, n: int, what: str = "a function") -> 
 def check_pairs(machine, n_classes: int, n: int) -> None:
     """The same for a function for every two classes."""
     pairs = n_classes * (n_classes - 1) // 2
-    # β and F of a point in its n_classes - 1 problems, and what is said of each.
+    # β and F of a point in its n_classes - 1 problems, and the report of each.
     numbers = 6.0 * (n_classes - 1) * n + 32.0 * pairs
     way_out = f'multiclass="ovr" has {n_classes} functions. {OTHERS}'
     known = f"a function for each of {pairs} pairs of {n_classes} classes"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -21,16 +21,16 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
     check_classes,
     check_table,
     classes_of,
 )
-from mercer.nearest import nearest
-from mercer.points import Points, count, double
+from mercer.solvers.nearest import nearest
 
 SINGLE = 1e30  # k(x, x) that is left to single precision
 
@@ -61,7 +61,7 @@ class NearestNeighbors(Machine):
         self.kernel = kernel
 
     @abstractmethod
-    def fit(self, X: Points, y) -> NearestNeighbors: ...
+    def fit(self, X: Points, y) -> Self: ...
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
@@ -69,7 +69,7 @@ class NearestNeighbors(Machine):
         if self._precomputed:
             self.kernel_, self._points = Precomputed(X), np.arange(X.shape[0])
         else:
-            self.kernel_, self._points = as_kernel(self.kernel, X).resolve(X), X
+            self.kernel_, self._points = as_kernel(self.kernel).resolve(X), X
             self.kernel_ = self.kernel_.copied()
             self._points = self._check_lengths(X)
         self.n_samples_fit_ = count(X)
@@ -196,8 +196,9 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     n_neighbors : how many points have a vote
     weights : "uniform", "distance" for 1/distance, or a function that takes an array of
         distances and returns as many weights
-    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
-        points that returns a number; "precomputed" takes kernel values for points
+    kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
+        name with its defaults, or a function of two sets of points, giving their
+        matrix; "precomputed" takes kernel values for points
 
     Attributes
     ----------
@@ -205,12 +206,20 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNClassifier, Spectrum
+    >>> texts, y = ["abab", "baba", "cdcd", "dcdc"], ["ab", "ab", "cd", "cd"]
+    >>> machine = KernelKNNClassifier(1, kernel=Spectrum(2)).fit(texts, y)
+    >>> machine.predict(["ababab", "dcd"]).tolist()
+    ['ab', 'cd']
     """
 
     classes_: np.ndarray
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNClassifier:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their classes y; returns self.
 
         Parameters
@@ -268,18 +277,27 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     n_neighbors : how many points are averaged
     weights : "uniform", "distance" for 1/distance, or a function that takes an array of
         distances and returns as many weights
-    kernel : a kernel, None for RBF(), a word of scikit-learn, or a function of two
-        points that returns a number; "precomputed" takes kernel values for points
+    kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
+        name with its defaults, or a function of two sets of points, giving their
+        matrix; "precomputed" takes kernel values for points
 
     Attributes
     ----------
     kernel_ : the kernel with all it learnt
     n_samples_fit_ : the number of training points
     n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelKNNRegressor
+    >>> X, y = [[0], [1], [2], [10]], [0.0, 1.0, 2.0, 10.0]
+    >>> machine = KernelKNNRegressor(2, kernel="linear").fit(X, y)
+    >>> machine.predict([[0.4], [9]]).tolist()
+    [0.5, 6.0]
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> KernelKNNRegressor:
+    def fit(self, X: Points, y) -> Self:
         """Remember the points X and their targets y; returns self.
 
         Parameters

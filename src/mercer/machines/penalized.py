@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
@@ -12,16 +12,16 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
 from sklearn.utils._param_validation import Interval
 
-from mercer import multiclass
+from mercer.data.points import Points
+from mercer.losses import Huber, Loss, Quantile, Squared
 from mercer.machines.labels import available_if
 from mercer.machines.representer import (
     REPRESENTER_CONSTRAINTS,
+    FitData,
     RepresenterMachine,
-    Task,
     classes_and_sides,
 )
-from mercer.points import Points
-from mercer.solvers.losses import Huber, Loss, Quantile, Squared
+from mercer.multiclass import Classes
 from mercer.solvers.penalized import Penalized
 
 REG = 1e-3
@@ -51,7 +51,9 @@ class RegularizedMachine(RepresenterMachine):
     loss : a loss; None for Squared()
     reg : number > 0; None for 1e-3, or for the one that goes with `norm`
     norm : the radius of the ball ‖f‖ ≤ norm, that is cᵀKc ≤ norm²; None for no ball
-    kernel : a kernel, "precomputed", or a function of two points; None for RBF()
+    kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        None for RBF()
     fit_intercept : whether f has a constant b, which is not penalised and has no part
         in ‖f‖; the theorem is about f without
     tol : the duality gap to reach, as a share of the loss of f = 0
@@ -70,6 +72,17 @@ class RegularizedMachine(RepresenterMachine):
     classes_ : of a classifier
     support_, dual_coef_, intercept_ : the points with a coefficient, those, and b
     n_iter_ : steps of the solver, the most of any class
+
+    Examples
+    --------
+    >>> from mercer import RBF, RegularizedMachine
+    >>> from mercer.losses import Hinge
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = RegularizedMachine(Hinge(), 1e-3, kernel=RBF(1)).fit(X, y)
+    >>> machine.predict(X).tolist()
+    [0, 1, 1, 0]
+    >>> bool(machine.certificate_.gap < 1e-6)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -124,7 +137,7 @@ class RegularizedMachine(RepresenterMachine):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RegularizedMachine:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -138,7 +151,7 @@ class RegularizedMachine(RepresenterMachine):
                 f"RegularizedMachine needs reg or norm, one of them; got "
                 f"reg={self.reg!r} and norm={self.norm!r}."
             )
-        self._learn(self._task(X, y, sample_weight))
+        self._learn(self._fit_data(X, y, sample_weight))
         return self
 
     def _targets(self, y, index, weight):
@@ -147,20 +160,20 @@ class RegularizedMachine(RepresenterMachine):
         self.classes_, label, _ = classes_and_sides(self, y, index, weight)
         return label, 1.0
 
-    def _problems(self, task: Task) -> list[Penalized]:
+    def _problems(self, data: FitData) -> list[Penalized]:
         reg = REG if self.reg is None and self.norm is None else self.reg
-        targets = [task.target]
+        targets = [data.target]
         if self._loss().of_sides:
-            parts = multiclass.parts(task.target, len(self.classes_), "ovr")
+            parts = Classes(self.classes_).parts(data.target)
             targets = [part.sign for part in parts]
         return [
             Penalized(
-                task.gram,
+                data.gram,
                 target,
                 self._loss(),
                 reg,
                 self.norm,
-                task.weight,
+                data.weight,
                 self.fit_intercept,
             )
             for target in targets
@@ -169,7 +182,7 @@ class RegularizedMachine(RepresenterMachine):
     def _names(self, n_problems: int) -> list[str]:
         if n_problems == 1:
             return [""]
-        return multiclass.names(self.classes_, "ovr")
+        return Classes(self.classes_).problems()
 
     @available_if(_of_sides)
     def decision_function(self, X: Points) -> np.ndarray:
@@ -181,8 +194,7 @@ class RegularizedMachine(RepresenterMachine):
         values = self._values(X)
         if not self._loss().of_sides:
             return values
-        winners = values >= 0 if values.ndim == 1 else np.argmax(values, axis=1)
-        return self.classes_[np.asarray(winners, dtype=int)]
+        return Classes(self.classes_).chosen(values)
 
     def score(self, X: Points, y, sample_weight=None) -> float:
         """The share of right classes, or R² of the predictions of numbers."""
@@ -202,21 +214,21 @@ class _Regression(RegressorMixin, RepresenterMachine):
     def _targets(self, y, index, weight):
         return column_or_1d(y, warn=True)[index].astype(float), 1.0
 
-    def _problems(self, task: Task) -> list[Penalized]:
+    def _problems(self, data: FitData) -> list[Penalized]:
         return [
             Penalized(
-                task.gram,
-                task.target,
+                data.gram,
+                data.target,
                 self._loss(),
                 self.reg,
                 None,
-                task.weight,
+                data.weight,
                 self.fit_intercept,
             )
         ]
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> _Regression:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -225,7 +237,7 @@ class _Regression(RegressorMixin, RepresenterMachine):
         y : n numbers
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        self._learn(self._task(X, y, sample_weight))
+        self._learn(self._fit_data(X, y, sample_weight))
         return self
 
     def predict(self, X: Points) -> np.ndarray:
@@ -250,6 +262,16 @@ class KernelQuantileRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelQuantileRegression
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> y = np.random.default_rng(0).exponential(size=100)
+    >>> machine = KernelQuantileRegression(0.9, reg=0.1).fit(X, y)
+    >>> bool(0.8 < np.mean(y < machine.predict(X)) < 0.95)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -303,6 +325,16 @@ class KernelHuberRegression(_Regression):
     Attributes
     ----------
     expansion_, certificate_, support_, dual_coef_, intercept_, n_iter_ : as there
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelHuberRegression, Linear
+    >>> X = np.arange(6.0)[:, None]
+    >>> y = np.array([0, 1, 2, 3, 4, 100])  # the last one is an outlier
+    >>> machine = KernelHuberRegression(0.1, 1e-4, kernel=Linear()).fit(X, y)
+    >>> bool(abs(machine.predict([[4.0]])[0] - 4) < 0.5)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -1,7 +1,7 @@
 """Perceptrons: Perceptron in the primal, KernelPerceptron on points of any kind.
 
 The rule, its passes and its papers are in `mercer.solvers.perceptron`; the bound on the
-mistakes is `mercer.mistake_bound`.
+mistakes is `mercer.theory.mistake_bound`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from abc import abstractmethod
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
@@ -19,22 +19,29 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
+from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
+    check_known,
+    check_two,
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, watching
-from mercer.points import Points, concatenate, count, double, take
-from mercer.solvers.perceptron import Mistakes, Rosenblatt, Sides, Weights
+from mercer.multiclass import Classes
+from mercer.solvers.perceptron import (
+    PerceptronProblem,
+    PerceptronRule,
+    PerceptronSolution,
+    Weights,
+)
 
 VARIANTS = {"plain", "averaged", "voted"}
 
@@ -75,29 +82,31 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     classes_: np.ndarray
     n_iter_: int
-    converged_: bool
-    _mistakes: Mistakes
+    _mistakes: PerceptronSolution
     _handed: int  # points given to it so far
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} made mistakes in every one of its {solution.n_iter} passes: the "
-            "classes are not separated, and may not be separable. Raise max_iter, "
-            "choose a richer kernel, or let all that was learnt on the way decide "
-            '(variant="averaged").'
+            "{name} made mistakes in every one of its {solution.run.iterations} "
+            "passes: the classes are not separated, and may not be separable. Raise "
+            "max_iter, choose a richer kernel, or let all that was learnt on the way "
+            'decide (variant="averaged").'
         ),
         "stopped": (
-            "{name} was stopped in pass {solution.n_iter}, after {solution.rounds} "
-            "points. With warm_start=True the next fit goes on from there."
+            "{name} was stopped in pass {solution.run.iterations}, after "
+            "{solution.rounds} points. With warm_start=True the next fit goes on from "
+            "there."
         ),
     }
 
     @abstractmethod
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         """Solve, and set what was learnt; from the last f if it goes on."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> MistakeDriven:
+    def fit(self, X: Points, y) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -110,17 +119,19 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
             raise ValueError(NO_STREAM)
         X, y = self._validated(X, y, reset=not goes_on)
         check_classes(self, y)
-        classes = self.classes_ if goes_on else _at_least_two(classes_of(y)[0])
+        classes = self.classes_ if goes_on else classes_of(y)[0]
+        check_two(self, classes)
         check_columns(self, len(classes), len(y))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        solver = Rosenblatt(self.max_iter, shuffle=self.shuffle, seed=seed)
-        found = self._learn(X, _among(y, classes), classes, solver, goes_on)
+        solver = PerceptronRule(self.max_iter, shuffle=self.shuffle, seed=seed)
+        check_known(self, y, classes)
+        found = self._learn(X, y, classes, solver, goes_on)
         self._warn_unless_optimal(found)
         return self
 
     @available_if(_takes_more)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, classes=None) -> MistakeDriven:
+    def partial_fit(self, X: Points, y, classes=None) -> Self:
         """Go on with one pass over more points, as they come; returns self.
 
         Points that are refused leave it as it was.
@@ -136,8 +147,9 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         check_classes(self, y)
         classes = self._classes_given(classes)
         check_columns(self, len(classes), len(y))
-        solver = Rosenblatt(max_iter=1)
-        self._learn(X, _among(y, classes), classes, solver, goes_on)
+        solver = PerceptronRule(max_iter=1)
+        check_known(self, y, classes)
+        self._learn(X, y, classes, solver, goes_on)
         return self
 
     def _classes_given(self, classes) -> np.ndarray:
@@ -149,7 +161,8 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
                     "classes must be passed on the first call to partial_fit."
                 )
             return known
-        named = _at_least_two(unique_labels(classes))
+        named = unique_labels(classes)
+        check_two(self, named)
         if known is not None and not np.array_equal(known, named):
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to "
@@ -162,16 +175,19 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     # What was missed
 
-    def _joined(self, found: Mistakes, goes_on: bool) -> tuple[Mistakes, int]:
+    def _joined(
+        self, found: PerceptronSolution, goes_on: bool
+    ) -> tuple[PerceptronSolution, int]:
         """All mistakes so far, and the number of the first point of this call."""
         if not goes_on:
             return found, 0
         return self._mistakes.then(found, self._handed), self._handed
 
-    def _remember(self, found: Mistakes, joined: Mistakes, handed, classes) -> None:
+    def _remember(
+        self, found: PerceptronSolution, joined: PerceptronSolution, handed, classes
+    ) -> None:
         self._mistakes, self._handed, self.classes_ = joined, handed, classes
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.status == "optimal"
+        self.run_, self.n_iter_ = found.run, found.run.iterations
 
     @property
     def mistakes_(self):
@@ -196,37 +212,13 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     def _chosen(self, values: np.ndarray) -> np.ndarray:
         """The classes that the values of f speak for."""
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return Classes(self.classes_).chosen(values)
 
 
-def _at_least_two(classes) -> np.ndarray:
-    if len(classes) < 2:
-        raise ValueError(
-            "The number of classes has to be greater than one; got "
-            f"{len(classes)} class"
-        )
-    return classes
-
-
-def _among(y, classes: np.ndarray) -> np.ndarray:
-    """y, refused where it holds other classes."""
-    new = np.setdiff1d(y, classes)
-    if len(new):
-        raise ValueError(
-            f"y holds the classes {new.tolist()}, which are not among those it began "
-            f"with, {classes.tolist()}. Name all of them in the first call, or begin "
-            "anew."
-        )
-    return y
-
-
-def _sides(y, classes: np.ndarray) -> np.ndarray:
+def _sides(y, names: np.ndarray) -> np.ndarray:
     """(n, q) array of ±1: the second of two classes, or each against the rest."""
-    label = np.searchsorted(classes, y)
-    parts = multiclass.parts(label, len(classes), "ovr")
-    return np.column_stack([part.sign for part in parts])
+    classes = Classes(names)
+    return classes.sides(classes.label(y))
 
 
 class KernelPerceptron(MistakeDriven):
@@ -237,13 +229,14 @@ class KernelPerceptron(MistakeDriven):
     mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
 
     Several classes are told apart one against the rest: k perceptrons see every point
-    at the same time, and a kernel value is computed once for all of them. Duels of two
+    at the same time, and a kernel value is computed once for all of them. Pairs of two
     classes would each leave out most points, and have no common time to average over.
 
     Parameters
     ----------
-    kernel : a kernel; one of scikit-learn's words, "precomputed" among them; a function
-        of two points; or None for RBF()
+    kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        or None for RBF()
     variant : "plain", the last f; "averaged", the mean of f over time, which judges new
         points better where classes overlap; "voted", where every f on the way has as
         many votes as points it lasted for, and f(x) is the vote, between -1 and 1
@@ -254,7 +247,7 @@ class KernelPerceptron(MistakeDriven):
     random_state : of these orders
     warm_start : whether `fit` goes on from what was learnt before
     verbose : whether to print how far it is: passes, points seen, mistakes, seconds
-    callback : a function of a `Seen` (of `mercer.solvers.perceptron`), called some
+    callback : a function of a `Progress`, whose objective are the mistakes, called some
         times a second; the fit stops where it returns True, and keeps what it learnt.
         Callbacks of scikit-learn's (1.9) are set by `set_callbacks`
 
@@ -270,9 +263,20 @@ class KernelPerceptron(MistakeDriven):
     mistake_curve_ : mistakes made until each point seen, (T,) or (T, k)
     support_ : the points missed at least once, those of `expansion_`
     counts_ : α of these points, (m,) or (m, k)
-    converged_ : whether the last pass was without a mistake
+    run_ : what the last call took; its status is "optimal" where the last pass was
+        without a mistake
     n_iter_ : passes of the last call
     classes_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from mercer import KernelPerceptron, Polynomial
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = KernelPerceptron(Polynomial(2), shuffle=False).fit(X, y)
+    >>> machine.predict(X).tolist(), machine.n_mistakes_
+    ([0, 1, 1, 0], 21)
+    >>> machine.support_.tolist(), machine.counts_.tolist()
+    ([0, 1, 2, 3], [7, 5, 5, 4])
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -306,13 +310,15 @@ class KernelPerceptron(MistakeDriven):
 
     support_: np.ndarray
 
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         gram, kernel = self._gram(X, goes_on)
         start = self._last(gram.X) if goes_on else None
-        problem = Sides(gram, _sides(y, classes))
+        problem = PerceptronProblem(gram, _sides(y, classes))
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = np.unique(found.point)
@@ -340,7 +346,7 @@ class KernelPerceptron(MistakeDriven):
         if goes_on:
             kernel = self.kernel_
         else:
-            kernel = self._with_constant(as_kernel(self.kernel, X).resolve(X))
+            kernel = self._with_constant(as_kernel(self.kernel).resolve(X))
         return Gram(kernel, X).double(), kernel
 
     def _with_constant(self, kernel: Kernel) -> Kernel:
@@ -418,6 +424,16 @@ class Perceptron(MistakeDriven):
     kernel_ : the kernel of f with its bias, ⟨x, y⟩ + 1, or ⟨x, y⟩ without
 
     The others are those of `KernelPerceptron`.
+
+    Examples
+    --------
+    >>> from mercer import Perceptron
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0, 0, 1]
+    >>> machine = Perceptron(shuffle=False).fit(X, y)
+    >>> machine.mistakes_.tolist()
+    [0, 3, 0, 1, 3, 1, 2, 3, 2, 3, 1, 3, 1, 2, 3, 2, 3, 1]
+    >>> machine.coef_.tolist(), machine.intercept_.tolist()
+    ([[3.0, 2.0]], [-4.0])
     """
 
     kernel = "linear"  # not a parameter
@@ -453,7 +469,9 @@ class Perceptron(MistakeDriven):
 
     _weights: Weights
 
-    def _learn(self, X, y, classes, solver: Rosenblatt, goes_on: bool) -> Mistakes:
+    def _learn(
+        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+    ) -> PerceptronSolution:
         sign = _sides(y, classes)
         if goes_on:
             weights = replace(self._weights, eta=float(self.eta0))
@@ -463,8 +481,8 @@ class Perceptron(MistakeDriven):
             w, u = np.zeros((2, *shape))
             weights = Weights(w, u, 0, float(self.eta0), constant)
         with self._watched(X, y) as watcher:
-            looking = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
+            reporting = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
                 weights, found = solver.solve_primal(X, sign, weights, watch=watch)
             joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w

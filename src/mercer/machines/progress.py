@@ -1,4 +1,4 @@
-"""Who looks on while a machine is fitted: lines for people, a function, callbacks.
+"""Reports of a fit under way: printed lines, `callback`, scikit-learn's callbacks.
 
 Callbacks are scikit-learn's (`sklearn.callback`, new in its version 1.9), set with
 `machine.set_callbacks(...)`. They see a tree of tasks: the fit, the problems it solves,
@@ -25,7 +25,7 @@ __all__ = ["CallbackSupportMixin", "Watcher", "watching"]
 def watching(
     machine: Any, names: Sequence[str], X, y, sample_weight=None
 ) -> Iterator[Watcher | None]:
-    """A fit as scikit-learn's callbacks see it; what watches it, if anybody does."""
+    """A fit as scikit-learn's callbacks see it; its Watcher, None if none reports."""
     weights = None if sample_weight is None else {"sample_weight": sample_weight}
     data = {"estimator": machine, "X": X, "y": y, "metadata": weights}
     # Always: a search that holds this machine joins its tasks with those here.
@@ -38,12 +38,12 @@ def watching(
 
 
 class Watcher:
-    """Tells those who look on how far a fit is, and whether one of them wants to stop.
+    """Reports the progress of a fit to all callbacks; any of them can stop it.
 
     Parameters
     ----------
     machine : with `verbose`, `callback` and perhaps callbacks of scikit-learn's
-    task : of the fit; None where scikit-learn's callbacks do not look on
+    task : of the fit; None without callbacks of scikit-learn's
     names : of its problems, in the order in which they are solved
     """
 
@@ -100,7 +100,7 @@ class Solve:
         return False
 
     def end(self) -> None:
-        """The solver is done: the last word, if it was not said."""
+        """The solver is done: print the last progress, if it was not printed."""
         seen = self.raw is not None
         if self.watcher.machine.verbose and seen and self.printed is not self.last:
             self._print(self.last)

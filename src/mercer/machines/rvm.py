@@ -10,39 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.kernels.kinds import BlockFunction, Precomputed
+from mercer.kernels.base import BLOCK_MB, finite, row_blocks
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import (
     WORDS,
-    Counted,
     Machine,
-    as_kernel,
+    WeightedGram,
     check_squares,
 )
-from mercer.machines.labels import (
-    check_classes,
-    check_columns,
-    classes_of,
-)
+from mercer.machines.labels import check_classes, encoded
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
+from mercer.multiclass import Classes
+from mercer.outcomes import total
 from mercer.solvers.bayes import Posterior, SparseBayes, affordable
-from mercer.solvers.evidence import TippingFaul
+from mercer.solvers.evidence import EvidenceAscent
 
 _ENDED = (
-    "{name} ended with status {solution.status!r} after {solution.n_iter} steps; one "
-    "more would raise the log evidence by {solution.violation:.2g} > "
+    "{name} ended with status {solution.status!r} after {solution.run.iterations} "
+    "steps; one more would raise the log evidence by {solution.violation:.2g} > "
     "tol={machine.tol:g}. Raise max_iter or tol, or choose a wider kernel."
 )
 
@@ -74,18 +69,14 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     relevance_: np.ndarray
     posterior_: Any
 
-    def _resolved(self, points, weight) -> Kernel:
-        kernel = as_kernel(self.kernel, points, function=BlockFunction)
-        return kernel.resolve(points, weight)
-
     def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
         solver = self.solver
         if solver is None:
-            solver = TippingFaul(self.tol, self.max_iter, self.alpha_max)
+            solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
         with nullcontext() if watcher is None else watcher.problem() as watch:
             return solver.solve(problem, watch=watch)
 
-    def _keep(self, counted: Counted, found: Sequence[Posterior]) -> None:
+    def _store(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
         chosen = np.unique(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
@@ -102,6 +93,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
             self.expansion_ = Expansion(kernel, points, coef, bias)
         self.relevance_ = counted.index[chosen]
         self.posterior_ = found[0] if len(found) == 1 else list(found)
+        self.run_ = total([part.run for part in found])
 
     # What is known of f
 
@@ -175,8 +167,10 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     @property
     def n_iter_(self):
         """How many steps were taken."""
-        steps = self._of_each("n_iter")
-        return np.array(steps) if isinstance(steps, list) else steps
+        runs = self._of_each("run")
+        if isinstance(runs, list):
+            return np.array([run.iterations for run in runs])
+        return runs.iterations
 
 
 class RVR(RegressorMixin, RelevanceVectorMachine):
@@ -188,17 +182,19 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
 
     Parameters
     ----------
-    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
-        function of two sets of points, giving their matrix
+    kernel : a kernel, valid or not; None for RBF(); a word ("rbf", "linear", ...), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     noise : the standard deviation of the noise, if known; None to estimate it
     fit_intercept : whether 1 is a column beside the k(·, xᵢ)
     alpha_max : αᵢ beyond it are ∞, where columns and y are scaled to mean square 1
     tol : the search ends when no step raises log p(y) by more
     max_iter : steps at most; -1 for 100 for each point
     verbose : whether to print how far the search is
-    callback : a function of a `Progress` (of `mercer.solvers.evidence`), called at
-        every scan of all points; the search stops where it returns True
-    solver : what maximises the evidence; None for TippingFaul(tol, max_iter, alpha_max)
+    callback : a function of a `Progress` (of `mercer.solvers`), called at every scan
+        of all points; the search stops where it returns True
+    solver : what maximises the evidence; None for EvidenceAscent(tol, max_iter,
+        alpha_max)
 
     Attributes
     ----------
@@ -210,6 +206,16 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     evidence_, evidence_curve_ : log p(y) at the end, and after each step
     posterior_ : all this as the solver returned it, with status and seconds
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, RVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = RVR(RBF(1), noise=0.1).fit(X, np.sin(X[:, 0]))
+    >>> mean, deviation = machine.predict([[1.5], [30.0]], return_std=True)
+    >>> len(machine.relevance_) < 15, bool(deviation.min() > 0.099)
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -241,7 +247,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVR:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -252,7 +258,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         """
         X, y = self._validated(X, y, y_numeric=True)
         check_squares(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = SparseBayes(
             counted.gram,
             y[counted.index],
@@ -262,7 +268,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         )
         with watching(self, [""], X, y, sample_weight) as watcher:
             found = self._solved(problem, watcher)
-            self._keep(counted, [found])
+            self._store(counted, [found])
         self._warn_unless_optimal(found)
         return self
 
@@ -294,8 +300,9 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     Parameters
     ----------
-    kernel : a kernel, valid or not; None for RBF(); a word of scikit-learn; or a
-        function of two sets of points, giving their matrix
+    kernel : a kernel, valid or not; None for RBF(); a word ("rbf", "linear", ...), the
+        kernel of that name with its defaults; or a function of two sets of points,
+        giving their matrix
     fit_intercept, alpha_max, tol, max_iter, verbose, callback, solver : those of RVR
 
     Attributes
@@ -307,6 +314,15 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
     alpha_, sigma_, evidence_, evidence_curve_, posterior_ : those of RVR; for more than
         two classes a list with one for each, on the vectors of that class
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import RBF, RVC
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = RVC(RBF(1)).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.relevance_) < 30
+    (True, True)
     """
 
     classes_: np.ndarray
@@ -333,7 +349,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         self.solver = solver
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> RVC:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -344,17 +360,10 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
-        classes, label = classes_of(y[counted.index])
-        if len(classes) < 2:
-            raise ValueError(
-                f"RVC tells classes apart and needs two of them at least; the points "
-                f"that count are of 1 class, {classes[0]}."
-            )
-        check_columns(self, len(classes), len(label))
-        sides = multiclass.parts(label, len(classes), "ovr")
-        names = multiclass.names(classes, "ovr")
-        gram = _shared(counted.gram, len(sides))
+        counted = self._weighted_gram(X, sample_weight)
+        classes, label = encoded(self, y[counted.index])
+        parts, names = classes.parts(label), classes.problems()
+        gram = _shared(counted.gram, len(parts))
         with watching(self, names, X, y, sample_weight) as watcher:
             found = [
                 self._solved(
@@ -363,10 +372,10 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
                     ),
                     watcher,
                 )
-                for part in sides
+                for part in parts
             ]
-            self._keep(counted, found)
-            self.classes_ = classes
+            self._store(counted, found)
+            self.classes_ = classes.names
         for part in found:
             self._warn_unless_optimal(part)
         return self
@@ -378,11 +387,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at the m points of X, (m, k)."""
-        odds = self.decision_function(X)
-        if odds.ndim == 1:
-            return np.column_stack([expit(-odds), expit(odds)])
-        p = np.maximum(expit(odds), np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        values = self.decision_function(X)
+        return Classes(self.classes_).probabilities(values)
 
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """The logarithm of `predict_proba`."""
@@ -390,9 +396,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
 
     def predict(self, X: Points) -> np.ndarray:
         """The most probable class at each of the m points of X."""
-        odds = self.decision_function(X)
-        winner = np.where(odds > 0, 1, 0) if odds.ndim == 1 else odds.argmax(axis=1)
-        return self.classes_[winner]
+        values = self.decision_function(X)
+        return Classes(self.classes_).chosen(values)
 
 
 def _shared(gram: Gram, n_problems: int) -> Gram:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
@@ -18,16 +17,8 @@ from sklearn.utils.multiclass import (
     _check_partial_fit_first_call,
 )
 
-from mercer.machines.labels import (
-    available_if,
-    check_classes,
-    check_columns,
-    classes_of,
-)
-from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
-from mercer.multiclass import parts
-from mercer.points import Points
-from mercer.solvers.losses import (
+from mercer.data.points import Points
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -38,6 +29,16 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.machines.labels import (
+    available_if,
+    check_classes,
+    check_columns,
+    check_known,
+    check_two,
+    encoded,
+)
+from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
+from mercer.multiclass import Classes
 
 SIDES: dict[str, type[Loss]] = {
     "hinge": Hinge,
@@ -83,8 +84,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     ----------
     loss : "hinge", "perceptron", "squared_hinge", "logistic" ("log_loss"), or any
         convex loss as an object; of numbers, such as Squared(), on the sides ±1
-    kernel : a kernel; a word ("linear", "rbf", ..., "precomputed"); a function of two
-        points; None for RBF()
+    kernel : a kernel; a word ("linear", "rbf", ..., "precomputed"), the kernel of that
+        name with its defaults; a function of two sets of points, giving their matrix;
+        None for RBF()
     reg : number ≥ 0; as in `RegularizedMachine`, so that C of an SVM is 1/(2 reg n).
         Pegasos' λ is 2 reg
     norm : B > 0: after each step w ← w · min(1, B/‖w‖); None for no projection
@@ -119,8 +121,21 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     classes_ : the classes, in order
     loss_curve_ : mean loss of each pass or batch, at each point before its step
     t_, n_iter_ : steps, and passes or batches so far
-    status_ : "passes" (all that were asked for), "converged", "max_iter", "stopped"
+    run_ : what the last fit took; its status is "passes" (all that were asked for),
+        "converged", "max_iter" or "stopped"
     bound_ : L·B·R/√T of runs at the rate of the theory; see also `regret_bound`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import KernelSGDClassifier, RBF
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> machine = KernelSGDClassifier(kernel=RBF(2), budget=100, random_state=0)
+    >>> for start in range(0, 300, 100):
+    ...     part = slice(start, start + 100)
+    ...     machine = machine.partial_fit(X[part], y[part], classes=[0, 1])
+    >>> machine.t_, len(machine.coef_) <= 100, machine.score(X, y) > 0.9
+    (300, True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -175,7 +190,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y, anew; returns self.
 
         Parameters
@@ -188,21 +203,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         X, y = self._validated(X, y)
         check_classes(self, y)
         _, index = weights(self, sample_weight, X)
-        classes, _ = classes_of(y if index is None else y[index])
-        if len(classes) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(classes)} class"
-            )
-        check_columns(self, len(classes), len(y))
+        known, _ = encoded(self, y if index is None else y[index])
+        classes = known.names
         self._learn(X, y, _sides(y, classes), sample_weight, classes_=classes)
         return self
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Points, y, classes=None, sample_weight=None
-    ) -> KernelSGDClassifier:
+    def partial_fit(self, X: Points, y, classes=None, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -222,28 +230,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         known = np.unique(classes) if first else self.classes_
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)
-        if len(known) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(known)} class"
-            )
-        strange = np.setdiff1d(y, known)
-        if len(strange):
-            raise ValueError(
-                f"{strange[:3].tolist()} in y are not among the classes "
-                f"{known.tolist()}. Name all of them in the first call."
-            )
+        check_two(self, known)
+        check_known(self, y, known)
         check_columns(self, len(known), len(y))
         self._learn_more(X, _sides(y, known), sample_weight, classes_=known)
         return self
 
     def _targets(self, y) -> np.ndarray:
-        strange = np.setdiff1d(y, self.classes_)
-        if len(strange):
-            raise ValueError(
-                f"{strange[:3].tolist()} in y are not among the classes "
-                f"{self.classes_.tolist()}."
-            )
+        check_known(self, y, self.classes_)
         return _sides(y, self.classes_)
 
     def decision_function(self, X: Points) -> np.ndarray:
@@ -253,18 +247,13 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def predict(self, X: Points) -> np.ndarray:
         """The class of each of the m points of X."""
         values = self._values(X)
-        if values.ndim == 1:
-            return self.classes_[(values >= 0).astype(int)]
-        return self.classes_[np.argmax(values, axis=1)]
+        return Classes(self.classes_).chosen(values)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Points) -> np.ndarray:
         """1 / (1 + e^(-f)) for the second of two classes; shares of these for more."""
         values = self._values(X)
-        if values.ndim == 1:
-            return np.column_stack([expit(-values), expit(values)])
-        p = np.maximum(expit(values), np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        return Classes(self.classes_).probabilities(values)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Points) -> np.ndarray:
@@ -272,10 +261,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return np.log(self.predict_proba(X))
 
 
-def _sides(y, classes) -> np.ndarray:
+def _sides(y, names) -> np.ndarray:
     """±1 for each point, a column for two classes and one per class for more."""
-    label = np.searchsorted(classes, y)
-    return np.column_stack([part.sign for part in parts(label, len(classes), "ovr")])
+    classes = Classes(names)
+    return classes.sides(classes.label(y))
 
 
 class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
@@ -295,8 +284,19 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     Attributes
     ----------
-    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, status_, bound_ : as in
+    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
         `KernelSGDClassifier`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelSGDRegressor, RBF
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> machine = KernelSGDRegressor(kernel=RBF(1), max_iter=20, random_state=0)
+    >>> machine.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
+    True
+    >>> machine.t_, str(machine.run_.status)
+    (4000, 'passes')
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -355,7 +355,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         return loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y, anew; returns self.
 
         Parameters
@@ -371,7 +371,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     @available_if(_takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, sample_weight=None) -> KernelSGDRegressor:
+    def partial_fit(self, X: Points, y, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -403,7 +403,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
 
 def _columns(y: np.ndarray) -> np.ndarray:
-    """Targets as float64 columns; a single column is said to be one."""
+    """Targets as float64 columns; a single column is one target, with a warning."""
     single = y.ndim == 1 or y.shape[1] == 1
     y = column_or_1d(y, warn=True) if single else y
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
@@ -23,19 +22,19 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import calibration, multiclass
-from mercer.machines.base import Counted, check_squares
-from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive, winners
+from mercer import multiclass
+from mercer.data.points import Points
+from mercer.losses import Logistic, Squared
+from mercer.machines.base import WeightedGram, check_squares
+from mercer.machines.l1 import SparseMachine, SparsePath, evenly, positive
 from mercer.machines.labels import (
     check_classes,
-    check_columns,
     class_factors,
-    classes_of,
+    encoded,
 )
-from mercer.points import Points
+from mercer.multiclass import Classes
+from mercer.outcomes import Certificate, iterations
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.losses import Logistic, Squared
-from mercer.solvers.problems import Certificate
 
 
 class SparseKernelClassifier(ClassifierMixin, SparseMachine):
@@ -52,9 +51,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     C : > 0; the smaller, the fewer points. Below 1 / max over j of
         |Σᵢ wᵢ (pᵢ - [yᵢ = 1]) k(xⱼ, xᵢ)|, p the share of the class, there are none;
         `path` begins there
-    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
-        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
-        two sets of points, giving their matrix; None for RBF()
+    kernel : a kernel, or any similarity that is symmetric; a word ("rbf",
+        "linear", ..., "precomputed"), the kernel of that name with its defaults; a
+        function of two sets of points, giving their matrix; None for RBF()
     on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
         the coordinates of an explicit map: which columns, monomials, substrings,
         fragments of trees or patterns of graphs matter. The kernel must have such a
@@ -69,8 +68,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------
@@ -84,6 +83,15 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     classes_, class_weight_ : as scikit-learn's
     certificate_ : primal, dual, gap (of the objective divided by C), and what it took
     n_iter_ : Newton steps for each two-class problem
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import SparseKernelClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = SparseKernelClassifier(C=10).fit(X, y)
+    >>> machine.score(X, y) > 0.95, len(machine.support_) < 40
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -125,7 +133,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelClassifier:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -134,36 +142,31 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         y : n classes, numbers or strings
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
-        X, counted, classes, label, factors = self._told(X, y, sample_weight)
+        X, counted, classes, label, factors = self._prepared(X, y, sample_weight)
         names = multiclass.names(classes, "ovr")
         with self._watched(names, X, y, sample_weight):
             problems = self._problems(counted, label, factors, 1 / self.C)
-            found = self._learnt(X, counted, problems, single=len(classes) == 2)
+            found = self._fit_columns(X, counted, problems, single=len(classes) == 2)
             self.classes_, self.class_weight_ = classes, factors
             if self.on == "points":
                 self._label = label[np.searchsorted(counted.index, self.support_)]
-            self.n_iter_ = np.array([part.n_iter for part in found], dtype=np.int32)
+            self.n_iter_ = iterations(found)
         self._warn_unless_optimal(self.certificate_)
         return self
 
-    def _told(self, X, y, sample_weight, reset: bool = True):
+    def _prepared(self, X, y, sample_weight, reset: bool = True):
         """Points, those that count, the classes, those of the points, and factors."""
         X, y = self._validated(X, y, **({} if reset else {"reset": False}))
         check_classes(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         present = y[counted.index]
-        classes, label = classes_of(present)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs two classes or more; the points that "
-                f"count are of one class, {classes[0]}."
-            )
-        check_columns(self, len(classes), len(present))
+        known, label = encoded(self, present)
+        classes = known.names
         self._check_symmetric(X)
         factors = class_factors(self, classes, present, counted.weight)
-        return X, counted, classes, label.ravel(), factors
+        return X, counted, classes, label, factors
 
-    def _problems(self, counted: Counted, label, factors, reg: float):
+    def _problems(self, counted: WeightedGram, label, factors, reg: float):
         """The two-class problems, each class against the rest."""
         weight = counted.weight * factors[label]
         return [
@@ -178,7 +181,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     def predict(self, X: Points) -> np.ndarray:
         """The class of each of the m points of X."""
         values = self._values(X)
-        return self.classes_.take(winners(values, len(self.classes_)))
+        return Classes(self.classes_).chosen(values)
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at m points, (m, k).
@@ -187,11 +190,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         rest, brought to sum 1.
         """
         values = self._values(X)
-        if values.ndim == 1:
-            return np.column_stack([expit(-values), expit(values)])
-        p = np.maximum(expit(values), np.finfo(float).tiny)
-        p /= p.sum(axis=1, keepdims=True)
-        return calibration.agreeing(p, winners(values, len(self.classes_)))
+        return Classes(self.classes_).probabilities(values)
 
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """The logarithm of `predict_proba`."""
@@ -226,7 +225,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         """
         self._validate_params()
         machine = clone(self)
-        _, counted, classes, label, factors = machine._told(X, y, sample_weight)
+        _, counted, classes, label, factors = machine._prepared(X, y, sample_weight)
         problems = machine._problems(counted, label, factors, 1.0)
         if Cs is None:
             most = max(problem.largest_reg() for problem in problems)
@@ -245,9 +244,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
-        X, counted, _, label, factors = self._told(X, y, sample_weight, reset=False)
+        X, counted, _, label, factors = self._prepared(X, y, sample_weight, reset=False)
         problems = self._problems(counted, label, factors, 1 / self.C)
-        return self._again(X, counted, problems)
+        return self._recertified(X, counted, problems)
 
 
 class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
@@ -260,9 +259,9 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     ----------
     alpha : > 0; the larger, the fewer points. From max over j of
         |Σᵢ wᵢ (yᵢ - mean) k(xⱼ, xᵢ)| / Σw on there are none; `path` begins there
-    kernel : a kernel, or any similarity that is symmetric; a word of scikit-learn
-        ("rbf", "linear", ..., with gamma 1 / (d · var X)), "precomputed"; a function of
-        two sets of points, giving their matrix; None for RBF()
+    kernel : a kernel, or any similarity that is symmetric; a word ("rbf",
+        "linear", ..., "precomputed"), the kernel of that name with its defaults; a
+        function of two sets of points, giving their matrix; None for RBF()
     on : "points", or "features" for f = ⟨w, φ⟩ + bias with the penalty on Σⱼ|wⱼ| over
         the coordinates of an explicit map: which columns, monomials, substrings,
         fragments of trees or patterns of graphs matter. The kernel must have such a
@@ -276,8 +275,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         cache_size)
     warm_start : whether `fit` starts from the last solution, on points known from it
     verbose : whether to print how far the solver is
-    callback : a function of a `Progress` (of `mercer.solvers.problems`), called after
-        every round of the solver; the fit stops where it returns True
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
+        round of the solver; the fit stops where it returns True
 
     Attributes
     ----------
@@ -290,6 +289,15 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         support vectors then
     certificate_ : primal, dual, gap, and what it took
     n_iter_ : Newton steps, for each target
+
+    Examples
+    --------
+    >>> from mercer import Linear, SparseKernelRegressor
+    >>> X = [[0, 0, 1], [1, 0, 0], [2, 1, 0], [3, 1, 1]]
+    >>> machine = SparseKernelRegressor(0.01, kernel=Linear(), on="features")
+    >>> machine = machine.fit(X, [0, 1, 2, 3])
+    >>> (machine.coef_ != 0).tolist()  # y is the first column
+    [[True, False, False]]
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -325,7 +333,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> SparseKernelRegressor:
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -334,27 +342,27 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         y : (n,) array, or (n, q) for q targets
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
-        X, y, counted = self._told(X, y, sample_weight)
+        X, y, counted = self._prepared(X, y, sample_weight)
         with self._watched(_outputs(y), X, y, sample_weight):
             problems = self._problems(y, counted, self.alpha)
-            found = self._learnt(X, counted, problems, single=y.ndim == 1)
-            steps = [part.n_iter for part in found]
+            found = self._fit_columns(X, counted, problems, single=y.ndim == 1)
+            steps = [part.run.iterations for part in found]
             self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
         self._warn_unless_optimal(self.certificate_)
         return self
 
-    def _told(self, X, y, sample_weight, reset: bool = True):
+    def _prepared(self, X, y, sample_weight, reset: bool = True):
         """Points, targets as numbers, and those that count."""
         checks: dict = {"multi_output": True, "y_numeric": True}
         X, y = self._validated(X, y, **checks, **({} if reset else {"reset": False}))
         if y.ndim == 1 or y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         check_squares(self, y)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         self._check_symmetric(X)
         return X, y.astype(np.float64, copy=False), counted
 
-    def _problems(self, y, counted: Counted, reg: float) -> list[L1Problem]:
+    def _problems(self, y, counted: WeightedGram, reg: float) -> list[L1Problem]:
         weight = counted.weight / (2 * counted.weight.sum())
         columns = y[counted.index].reshape(len(counted.index), -1).T
         return [
@@ -393,7 +401,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         """
         self._validate_params()
         machine = clone(self)
-        _, y, counted = machine._told(X, y, sample_weight)
+        _, y, counted = machine._prepared(X, y, sample_weight)
         problems = machine._problems(y, counted, 1.0)
         if alphas is None:
             most = max(problem.largest_reg() for problem in problems)
@@ -410,8 +418,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         X, y, sample_weight : as they were given to `fit`
         """
         check_is_fitted(self)
-        X, y, counted = self._told(X, y, sample_weight, reset=False)
-        return self._again(X, counted, self._problems(y, counted, self.alpha))
+        X, y, counted = self._prepared(X, y, sample_weight, reset=False)
+        return self._recertified(X, counted, self._problems(y, counted, self.alpha))
 
 
 def _outputs(y: np.ndarray) -> list[str]:

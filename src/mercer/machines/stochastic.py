@@ -5,6 +5,7 @@ A machine adds what its targets are and what it says of new points.
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,16 +20,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel, Sum
-from mercer.kernels.kinds import Precomputed
+from mercer.kernels.ways import Precomputed
+from mercer.losses import Loss
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, take
-from mercer.solvers.budget import Bounded
-from mercer.solvers.losses import Loss
-from mercer.solvers.sgd import RATES, REMOVALS, SGD, Open, State, Walk, mean_loss
+from mercer.native import memory
+from mercer.outcomes import Run, Status
+from mercer.solvers.budget import BudgetSGD
+from mercer.solvers.sgd import (
+    RATES,
+    REMOVALS,
+    SGD,
+    SGDSnapshot,
+    SGDState,
+    UnlimitedSGD,
+    mean_loss,
+)
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -53,11 +64,10 @@ CONSTRAINTS: dict[str, list] = {
 }
 
 
-class Ended(NamedTuple):
-    """How a fit ended."""
+class Passes(NamedTuple):
+    """How the passes over the points ended."""
 
-    status: str  # "passes", "converged", "max_iter" or "stopped"
-    n_iter: int
+    run: Run  # "passes" (all that were asked for), "converged", "max_iter", "stopped"
     violation: float  # by how much the last pass lowered the loss
 
 
@@ -68,13 +78,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
         "passes": "",
         "converged": "",
         "max_iter": (
-            "{name} made its {solution.n_iter} passes, and the last lowered the loss "
-            "by {solution.violation:.2g} > tol={machine.tol:g}. Raise max_iter, or go "
-            "on with partial_fit."
+            "{name} made its {solution.run.iterations} passes, and the last lowered "
+            "the loss by {solution.violation:.2g} > tol={machine.tol:g}. Raise "
+            "max_iter, or go on with partial_fit."
         ),
         "stopped": (
-            "{name} was stopped in pass {solution.n_iter} of {machine.max_iter}; what "
-            "it learnt until then is kept. Go on with partial_fit."
+            "{name} was stopped in pass {solution.run.iterations} of "
+            "{machine.max_iter}; what it learnt until then is kept. Go on with "
+            "partial_fit."
         ),
     }
 
@@ -100,8 +111,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     # What is learnt
     n_iter_: int
     loss_curve_: list[float]
-    status_: str
-    _state: State
+    _state: SGDSnapshot
     _last: Expansion
 
     @abstractmethod
@@ -131,7 +141,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return self.budget is None if self.average is None else bool(self.average)
 
     def _kernel(self, X, weight) -> Kernel:
-        kernel = Precomputed(X) if self._precomputed else as_kernel(self.kernel, X)
+        kernel = Precomputed(X) if self._precomputed else as_kernel(self.kernel)
         kernel = kernel.resolve(np.arange(count(X)) if self._precomputed else X, weight)
         return kernel + 1 if self.fit_intercept else kernel
 
@@ -150,16 +160,16 @@ class KernelSGD(CallbackSupportMixin, Machine):
         solver = self._solver(self.horizon or steps * self.max_iter)
         known = self._known(kernel, points)
         state = solver.start(known.kernel, known.points, target.shape[1])
-        walk = _walk(solver, state, known.points, target)
+        sgd = _sgd_state(solver, state, known.points, target)
         names = [f"pass {i + 1}" for i in range(self.max_iter)]
         with watching(self, names, X, y, sample_weight) as watcher:
-            curve, ended = self._passes(walk, self._orders(keys, weight), watcher)
-            state = walk.state()
+            curve, ended = self._passes(sgd, self._orders(keys, weight), watcher)
+            state = sgd.state()
             if known.kernel is not kernel:
                 own = take(points, state.points)
                 state = replace(state, kernel=kernel, points=own)
             state = replace(state, points=self._own(state.points, X))
-            self._keep(state, curve, ended.status, learnt)
+            self._store(state, curve, ended.run, learnt)
         self._warn_unless_optimal(ended)
 
     def _known(self, kernel: Kernel, points) -> _Known:
@@ -168,7 +178,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         base = kernel.left if self.fit_intercept and isinstance(kernel, Sum) else kernel
         slow = base.native(points) is None and not isinstance(base, Precomputed)
         size = 8.0 * count(points) ** 2
-        if not slow or merged or self.max_iter == 1 or size > available_memory() / 4:
+        if not slow or merged or self.max_iter == 1 or not memory.keeps(size):
             return _Known(kernel, points)
         matrix = Precomputed(Gram(kernel, points).dense())
         return _Known(matrix, np.arange(count(points)))
@@ -182,7 +192,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         """
         random = check_random_state(self.random_state)
         place, each = _visits(len(keys), weight)
-        keys = _told_apart(keys[place])
+        keys = _numbered(keys[place])
         for _ in range(self.max_iter):
             order: Any = slice(None)
             if self.shuffle:
@@ -190,28 +200,35 @@ class KernelSGD(CallbackSupportMixin, Machine):
                 order = np.argsort(_mixed(keys, salt), kind="stable")
             yield place[order], each[order]
 
-    def _passes(self, walk: Walk, orders, watcher: Watcher | None):
+    def _passes(self, sgd: SGDState, orders, watcher: Watcher | None):
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
-        best, idle, gain = np.inf, 0, np.inf
+        best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
-            looking: Any = nullcontext() if watcher is None else watcher.problem()
-            with looking as watch:
-                losses, stopped = walk.run(order, each, watch)
+            reporting: Any = nullcontext() if watcher is None else watcher.problem()
+            with reporting as watch:
+                losses, stopped = sgd.run(order, each, watch)
             curve.append(mean_loss(losses, each))
             if stopped or (watcher is not None and watcher.stopped):
-                return curve, Ended("stopped", len(curve), gain)
+                return curve, self._ended(Status.STOPPED, curve, gain, begin)
             gain = best - curve[-1]
             if self.tol is not None:
                 idle = idle + 1 if gain <= self.tol else 0
                 if idle >= self.n_iter_no_change:
-                    return curve, Ended("converged", len(curve), gain)
+                    return curve, self._ended(Status.CONVERGED, curve, gain, begin)
             best = min(best, curve[-1])
-        status = "passes" if self.tol is None or gain <= self.tol else "max_iter"
-        return curve, Ended(status, len(curve), gain)
+        idle_enough = self.tol is None or gain <= self.tol
+        status = Status.PASSES if idle_enough else Status.MAX_ITER
+        return curve, self._ended(status, curve, gain, begin)
+
+    @staticmethod
+    def _ended(status: Status, curve, gain: float, begin: float) -> Passes:
+        seconds = time.perf_counter() - begin
+        return Passes(Run(status, len(curve), seconds), gain)
 
     def _learn_more(self, X, target, sample_weight, **learnt) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
+        begin = time.perf_counter()
         X = self._kept_points(X)
         weight, index = weights(self, sample_weight, X)
         solver = self._solver(self.horizon)
@@ -220,13 +237,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
         state = self.__dict__.get("_state")
         if state is None:
             state = solver.start(self._kernel(points, weight), points, target.shape[1])
-        walk = _walk(solver, state, points, target)
+        sgd = _sgd_state(solver, state, points, target)
         order, each = _visits(count(points), weight)
-        losses, _ = walk.run(order, each)
+        losses, _ = sgd.run(order, each)
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
-        state = walk.state()
+        state = sgd.state()
         state = replace(state, points=self._own(state.points, X))
-        self._keep(state, curve, "passes", learnt)
+        seconds = time.perf_counter() - begin
+        self._store(state, curve, Run(Status.PASSES, len(curve), seconds), learnt)
 
     def _kept_points(self, X) -> Points:
         """X; objects are copied at once, as a copy of a list would still share them."""
@@ -235,14 +253,14 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _keep(self, state: State, curve: list[float], status: str, learnt) -> None:
+    def _store(self, state: SGDSnapshot, curve: list[float], run: Run, learnt) -> None:
         last = self._expansion(state, state.coef)
         f = self._expansion(state, state.mean) if self._averages else last
         self.__dict__.update(learnt)
         self._state, self._last, self.expansion_ = state, last, f
-        self.loss_curve_, self.n_iter_, self.status_ = curve, len(curve), status
+        self.loss_curve_, self.n_iter_, self.run_ = curve, len(curve), run
 
-    def _expansion(self, state: State, coef: np.ndarray) -> Expansion:
+    def _expansion(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
         kernel = state.kernel
         if self._precomputed:
             # Kernel values of new points come with them: no need for the old ones.
@@ -330,7 +348,11 @@ class KernelSGD(CallbackSupportMixin, Machine):
         at most E ℓ(y, g(x)) + L·B·R/√T for every ‖g‖ ≤ B. `regret_bound`, of which
         it is the share per step, says when.
         """
-        return self.regret_bound() / self.t_
+        try:
+            return self.regret_bound() / self.t_
+        except ValueError as error:
+            # What dir() lists and cannot be read is an attribute that is not there.
+            raise AttributeError(str(error)) from error
 
 
 class _Known(NamedTuple):
@@ -338,8 +360,8 @@ class _Known(NamedTuple):
     points: Points
 
 
-def _walk(solver: SGD, state: State, points, target) -> Walk:
-    kind = Open if solver.budget is None else Bounded
+def _sgd_state(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
+    kind = UnlimitedSGD if solver.budget is None else BudgetSGD
     return kind(solver, state, points, target)
 
 
@@ -350,7 +372,7 @@ def weights(machine, sample_weight, X) -> tuple[np.ndarray | None, np.ndarray | 
     weight = checked_weight(machine, sample_weight, X, ensure_non_negative=True)
     index = np.flatnonzero(weight)
     visits = np.ceil(weight).sum()
-    if 32 * visits > available_memory():
+    if 32 * visits > memory.available_memory():
         raise ValueError(
             f"{type(machine).__name__} visits a point as often as its sample_weight "
             f"says; these make {visits:.6g} visits in a pass, more than memory holds. "
@@ -371,7 +393,7 @@ def _visits(n: int, weight) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(n), often), each
 
 
-def _told_apart(keys: np.ndarray) -> np.ndarray:
+def _numbered(keys: np.ndarray) -> np.ndarray:
     """The keys, with equal ones counted: the first, the second, ... of a kind."""
     order = np.argsort(keys, kind="stable")
     known = keys[order]

@@ -24,35 +24,29 @@ from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
+from mercer.data.points import Points, count, double, each, is_frame, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.kernels.kinds import BlockFunction, Precomputed
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
+from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.base import (
     WORDS,
-    Counted,
     Machine,
-    as_kernel,
+    WeightedGram,
+    as_scikit_learn_kernel,
     check_numbers,
     checked_weight,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.points import Points, count, double, each, is_frame, take
+from mercer.native.threads import threads
+from mercer.native.vectors import symmetric_product
+from mercer.outcomes import Certificate, Solution, Status, together
+from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
-from mercer.solvers.problems import (
-    BoxQP,
-    Certificate,
-    Solution,
-    certificate,
-    certified,
-    svc,
-    together,
-)
 from mercer.solvers.smo import SMO, matrix_bytes
-from mercer.vectors import symmetric_product, threads
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
 # in what order the points came, or whether one counted twice or came twice.
@@ -89,7 +83,7 @@ _NOT_FINITE = (
 
 # Where a solve that did not reach tol has come to
 _STATE = (
-    "{name} stopped after {solution.n_iter} iterations with status "
+    "{name} stopped after {solution.run.iterations} iterations with status "
     "{solution.status!r}, violation {solution.violation:.2g} > "
     "tol={machine._tolerance:g} and gap {solution.gap:.2g}"
 )
@@ -208,7 +202,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             gamma = None if self.gamma == "auto" else self.gamma
             if self.gamma == "scale":
                 gamma = self._scale(points, weight)
-        kernel = as_kernel(
+        kernel = as_scikit_learn_kernel(
             self.kernel,
             points,
             gamma=gamma,
@@ -227,7 +221,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 raise
             raise ValueError(f"{_NOT_FINITE}. {error}") from error
 
-    def _shared(self, counted: Counted, n_problems: int) -> Counted:
+    def _shared(self, counted: WeightedGram, n_problems: int) -> WeightedGram:
         """The same, K in memory where several problems would each compute it anew."""
         gram = counted.gram
         if n_problems == 1 or gram.kernel.native(gram.X) is not None:
@@ -240,11 +234,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     # From problems to solutions
 
     _f_is_expansion: ClassVar[bool] = True  # coef of `expansion_` are the signed α
-    _watcher: Watcher | None = None  # during a fit, if somebody looks on
+    _watcher: Watcher | None = None  # during a fit that reports its progress
 
     @contextmanager
     def _watched(self, names: Sequence[str], X, y, sample_weight) -> Iterator[None]:
-        """While the problems of these names are solved, tell those who look on."""
+        """While the problems of these names are solved, report their progress."""
         with watching(self, names, X, y, sample_weight) as watcher:
             self._watcher = watcher
             try:
@@ -263,7 +257,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     ) -> Solution:
         """The solution; an event that is set from outside ends the search for it.
 
-        `name` is for those who look on; None is the next of those given to `_watched`.
+        `name` is for progress reports; None is the next of those given to `_watched`.
         Without `objectives`, primal and dual may be left to `certificate_`.
         """
         if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
@@ -271,11 +265,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         # Problems that are solved at the same time share the memory for rows.
         sharing = 1 if stop is None else threads()
         solver = self._solver(problem, sharing, precision, objectives)
-        looking: Any = nullcontext(stop and (lambda progress: stop.is_set()))
+        reporting: Any = nullcontext(stop and (lambda progress: stop.is_set()))
         if stop is None and self._watcher is not None:
-            looking = self._watcher.problem(name)
+            reporting = self._watcher.problem(name)
         small = self.solver is None and len(problem) <= SMALL
-        with looking as watch:
+        with reporting as watch:
             if isinstance(solver, SMO) and small:
                 solution = self._solve_to_rounding(solver, problem, start, watch)
             else:
@@ -286,8 +280,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self._refuse_unless_finite(problem, solution)
         if solution.status == "infeasible":
             raise self._inseparable(problem, solution)
-        if problem.unit_margin and _is_flat(problem, solution) and not early(solution):
-            return replace(solution, status="flat")
+        if (
+            problem.unit_margin
+            and problem.is_flat(solution.level)
+            and not early(solution)
+        ):
+            return solution.ended(Status.FLAT)
         return solution
 
     def _solver(
@@ -348,13 +346,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if self.max_iter >= 0:
             return first
         rest = solver.solve(problem, start=first.value, watch=watch)
-        return replace(
-            rest,
-            n_iter=first.n_iter + rest.n_iter,
-            seconds=first.seconds + rest.seconds,
-            rows_computed=first.rows_computed + rest.rows_computed,
-            cache_hits=first.cache_hits + rest.cache_hits,
-        )
+        return replace(rest, run=rest.run.after(first.run))
 
     def _to_rounding(self, solver: SMO, size: float = 1.0) -> SMO:
         """The solver to the last digits of numbers of this size, within limits."""
@@ -394,17 +386,17 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _columns(
         self,
-        counted: Counted,
+        counted: WeightedGram,
         problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
-        sides: Sequence,
+        parts: Sequence,
     ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
         """Solve the problems one after another: a column of coef and a bias for each.
 
-        Each comes with the places of its points among those that count. `sides` has an
+        Each comes with the places of its points among those that count. `parts` has an
         entry for each; those of many classes share columns.
         """
-        n_columns = len(sides)
-        coef = np.zeros((len(counted.index), multiclass.width(sides)))
+        n_columns = len(parts)
+        coef = np.zeros((len(counted.index), multiclass.width(parts)))
         bias, found = np.zeros(n_columns), []
         near = self._coefficients_before(counted.gram.X, coef.shape[1])
 
@@ -412,7 +404,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             for j, (problem, members) in enumerate(problems):
                 start = None
                 if near is not None:
-                    known = near[members, multiclass.column(sides, j)]
+                    known = near[members, multiclass.column(parts, j)]
                     start = problem.start(problem.inverse(known, 0.0)[0])
                 yield problem, start, members
 
@@ -420,14 +412,14 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         for j, (problem, members, solution) in enumerate(
             self._solved(tasks(), workers, n_columns > 1 or not self._f_is_expansion)
         ):
-            places = members, multiclass.column(sides, j)
+            places = members, multiclass.column(parts, j)
             coef[places], bias[j] = problem.decision(solution)
             found.append(certificate(problem, solution))
         return coef, bias, found
 
     def _workers(self, gram: Gram, n_problems: int) -> int:
         """How many problems to solve at once: several, where the core does the work."""
-        # Those who look on see one problem after another.
+        # Progress is reported of one problem after another.
         watched = self._watcher is not None
         if self.solver is not None or watched or gram.shape[0] <= SMALL:
             return 1
@@ -461,10 +453,10 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _keep(
+    def _store(
         self,
         X,
-        counted: Counted,
+        counted: WeightedGram,
         order: np.ndarray,
         coef: np.ndarray,
         bias,
@@ -490,6 +482,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             )
         self.support_ = counted.index[chosen].astype(np.int32)
         self._certificate = together(found)
+        self.run_ = self._certificate.run
         self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
         self._sparse = sp.issparse(X)
@@ -522,7 +515,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
 
-    # The certificate, and again
+    # The certificate, reported and recomputed
 
     @property
     def certificate_(self) -> Certificate:
@@ -542,7 +535,10 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return found
 
     def _recomputed(
-        self, X, counted: Counted, problems: Iterable[tuple[BoxQP, np.ndarray | slice]]
+        self,
+        X,
+        counted: WeightedGram,
+        problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
         f = self.expansion_
@@ -554,10 +550,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         found = []
         for j, (problem, members) in enumerate(problems):
             beta = coef[members, j]
-            value, level = problem.inverse(beta, bias[j])
-            factor = problem.unscaling(beta)
             # f of a problem on some points is 0 off them: the column is already theirs.
-            function = factor * values[members, j]
+            function = problem.unscaling(beta) * values[members, j]
+            value, level = problem.inverse(beta, bias[j], function)
             found.append(certified(problem, value, function, level, indefinite))
         return together(found)
 
@@ -633,8 +628,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
 
 def early(found: Solution | Certificate) -> bool:
-    """Whether the solver was stopped, by a limit or a person, or got stuck."""
-    return found.status not in ("optimal", "indefinite", "flat")
+    """Whether the solver was stopped, by a limit or a callback, or got stuck."""
+    return not found.status.at_the_end
 
 
 def _reached(solution: Solution) -> Solution:
@@ -643,13 +638,7 @@ def _reached(solution: Solution) -> Solution:
     Without a primal, a stationary point is all that is claimed.
     """
     convex = not np.isnan(solution.primal)
-    return replace(solution, status="optimal" if convex else "indefinite")
-
-
-def _is_flat(problem: BoxQP, solution: Solution) -> bool:
-    """Whether the levels are as near to each other as rounding can tell."""
-    largest = problem.total[0] * float(np.abs(problem.gram.diag()).max(initial=0))
-    return not solution.level[0] - solution.level[1] > 1e-9 * largest
+    return solution.ended(Status.OPTIMAL if convex else Status.INDEFINITE)
 
 
 def _keys(points) -> list[Hashable]:

@@ -15,23 +15,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, double
 from mercer.kernels.base import finite
 from mercer.machines.kinds import Classifier, OneClass, Regressor
 from mercer.machines.support import COMMON_CONSTRAINTS, FRACTION
-from mercer.points import Points, double
-from mercer.solvers.pairs import nu_svc_pairs, svc_pairs
-from mercer.solvers.problems import (
-    Certificate,
-    certified,
-    nu_svc,
-    nu_svr,
-    one_class,
-    svc,
-    svdd,
-    svr,
-)
+from mercer.outcomes import Certificate
+from mercer.solvers.boxqp import certified, nu_svc, nu_svr, one_class, svc, svdd, svr
+from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
 
-HAIR = 1e-10  # relative; what the boundary of one class is moved outwards
+RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outwards
 _BOX = [Interval(Real, 0, None, closed="right")]
 
 
@@ -59,8 +51,8 @@ class SVC(Classifier):
     verbose : whether to print how far the solver is: iterations, the gap, support
         vectors, the violation and seconds
     max_iter : steps of the solver; -1 for its own budget
-    decision_function_shape : "ovr", scores of classes; "ovo", values of duels
-    break_ties : whether `predict` follows the scores where duels won are equal
+    decision_function_shape : "ovr", scores of classes; "ovo", values of pairs
+    break_ties : whether `predict` follows the scores where pairs won are equal
     random_state : of the folds for probabilities
     fit_intercept : whether f has a bias; without one, the matrix is held in memory
     multiclass : "ovo", every class against every other; "ovr", each against the rest
@@ -69,7 +61,7 @@ class SVC(Classifier):
     warm_start : whether `fit` starts from the last solution, on points known from it.
         A fit that max_iter, a time limit or a callback ended goes on where it was, also
         when the machine was saved and loaded in between
-    callback : a function of a `Progress` (of `mercer.solvers.smo`), called after every
+    callback : a function of a `Progress` (of `mercer.solvers`), called after every
         round of the solver; the fit stops where it returns True, with a warning that
         states the gap. Problems are then solved one after another. Callbacks of
         scikit-learn's (1.9) are set by `set_callbacks`
@@ -80,6 +72,16 @@ class SVC(Classifier):
     certificate_ : primal, dual, gap, violation, margin, and what it took
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_,
     class_weight_, fit_status_, n_iter_, shape_fit_, probA_, probB_ : as scikit-learn's
+
+    Examples
+    --------
+    >>> from mercer import SVC, Subsequence
+    >>> texts, y = ["kernel", "kennel", "cabbage", "baggage"], [1, 1, 0, 0]
+    >>> machine = SVC(kernel=Subsequence(2)).fit(texts, y)
+    >>> machine.predict(["colonel", "garbage"]).tolist()
+    [1, 0]
+    >>> bool(machine.certificate_.gap < 1e-6)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -161,6 +163,15 @@ class NuSVC(Classifier):
     class_weight : factors of the points of each class, as of `sample_weight`
 
     The others, and the attributes, are those of SVC; there is always a bias.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import NuSVC
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> machine = NuSVC(nu=0.2).fit(X, y)
+    >>> len(machine.support_) >= 0.2 * len(X), machine.score(X, y) > 0.9
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -278,6 +289,17 @@ class SVR(Regressor):
 
     The others, and the attributes, are those of SVC; with q targets `expansion_` has a
     column, and `dual_coef_`, `coef_` and `intercept_` a row, for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import SVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = SVR(C=100, epsilon=0.1).fit(X, np.sin(X[:, 0]))
+    >>> bool(np.abs(machine.predict(X) - np.sin(X[:, 0])).max() < 0.12)
+    True
+    >>> len(machine.support_) < 25, bool(machine.certificate_.gap < 1e-6)
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -339,6 +361,15 @@ class NuSVR(Regressor):
     C : > 0 and finite, the price of a unit outside the tube
 
     The others, and the attributes, are those of SVR; there is always a bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import NuSVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = NuSVR(nu=0.2, C=100).fit(X, np.sin(X[:, 0]))
+    >>> len(machine.support_) >= 0.2 * len(X), machine.score(X, np.sin(X[:, 0])) > 0.99
+    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -408,6 +439,14 @@ class OneClassSVM(OneClass):
     expansion_ : f - ρ
 
     The others are those of SVC.
+
+    Examples
+    --------
+    >>> from mercer import OneClassSVM
+    >>> X = [[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]]
+    >>> machine = OneClassSVM(nu=0.1).fit(X)
+    >>> machine.predict([[0.5, 0.6], [5, 5]]).tolist()
+    [1, -1]
     """
 
     def __init__(
@@ -445,10 +484,11 @@ class OneClassSVM(OneClass):
         return one_class(gram, self.nu, weight)
 
     def _learn(self, X, counted, coef, bias, found):
-        # A hair more than the level of the free points: they are on the boundary, and
+        # A little more than the level of the free points: they are on the boundary, and
         # rounding is not to decide on which side of it.
-        bias += HAIR * abs(bias)
-        self._keep(X, counted, np.arange(len(coef)), coef, bias, found)
+        moved = RELATIVE_SLACK * abs(bias)
+        found = self._loosened(found, moved, counted.weight)
+        self._store(X, counted, np.arange(len(coef)), coef, bias + moved, found)
         self.offset_ = -self.intercept_
 
     def _depth(self, X):
@@ -463,7 +503,7 @@ class OneClassSVM(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         return self._recomputed(X, counted, [(problem, slice(None))])
 
@@ -488,6 +528,15 @@ class SVDD(OneClass):
     offset_ : -R²; `score_samples` is -‖φ(x) - c‖²
 
     The others are those of SVC.
+
+    Examples
+    --------
+    >>> from mercer import SVDD
+    >>> machine = SVDD(nu=0.01, kernel="linear").fit([[0, 0], [2, 0], [1, 0.5]])
+    >>> round(machine.radius_, 3)
+    1.0
+    >>> machine.predict([[1, 0.9], [1, 1.1]]).tolist()
+    [1, -1]
     """
 
     _f_is_expansion: ClassVar[bool] = False  # that is the centre
@@ -534,12 +583,15 @@ class SVDD(OneClass):
 
     def _learn(self, X, counted, coef, bias, found):
         total = self.nu * counted.weight.sum()
-        self._keep(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
+        self._store(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
         self._unit = 1 / total  # the next fit starts from the variables, not the mean
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.
         self._square = self.expansion_.inner(self.expansion_)
-        square = self._square + 2 * bias / total + HAIR * abs(self._square)
+        moved = RELATIVE_SLACK * abs(self._square)
+        square = self._square + 2 * bias / total + moved
+        found = self._loosened(found, total / 2 * moved, counted.weight)
+        self._certificate = found[0]
         # Below 0 by rounding, or where the kernel is indefinite.
         self.radius_, self.offset_ = float(np.sqrt(max(0.0, square))), -float(square)
 
@@ -557,12 +609,12 @@ class SVDD(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._counted(X, sample_weight)
+        counted = self._weighted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)
         coef[places, 0] = problem.total * self.expansion_.coef
         values, indefinite = self._dense_values(counted.gram, coef)
         level = problem.total / 2 * (self._square + self.offset_)
-        value = problem.snapped(coef[:, 0])
+        value = problem.snapped(coef[:, 0], slack=1e-13)
         return certified(problem, value, values[:, 0], (level,), indefinite)

@@ -55,7 +55,7 @@ __all__ = [
 def __getattr__(name: str):
     if name not in _HOME and name not in ("base", *_NAMES):
         raise AttributeError(f"module 'mercer.plots' has no attribute {name!r}")
-    importlib.import_module("mercer.plots.base")  # the first: it tells what to install
+    importlib.import_module("mercer.plots.base")  # its error says what to install
     if name not in _HOME:
         return importlib.import_module(f"mercer.plots.{name}")
     value = getattr(importlib.import_module(f"mercer.plots.{_HOME[name]}"), name)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 
-from mercer.points import Points, is_frame
+from mercer.data.points import Points, is_frame
 
 try:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ except ImportError as error:
 
 COLOURS = [f"C{k}" for k in range(10)]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p"]
-GRID = 301  # places along each axis where a machine is asked
+GRID = 301  # grid points along each axis where a machine is evaluated
 SMALLEST, LARGEST = 20, 130  # the area of a point, and of the heaviest support vector
 
 
@@ -36,7 +36,7 @@ def support_of(machine, values) -> Support:
     """The support vectors of a machine; none, where it is not made of them.
 
     Free ones have yᵢ f(xᵢ) = 1 to the tolerance of the solver, those at their bound
-    less: this tells them apart whatever the points and the classes weigh.
+    less: that distinguishes them for any weights of points and classes.
     """
     last = last_step(machine)
     if not hasattr(last, "support_"):
@@ -132,7 +132,7 @@ def draw_support(support: Support, ax: Axes, marker: str | None = None) -> None:
     ring: dict[str, Any] = {"edgecolors": "black", "facecolors": "none", "zorder": 4}
     x1, x2 = support.place[bound].T
     ax.scatter(x1, x2, s=area[bound], **ring)
-    # What the legend shows is nowhere: in the picture each class has its colour.
+    # A handle for the legend only: in the picture each class has its colour.
     for some, colour, name in (
         (~bound, "lightgrey", "free support vector"),
         (bound, "none", "support vector at its bound"),

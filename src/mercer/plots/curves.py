@@ -12,6 +12,7 @@ from sklearn.base import is_regressor
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, is_frame
 from mercer.plots.base import (
     COLOURS,
     GRID,
@@ -26,7 +27,6 @@ from mercer.plots.base import (
     of_fit,
     one_each,
 )
-from mercer.points import Points, is_frame
 
 
 def plot_tube(

@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from mercer.data.points import Points, as_points
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.points import Points, as_points
 
 
 def plot_gram(
@@ -61,7 +61,7 @@ def plot_spectrum(
         if chosen.any():
             sizes = np.abs(eigenvalues[chosen])
             ax.semilogy(rank[chosen], sizes, style, markersize=4, label=label)
-    # A float32 matrix brings its own rounding along.
+    # The rounding is that of float32 for a float32 matrix.
     eps = np.finfo(values.dtype).eps
     rounding = len(values) * eps * np.abs(eigenvalues).max(initial=0)
     if rounding > 0:

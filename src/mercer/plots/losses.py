@@ -9,8 +9,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from mercer.losses import Loss, ZeroOne
 from mercer.plots.base import COLOURS, GRID
-from mercer.solvers.losses import Loss, ZeroOne
 
 
 def plot_losses(

@@ -15,6 +15,7 @@ from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points, is_frame
 from mercer.multiclass import scores
 from mercer.plots.base import (
     COLOURS,
@@ -29,7 +30,6 @@ from mercer.plots.base import (
     one_each,
     support_of,
 )
-from mercer.points import Points, is_frame
 
 
 def plot_regions(
@@ -249,7 +249,7 @@ def _draw_two(machine, corners, ax: Axes) -> None:
 
 
 def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
-    """The region of each class, the lines between, and the margins of each duel."""
+    """The region of each class, the lines between, and the margins of each pair."""
     colours = [COLOURS[k % len(COLOURS)] for k in range(n_classes)]
     # scikit-learn takes the colours of classes for three or more of them.
     painted: dict[str, Any] = {"multiclass_colors": colours}
@@ -278,11 +278,11 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
     if not hasattr(last_step(machine), "multiclass"):
         return
     grid = like(corners, np.column_stack([axis.ravel() for axis in place]))
-    for values in _duels(machine, grid, n_classes):
+    for values in _pair_values(machine, grid, n_classes):
         values = values.reshape(place[0].shape)
         known = values[np.isfinite(values)]
         for level in (-1.0, 1.0):
-            # matplotlib warns of a level that is nowhere.
+            # matplotlib warns of a level outside of the values.
             if (known < level).any() and (known > level).any():
                 ax.contour(
                     *place,
@@ -294,7 +294,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
                 )
 
 
-def _duels(machine, grid, n_classes: int) -> list[np.ndarray]:
+def _pair_values(machine, grid, n_classes: int) -> list[np.ndarray]:
     """f of each pair of classes, NaN but where these two come first.
 
     Of one-against-the-rest there are no pairs: f of each class, where it comes first.

@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.points import Points
+from mercer.outcomes import Progress
 from mercer.plots.base import COLOURS, GRID
-from mercer.points import Points
-from mercer.solvers.problems import BoxQP, Progress
+from mercer.solvers.boxqp import BoxQP
 from mercer.theory import MistakeBound
 
 
@@ -24,9 +25,9 @@ def plot_convergence(
     optimum: float | None = None,
     tol: float | None = None,
 ) -> Axes:
-    """How a solve came to its end: the violation, and the objective above its optimum.
+    """The convergence of a solve: the violation, and the objective above its optimum.
 
-    Both on a logarithmic scale. A history is what a solver tells on its way:
+    Both on a logarithmic scale. A history is what a solver reports to `watch`:
 
         history = []
         solution = SMO().solve(problem, watch=history.append)
@@ -141,7 +142,7 @@ def plot_mistakes(
     bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The mistakes of a perceptron against the points it has seen, below their bound.
+    """The mistakes of a perceptron against the points it was given, below their bound.
 
     A bound R²‖w‖² + 2 Σξᵢ is drawn as it grows: at every time it holds for the mistakes
     made so far.
@@ -203,7 +204,7 @@ def plot_sgd_bound(
     """Mean loss above the best within ‖g‖ ≤ B after T steps, beside L·B·R/√T.
 
     Both scales are logarithmic. Machines of equal T are drawn as points, and their mean
-    as a line: the bound speaks of the mean over draws.
+    as a line: the bound is on the mean over draws.
 
     Parameters
     ----------

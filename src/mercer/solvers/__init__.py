@@ -1,1 +1,29 @@
-"""Problems as data, and the algorithms that solve them."""
+"""Problems as data, the algorithms that solve them, and what these give back."""
+
+from mercer._names import loaded_on_use
+
+__getattr__, __dir__, __all__ = loaded_on_use(
+    __name__,
+    {
+        "mercer.outcomes": "Status Run Progress Solution Certificate",
+        "mercer.solvers.boxqp": (
+            "BoxQP svc nu_svc svr nu_svr one_class svdd quadratic"
+        ),
+        "mercer.solvers.smo": "SMO",
+        "mercer.solvers.coordinate": "CoordinateAscent",
+        "mercer.solvers.linear": "LinearSystem Cholesky ConjugateGradient",
+        "mercer.solvers.penalized": "Penalized",
+        "mercer.solvers.newton": "Newton",
+        "mercer.solvers.lasso": "L1Problem",
+        "mercer.solvers.l1": "CoordinateDescent",
+        "mercer.solvers.perceptron": (
+            "PerceptronProblem PerceptronRule PerceptronSolution"
+        ),
+        "mercer.solvers.sgd": "SGD",
+        "mercer.solvers.components": "Components Eigenpairs",
+        "mercer.solvers.eigen": "BlockKrylov Lapack Arpack Covariance",
+        "mercer.solvers.clusters": "Partition KernelLloyd Clustering",
+        "mercer.solvers.bayes": "SparseBayes Posterior",
+        "mercer.solvers.evidence": "EvidenceAscent",
+    },
+)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.solvers.penalized import Penalized, Reading, doubt
-from mercer.solvers.problems import Solution
+from mercer.outcomes import Run, Solution, Status
+from mercer.solvers.penalized import Penalized, Reading, rounding_of
 
 MOST = 60  # values of reg at most
 FALL = 8.0  # by what reg is divided while no f has left the ball
@@ -47,16 +47,15 @@ def within_ball(
             "indefinite, so f has no norm. Give reg in place of norm, or `repair` the "
             "Gram matrix."
         )
-    goal, n_iter, seconds = tol * problem.worth, 0, 0.0
+    goal, run = tol * problem.zero_loss, Run()
     # reg‖f‖² is at most the loss of f = 0: from here on f lies inside the ball.
-    reg = (problem.worth or 1.0) / problem.norm**2
+    reg = (problem.zero_loss or 1.0) / problem.norm**2
     inside: tuple[float, float] | None = None
     outside: tuple[float, float] | None = None
     best: Within | None = None
     for _ in range(MOST):
         found = solve(problem.at(reg), start)
-        start, n_iter = found.value, n_iter + found.n_iter
-        seconds += found.seconds
+        start, run = found.value, found.run.after(run)
         size, drawn = _drawn(problem, reg, found)
         if best is None or drawn.gap < best.solution.gap:
             best = Within(drawn, reg)
@@ -71,11 +70,11 @@ def within_ball(
     assert best is not None
     status = best.solution.status
     if best.solution.gap + best.solution.rounding <= goal:
-        status = "optimal"
-    elif status == "optimal":
-        status = "stalled"
-    solution = replace(best.solution, n_iter=n_iter, seconds=seconds, status=status)
-    return Within(solution, best.reg)
+        status = Status.OPTIMAL
+    elif status == Status.OPTIMAL:
+        status = Status.STALLED
+    run = replace(run, status=status)
+    return Within(replace(best.solution, run=run), best.reg)
 
 
 def _next(inside, outside) -> float:
@@ -86,7 +85,7 @@ def _next(inside, outside) -> float:
         return float(np.exp(outside[0]) * FALL)
     (a, fa), (b, fb) = inside, outside
     share = fa / (fa - fb) if fa != fb else 0.5
-    # Never at an end: one of them would stay for ever.
+    # Never at an end of the bracket, which might then not shrink.
     return float(np.exp(a + np.clip(share, 0.05, 0.95) * (b - a)))
 
 
@@ -116,7 +115,7 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
         image=image[:, None],
         reg=reg,
     )
-    rounding = doubt(problem, at)
+    rounding = rounding_of(problem, at)
     # Of the dual ‖Σ wuφ‖ is the root of a square, which rounding changes by `off`.
     off = 2 * problem.mass * strength * rounding.dual
     length = max(np.sqrt(max(square_of_u, 0.0)), np.sqrt(off), 1e-300)

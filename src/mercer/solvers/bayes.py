@@ -9,13 +9,15 @@ Bayesian learning and the relevance vector machine", JMLR 1 (2001).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.native import memory
+from mercer.outcomes import Run, Status
 
 LIKELIHOODS = ("normal", "logistic")
 
@@ -35,6 +37,16 @@ class SparseBayes:
     bias : whether the constant 1 is a column too
     weight : n numbers > 0; None for ones
     noise : for "normal" the standard deviation of the noise, if it is known
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import EvidenceAscent, SparseBayes
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> problem = SparseBayes(Gram(RBF(1), X), np.sin(X[:, 0]), noise=0.1)
+    >>> len(EvidenceAscent().solve(problem).index) < 10
+    True
     """
 
     gram: Gram
@@ -93,7 +105,20 @@ class Posterior:
     evidence : log p(target), for "logistic" by Laplace's approximation at the mode
     curve : the evidence after each step; it never falls
     violation : the most that one more step would add to the evidence
-    n_iter, status, seconds : the steps, how they ended, and how long they took
+    run : the steps, how they ended, and how long they took
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import EvidenceAscent, SparseBayes
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> problem = SparseBayes(Gram(RBF(1), X), np.sin(X[:, 0]), noise=0.1)
+    >>> found = EvidenceAscent().solve(problem)
+    >>> round(found.beta, 6), found.covariance.shape == (len(found.alpha),) * 2
+    (100.0, True)
+    >>> bool(np.all(np.diff(found.curve) >= -1e-9))
+    True
     """
 
     index: np.ndarray
@@ -105,21 +130,24 @@ class Posterior:
     evidence: float
     curve: np.ndarray
     violation: float
-    n_iter: int
-    status: str
-    seconds: float = 0.0
+    run: Run = field(default_factory=Run)
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        return self.run.status
 
     def variance(self, columns: np.ndarray) -> np.ndarray:
         """The variance of f at m points, from their kernel values with the M points."""
         if len(self.alpha) > columns.shape[1]:
             columns = np.column_stack([columns, np.ones(len(columns))])
-        # Rounding can leave -1e-17 where all of the prior is known away.
+        # Rounding can leave -1e-17 where the target determines f.
         return np.maximum(np.sum((columns @ self.covariance) * columns, axis=1), 0)
 
 
 def affordable(gram: Gram) -> bool:
     """Whether a quarter of the memory that is free has room for K."""
-    return 8.0 * gram.shape[0] ** 2 <= available_memory() / 4
+    return memory.keeps(8.0 * gram.shape[0] ** 2)
 
 
 class Basis:
@@ -143,7 +171,7 @@ class Basis:
         if not np.isfinite(size).all():
             j = int(np.argmin(np.isfinite(size)))
             raise ValueError(
-                f"The kernel {gram.kernel!r} has values, or squares of them, that are "
+                f"The kernel {gram.kernel} has values, or squares of them, that are "
                 f"not finite, at point {j}. Scale the points, or normalise the kernel."
             )
         self.empty = size == 0  # a column of zeros says nothing, and is never used

@@ -1,6 +1,6 @@
 """Stochastic gradient steps with a budget: streams without end in bounded memory.
 
-A walk of N terms keeps the kernel values between them, (N + 1)² numbers, so that ‖w‖²
+A budget of N terms keeps the kernel values between them, (N + 1)² numbers, so that ‖w‖²
 is known after every step and every removal. The merging of two terms is that of Wang,
 Crammer and Vucetic, JMLR 13 (2012).
 """
@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.gram import available_memory
+from mercer.data.points import Points, take
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.kernels.radial import RBF
-from mercer.points import Points, take
-from mercer.solvers.sgd import SGD, State, Visits, Walk, projection, step
+from mercer.native.memory import available_memory
+from mercer.solvers.sgd import SGD, SGDSnapshot, SGDState, Visits, projection, step
 
 
-class Bounded(Walk):
-    """A walk with a budget of N terms: slots, their kernel values, and one to spare."""
+class BudgetSGD(SGDState):
+    """SGD with a budget of N terms: slots, their kernel values, and one to spare."""
 
-    def __init__(self, options: SGD, state: State, X: Points, target: np.ndarray):
+    def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         assert options.budget is not None
         _check_room(options.budget)
         if options.removal == "merge":
@@ -203,7 +203,7 @@ class Bounded(Walk):
         G[:, b] = self.kernel(P, z)[:, 0]
         self._drop(a, G, slot_of)
 
-    def state(self) -> State:
+    def state(self) -> SGDSnapshot:
         m = self.m
         points = self._slots()
         return replace(

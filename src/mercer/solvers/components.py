@@ -6,16 +6,17 @@ Eigenpairs    λ and v, each with its residual
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.interruptible import elementwise
-from mercer.kernels.kinds import FeatureKernel
 from mercer.kernels.vector import Linear
+from mercer.kernels.ways import FeatureKernel
+from mercer.native.interruptible import elementwise
+from mercer.outcomes import Run, Status
 from mercer.solvers.rounding import UNIT, SumRounding
 
 
@@ -28,6 +29,14 @@ class Components:
     gram : the Gram of n points
     n_components : how many; None for all, of which a solver may leave out those of
         eigenvalue 0
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> problem = Components(Gram(Linear(), [[0.0], [1.0], [2.0]]), n_components=1)
+    >>> Lapack().solve(problem).values.round(6).tolist()
+    [2.0]
     """
 
     gram: Gram
@@ -76,12 +85,21 @@ class Eigenpairs:
     residuals : ‖K̃vⱼ - λⱼvⱼ‖, (c,); some eigenvalue of K̃ is no further from λⱼ
     means : (n,), the mean of each row of K
     least : the least eigenvalue met on the way, which the least of all cannot exceed
-    n_iter : how many products with K were taken
-    status : "optimal", "max_iter", "stopped", or "inaccurate" where rounding is in the
-        way
-    precision : of the kernel values that were searched, "single" or "double"; values,
-        residuals and means are of kernel values in double precision
+    run : its iterations are products with K; its status "optimal", "max_iter",
+        "stopped", or "imprecise" where rounding is in the way; its precision that of
+        the kernel values that were searched. Values, residuals and means are of kernel
+        values in double precision
     rounding : how far a residual can be off by rounding
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> found = Lapack().solve(Components(Gram(Linear(), [[0.0], [1.0], [2.0]]), 1))
+    >>> found.values.round(6).tolist(), found.means.round(6).tolist()
+    ([2.0], [0.0, 1.0, 2.0])
+    >>> found.vectors.shape, bool(found.residuals.max() < 1e-9)
+    ((3, 1), True)
     """
 
     values: np.ndarray
@@ -89,11 +107,13 @@ class Eigenpairs:
     residuals: np.ndarray
     means: np.ndarray
     least: float
-    n_iter: int = 0
-    status: str = "optimal"
-    precision: str = "double"
-    seconds: float = 0.0
+    run: Run = field(default_factory=Run)
     rounding: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        return self.run.status
 
     @property
     def violation(self) -> float:
@@ -118,24 +138,6 @@ class Eigenpairs:
         )
 
 
-class Progress(NamedTuple):
-    """How far a search for components has come."""
-
-    iterations: int  # products with K
-    rows: int  # of K that were computed
-    converged: int
-    components: int
-    violation: float  # the largest residual, relative to λ₁
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        return (
-            f"product {self.iterations:>4}   {self.converged:>5} of {self.components} "
-            f"components   residual {self.violation:<9.3g} {self.seconds:8.2f} s"
-        )
-
-
 def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpairs:
     """With residuals, and with the sign that makes the largest entry positive.
 
@@ -147,8 +149,8 @@ def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpair
     images = images * _signs(images, vectors)
     residuals = elementwise(lambda A, V: _norms(A - V * values), images, vectors)
     # H K H v: v less its mean, and what comes of it less its own.
-    doubt = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
-    rounding = float(np.max(_norms(doubt), initial=0.0))
+    error = SumRounding(gram.double())(vectors) + 4 * UNIT * np.abs(images)
+    rounding = float(np.max(_norms(error), initial=0.0))
     facts = {"rounding": rounding, **facts}
     return Eigenpairs(np.array(values), vectors, residuals, means, **facts)
 

@@ -14,9 +14,10 @@ from math import copysign, inf, isinf
 
 import numpy as np
 
-from mercer.gram import available_memory
-from mercer.points import take
-from mercer.solvers.problems import BoxQP, Progress, Solution
+from mercer.data.points import take
+from mercer.native import memory
+from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP
 
 BLOCK = 128  # variables visited between two products with all points
 BUDGET = 10_000_000  # steps, where no other number is asked for
@@ -40,6 +41,16 @@ class CoordinateAscent:
         "greedy", the variable with the steepest slope
     record : whether the solution has the `path`, all variables after every step
     seed : of the random order
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import CoordinateAscent, svc
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = svc(gram, [-1, 1, 1, -1], upper=10.0, bias=False)
+    >>> solution = CoordinateAscent(tol=1e-9, record=True).solve(problem)
+    >>> solution.value.round(3).tolist(), solution.path.shape[1]
+    ([2.503, 2.503, 2.503, 2.503], 4)
     """
 
     tol: float = 1e-3
@@ -83,12 +94,14 @@ class CoordinateAscent:
             primal=np.nan if indefinite else primal,
             dual=dual,
             violation=problem.violation(value, function),
-            n_iter=ascent.steps,
-            status="indefinite" if indefinite and ended else status,
+            run=Run(
+                Status.INDEFINITE if indefinite and ended else Status(status),
+                ascent.steps,
+                time.perf_counter() - begin,
+                ascent.rows,
+            ),
             level=(0.0,),
             function=function,
-            seconds=time.perf_counter() - begin,
-            rows_computed=ascent.rows,
             path=ascent.path(),
         )
 
@@ -98,7 +111,7 @@ class _Ascent:
 
     def __init__(self, options: CoordinateAscent, problem: BoxQP, value: np.ndarray):
         self.options, self.problem = options, problem
-        self.holds = 8.0 * problem.gram.shape[0] ** 2 <= available_memory() / 4
+        self.holds = memory.keeps(8.0 * problem.gram.shape[0] ** 2)
         self.gram = problem.gram.held() if self.holds else problem.gram
         self.rows = problem.gram.shape[0] if self.holds else 0
         n = len(problem)
@@ -169,11 +182,11 @@ class _Ascent:
             turn,
             self.steps,
             self.rows,
-            int(np.count_nonzero(value)),
-            violation,
-            -dual,
-            np.nan if refuted else primal - dual,
             time.perf_counter() - begin,
+            support=int(np.count_nonzero(value)),
+            violation=violation,
+            objective=-dual,
+            gap=np.nan if refuted else primal - dual,
         )
 
     def sweep(self) -> str | None:
@@ -255,7 +268,7 @@ class _Ascent:
 
     def check_path(self) -> None:
         size = 8.0 * len(self.moves) * len(self.beta)
-        if self.moves and size > available_memory():
+        if self.moves and size > memory.available_memory():
             raise MemoryError(
                 f"The path of {len(self.moves)} steps in {len(self.beta)} variables "
                 f"takes {size / 1e9:.3g} GB, more than there is. Leave record=False, "

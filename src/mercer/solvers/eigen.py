@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer.data.points import double, take
 from mercer.gram import Gram
-from mercer.interruptible import interruptible, multiply
 from mercer.kernels.base import finite
-from mercer.lapack import eigh
-from mercer.points import double, take
-from mercer.pools import blas_for, one_blas_thread
-from mercer.solvers.components import Components, Eigenpairs, Progress, eigenpairs
+from mercer.native.interruptible import interruptible, multiply
+from mercer.native.lapack import eigh
+from mercer.native.threads import blas_for, one_blas_thread
+from mercer.outcomes import Progress, Run, Status
+from mercer.solvers.components import Components, Eigenpairs, eigenpairs
 from mercer.solvers.products import (
     NARROW,
     Centered,
@@ -35,6 +36,8 @@ from mercer.solvers.products import (
     centered_matrix,
 )
 
+# What the search calls its numbers.
+WORDS = (("support", "components"), ("violation", "residual"))
 EXACT = 1e-10  # the residual asked for where kernel values are in double precision
 ROUGH = 1e-6  # and where they are in single precision
 DOUBLE = 4000  # up to so many points double precision is asked for
@@ -47,6 +50,14 @@ class Lapack:
     """Solve `Components` with all of K in memory, to rounding.
 
     A direct method: `start` and `watch` have nothing to act on.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Lapack
+    >>> gram = Gram(Linear(), [[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> Lapack().solve(Components(gram, 2)).values.round(6).tolist()
+    [8.0, 2.0]
     """
 
     def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
@@ -69,8 +80,7 @@ class Lapack:
             multiply(K, vectors[:, chosen]),
             means,
             least=least,
-            n_iter=1,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=1, seconds=time.perf_counter() - begin),
         )
 
 
@@ -100,6 +110,14 @@ class Arpack:
     tol : of ARPACK, the accuracy of the eigenvalues; 0 for that of the machine
     max_iter : of ARPACK; None for 10 n
     seed : of the first vector
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Arpack, Components
+    >>> gram = Gram(Linear(), [[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> Arpack().solve(Components(gram, 2)).values.round(6).tolist()
+    [8.0, 2.0]
     """
 
     tol: float = 0.0
@@ -130,8 +148,7 @@ class Arpack:
             images[:, ::-1],
             product.means,
             least=least,
-            n_iter=product.count,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=product.count, seconds=time.perf_counter() - begin),
         )
 
 
@@ -141,6 +158,15 @@ class Covariance:
 
     For kernels with explicit features, p of them for n points, p < n/2; a direct method
     as `Lapack` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Components, Covariance
+    >>> X = np.repeat([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]], 5, axis=0)
+    >>> Covariance().solve(Components(Gram(Linear(), X), 2)).values.round(6).tolist()
+    [40.0, 10.0]
     """
 
     def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
@@ -170,8 +196,7 @@ class Covariance:
             images,
             product.means(),
             least=0.0,
-            n_iter=1,
-            seconds=time.perf_counter() - begin,
+            run=Run(iterations=1, seconds=time.perf_counter() - begin),
         )
 
 
@@ -194,6 +219,17 @@ class BlockKrylov:
     precision : of the kernel values. "auto" is single for more than 4,000 points where
         tol ≥ 1e-6, if on a sample of them it is within tol/2 of double
     seed : of the sample
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import BlockKrylov, Components, Lapack
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> problem = Components(Gram(RBF(0.1), X), 2)
+    >>> found, exact = BlockKrylov().solve(problem), Lapack().solve(problem)
+    >>> bool(np.allclose(found.values, exact.values, rtol=1e-8)), found.status
+    (True, 'optimal')
     """
 
     tol: float = 0.0
@@ -240,12 +276,12 @@ class BlockKrylov:
         if not single:
             return self._search(wide, order, tol, start, watch, begin)
         found = self._search(problem, order, tol, start, watch, begin, np.float32)
-        found = _confirmed(wide, order, replace(found, precision="single"))
+        found = _confirmed(wide, order, found)
         if found.status != "optimal" or found.within(tol):
             return found
         # Single precision came no nearer.
         more = self._search(wide, order, tol, found.vectors, watch, begin)
-        return replace(more, n_iter=found.n_iter + more.n_iter)
+        return replace(more, run=more.run.after(found.run))
 
     def _search(self, problem, order, tol, start, watch, begin, dtype: Any = float):
         """The components of a problem, with kernel values of this type."""
@@ -321,15 +357,13 @@ class _Search:
             back(multiply(Z, S)),
             back(self.times.means),
             least=least,
-            n_iter=self.times.count,
-            status=status,
-            seconds=time.perf_counter() - self.begin,
+            run=Run(Status(status), self.times.count, time.perf_counter() - self.begin),
         )
         # Asked for by number, tol is to hold; the default is what can be had.
         single = getattr(self.product, "dtype", None) == np.float32
         if status == "optimal" and self.options.tol and not single:
             if not found.within(self.tol):
-                return replace(found, status="inaccurate")
+                return replace(found, run=replace(found.run, status=Status.IMPRECISE))
         return found
 
     def _rounding(self) -> float:
@@ -348,11 +382,13 @@ class _Search:
         first = abs(float(values[0])) or 1.0
         return Progress(
             self.times.count,
+            self.times.count,
             self.product.rows,
-            int(small.sum()),
-            self.c,
-            float(sizes[: self.c].max()) / first,
             time.perf_counter() - self.begin,
+            support=int(small.sum()),
+            violation=float(sizes[: self.c].max()) / first,
+            words=WORDS,
+            unit="product",
         )
 
 
@@ -390,15 +426,9 @@ def _confirmed(problem: Components, order, found: Eigenpairs) -> Eigenpairs:
     means[order] = product.means
     values = np.einsum("ij,ij->j", vectors, images)
     by_size = np.argsort(-values, kind="stable")
-    facts = {
-        "least": found.least,
-        "n_iter": found.n_iter + 1,
-        "status": found.status,
-        "precision": found.precision,
-        "seconds": found.seconds,
-    }
+    run = replace(found.run, iterations=found.run.iterations + 1, precision="single")
     chosen = (values[by_size], vectors[:, by_size], images[:, by_size])
-    return eigenpairs(problem.gram, *chosen, means, **facts)
+    return eigenpairs(problem.gram, *chosen, means, least=found.least, run=run)
 
 
 def _agrees(gram: Gram, order: np.ndarray, tol: float) -> bool:

@@ -18,45 +18,34 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from mercer.interruptible import interruptible
-from mercer.pools import one_blas_thread
+from mercer.native.interruptible import interruptible
+from mercer.native.threads import one_blas_thread
+from mercer.outcomes import Progress, Run, Status
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
 POOL = 96  # columns beside the active ones that are looked at between two scans
 LARGEST = 1e12  # an α beyond it is ∞, where columns and target have mean square 1
 TIE = 1e-9  # relative; of gains this near to each other the first is taken
-SHARE = 8  # of the active columns; so many single steps are worth one of all α
+SHARE = 8  # of the active columns; so many single steps cost what one of all α does
 FARTHEST = 3.0  # what log α may change by when all do
 BUDGET = 100  # steps for each column, where no other number is asked for
 
 
-class Progress(NamedTuple):
-    """How far a search has come."""
-
-    round: int
-    iterations: int
-    rows: int
-    vectors: int  # columns with a finite α
-    gain: float  # the most that one more step would add
-    evidence: float
-    seconds: float
-    problem: str = ""  # which one, where a machine has several
-
-    def line(self) -> str:
-        return (
-            f"iteration {self.iterations:>7}   log evidence {self.evidence:<12.7g} "
-            f"{self.vectors:>5} relevance vectors   gain {self.gain:<9.3g} "
-            f"{self.seconds:8.2f} s"
-        )
+# What the search calls its numbers.
+WORDS = (
+    ("objective", "log evidence"),
+    ("support", "relevance vectors"),
+    ("violation", "gain"),
+)
 
 
 @dataclass(frozen=True)
-class TippingFaul:
+class EvidenceAscent:
     """Maximise the evidence of a `SparseBayes`, until no step adds more than tol.
 
     The status is "optimal" when every single α (and β) is where the evidence, as the
@@ -68,6 +57,17 @@ class TippingFaul:
     tol : in units of log p(target)
     max_iter : steps at most; -1 for 100 for each column
     alpha_max : an α beyond it is ∞, for columns and targets of mean square 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import EvidenceAscent, SparseBayes
+    >>> X = np.linspace(-2, 2, 40)[:, None]
+    >>> side = np.where(np.abs(X[:, 0]) < 1, 1, -1)
+    >>> found = EvidenceAscent().solve(SparseBayes(Gram(RBF(1), X), side, "logistic"))
+    >>> found.status, bool(found.violation < 1e-5), len(found.index) < 10
+    ('optimal', True, True)
     """
 
     tol: float = 1e-5
@@ -76,10 +76,10 @@ class TippingFaul:
 
     def __post_init__(self):
         if not self.tol > 0:
-            raise ValueError(f"TippingFaul needs tol > 0; got tol={self.tol!r}.")
+            raise ValueError(f"EvidenceAscent needs tol > 0; got tol={self.tol!r}.")
         if not self.alpha_max > LEAST:
             raise ValueError(
-                f"TippingFaul needs alpha_max > {LEAST:g}; got {self.alpha_max!r}."
+                f"EvidenceAscent needs alpha_max > {LEAST:g}; got {self.alpha_max!r}."
             )
 
     def solve(
@@ -124,7 +124,7 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
 class _Search:
     """One search: scans of all columns, and the steps between them."""
 
-    def __init__(self, options: TippingFaul, problem: SparseBayes, watch):
+    def __init__(self, options: EvidenceAscent, problem: SparseBayes, watch):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()
         self.basis = Basis(problem)
@@ -132,10 +132,10 @@ class _Search:
         self.model: Any = kind(self.basis, problem)
         self.state: State = self.model.start()
         self.curve = [self.state.evidence]
-        # Columns that are not to be tried: of zeros, or tried in vain.
+        # Columns that are not to be tried: of zeros, or tried without a gain.
         self.refused = self.basis.empty.copy()
-        self.settled = False  # whether the noise was tried in vain
-        self.cleared = self.state.evidence  # the evidence when that was last forgotten
+        self.settled = False  # whether the noise was tried without a gain
+        self.cleared = self.state.evidence  # the evidence when `refused` was last reset
         budget = options.max_iter
         self.left = BUDGET * self.basis.size if budget < 0 else budget
 
@@ -143,7 +143,7 @@ class _Search:
         for round in count():
             gain, order = self._scan()
             best = float(gain[order[0]])
-            status = self._status(best, self._told(round, best))
+            status = self._status(best, self._reported(round, best))
             if status:
                 break
             outside = gain[order[POOL]] if len(order) > POOL else 0.0
@@ -154,9 +154,12 @@ class _Search:
             self.model.posterior(state),
             curve=np.array(self.curve),
             violation=best,
-            n_iter=len(self.curve),
-            status=status,
-            seconds=time.perf_counter() - self.begin,
+            run=Run(
+                Status(status),
+                len(self.curve),
+                time.perf_counter() - self.begin,
+                self.basis.rows,
+            ),
         )
 
     def _status(self, gain: float, stopped: bool) -> str:
@@ -167,13 +170,22 @@ class _Search:
             return "stopped"
         return "max_iter" if self.left <= 0 else ""
 
-    def _told(self, round: int, gain: float) -> bool:
+    def _reported(self, round: int, gain: float) -> bool:
         if self.watch is None:
             return False
         active = int(np.isfinite(self.state.alpha).sum())
         evidence, seconds = self.state.evidence, time.perf_counter() - self.begin
         steps, rows = len(self.curve), self.basis.rows
-        progress = Progress(round, steps, rows, active, gain, evidence, seconds)
+        progress = Progress(
+            round,
+            steps,
+            rows,
+            seconds,
+            support=active,
+            violation=gain,
+            objective=evidence,
+            words=WORDS,
+        )
         return bool(self.watch(progress))
 
     def _scan(self) -> tuple[np.ndarray, np.ndarray]:

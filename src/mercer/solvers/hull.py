@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.problems import BoxQP, Solution, hulls
+from mercer.outcomes import Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP, hulls
 
 MEETING = 1e-7  # hulls nearer than this times the width of the data meet
 ROUNDS = 12
@@ -42,27 +43,25 @@ class HullDistance:
             # The α of a margin are hull weights times a factor that both classes share.
             value = hull.start(start / start[problem.sign > 0].sum())
         width = squared_width(problem.gram)
-        tol, spent = 1e-2 * width, [0, 0.0, 0, 0]
+        tol, spent = 1e-2 * width, Run()
         for _ in range(ROUNDS):
             solver = replace(self.solver, tol=max(tol, np.finfo(float).tiny))
             found = solver.solve(hull, start=value, watch=watch)
-            spent = [a + b for a, b in zip(spent, _cost(found), strict=True)]
+            spent = found.run.after(spent)
             value = found.value
             square = float(hull.coef(value) @ found.function)
             half = (found.level[0] - found.level[1]) / 2
             if square <= MEETING**2 * width:
                 distance = np.sqrt(max(square, 0.0) / width) if width > 0 else 0.0
-                return _with_cost(
-                    replace(found, status="infeasible", violation=float(distance)),
-                    spent,
-                )
+                met = replace(spent, status=Status.INFEASIBLE)
+                return replace(found, run=met, violation=float(distance))
             # |f| is 1 at the two levels, so that the slopes of f are those of F / half.
             needed = self.solver.tol * half
             ended = found.status in ("optimal", "indefinite")
             if not ended or found.violation <= needed:
                 break
             tol = min(found.violation / 10, needed if half > 0 else np.inf)
-        return _with_cost(_scaled(problem, hull, found), spent)
+        return replace(_scaled(problem, hull, found), run=spent)
 
 
 def squared_width(gram: Gram) -> float:
@@ -92,15 +91,4 @@ def _scaled(problem: BoxQP, hull: BoxQP, found: Solution) -> Solution:
         function=function,
         rounding=rounding,
         objective_rounding=error,
-    )
-
-
-def _cost(found: Solution) -> tuple[int, float, int, int]:
-    return found.n_iter, found.seconds, found.rows_computed, found.cache_hits
-
-
-def _with_cost(found: Solution, spent) -> Solution:
-    n_iter, seconds, rows, hits = spent
-    return replace(
-        found, n_iter=n_iter, seconds=seconds, rows_computed=rows, cache_hits=hits
     )

@@ -15,13 +15,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from mercer.gram import Gram, available_memory
-from mercer.interruptible import interruptible, multiply
+from mercer.gram import Gram
+from mercer.native import memory
+from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
-SHARE = 0.4  # of the free memory for K in single precision
 EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
 
 
@@ -31,17 +31,16 @@ class Products:
     Parameters
     ----------
     gram : of one set of points
-    share : of the memory there is, for the matrix
     dtype : float64 for products in double precision
     """
 
-    def __init__(self, gram: Gram, share: float = SHARE, dtype: Any = np.float32):
+    def __init__(self, gram: Gram, dtype: Any = np.float32):
         self.gram = gram.double()
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
             dtype = np.float64
         self.single = dtype == np.float32
-        room = share * available_memory()
+        room = memory.room_to_keep()
         n = gram.shape[0]
         gram = gram if self.single else self.gram
         if gram.kernel.native(gram.X) is None and 10.0 * n * n <= room:
@@ -101,9 +100,9 @@ class LowRank:
         self.reg = reg
         self.left = scale.astype(L.dtype) * L
         inner = multiply(self.left.T, self.left).astype(float)
-        # Rounding can leave a singular L a hair below 0.
-        hair = 8 * np.finfo(L.dtype).eps * np.trace(inner)
-        inner[np.diag_indices_from(inner)] += max(reg, hair)
+        # Rounding can leave a singular L a little below 0.
+        slack = 8 * np.finfo(L.dtype).eps * np.trace(inner)
+        inner[np.diag_indices_from(inner)] += max(reg, slack)
         # By numpy alone: scipy's BLAS would wait for the threads of numpy's to rest.
         self.inverse = interruptible(np.linalg.inv, inner, work=1.0 * len(inner) ** 3)
 
@@ -139,7 +138,7 @@ def conjugate_gradient(
     apply, precondition : A V, and an approximation of A⁻¹ V
     rhs : (n, q) array
     together : whether the columns are one vector of n q numbers, or q systems
-    watch : told the number of products and the residual; returns True to stop
+    watch : called with the number of products and the residual; returns True to stop
     """
     axis = None if together else 0
     x, r = np.zeros_like(rhs), rhs.copy()

@@ -1,11 +1,12 @@
 """Coordinate descent for L1-penalised expansions, on few points at a time.
 
 The penalty leaves most coefficients at 0, so the solver works on those that are not and
-on the points that most want to join them: on this working set it takes Newton steps,
-whose quadratic models it minimises one coordinate at a time. One product with K then
-finds who else wants to join, and how far from optimal all of it is at most; points that
-provably end at 0 are not asked again. Working sets: Massias et al., JMLR 21 (2020);
-screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13 (2012).
+on the points that violate the optimality conditions most: on this working set it takes
+Newton steps, whose quadratic models it minimises one coordinate at a time. One product
+with K then finds the points to add, and how far from optimal all of it is at most;
+points that provably end at 0 are left out. Working sets: Massias et al., JMLR 21
+(2020); screening: Ndiaye et al., JMLR 18 (2017); Newton steps: Yuan et al., JMLR 13
+(2012).
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer import _core
-from mercer.gram import Gram, available_memory
+from mercer.data.points import take
+from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
-from mercer.points import take
-from mercer.pools import blas_for
+from mercer.losses import Squared
+from mercer.native import memory
+from mercer.native.threads import blas_for
+from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
-from mercer.solvers.losses import Squared
-from mercer.solvers.problems import Progress, Solution
 
 FIRST = 32  # points that may join a working set, at least
 SHARE = 200  # ... or one of so many: the more points, the more a product with K costs
@@ -47,6 +49,18 @@ class CoordinateDescent:
         only the columns of the working set are kept
     screening : whether points that provably end at 0 are left out of further products
         with a matrix that is not stored
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import CoordinateDescent, L1Problem
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> problem = L1Problem(Gram(RBF(1), X), np.sin(X[:, 0]), Squared(), reg=0.1)
+    >>> path = list(CoordinateDescent().path(problem, [10.0, 0.1]))
+    >>> [int((solution.value != 0).sum()) < 15 for solution in path]
+    [True, True]
     """
 
     tol: float = 1e-4
@@ -98,10 +112,7 @@ class CoordinateDescent:
         """What this solver reads of K, kept for the problems on these points."""
         if isinstance(gram, Design):
             return gram  # Φ is in memory already
-        limit = min(available_memory() / 4, 2**30)
-        if self.cache_mb is not None:
-            limit = self.cache_mb * 2**20
-        return Columns(gram, limit)
+        return Columns(gram, memory.cache_bytes(self.cache_mb))
 
 
 class Columns:
@@ -129,7 +140,7 @@ class Columns:
             self.hits += len(index)
             return self.matrix[index]
         n = self.gram.shape[0]
-        if 8.0 * n * len(index) > available_memory() / 2:
+        if 8.0 * n * len(index) > memory.available_memory() / 2:
             raise MemoryError(
                 f"{len(index)} columns of the {self.gram!r} take "
                 f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
@@ -198,7 +209,7 @@ class _Run:
         self._begin(start)
         status, before, primal = "", np.inf, np.inf
         while not status:
-            self._look()
+            self._scan()
             gap, violation = self.gap, float(np.max(self.violations, initial=0.0))
             self.rounds += 1
             stop = self.watch is not None and self.watch(self._progress(violation))
@@ -215,7 +226,7 @@ class _Run:
                 primal, chosen = self.primal, self._chosen()
                 if len(chosen):
                     self._work_on(chosen, gap)
-                else:  # no point is wanted: the gap is rounding
+                else:  # no point violates anything: the gap is rounding
                     status = "optimal"
         found, status = self._certified(status)
         return Solution(
@@ -224,13 +235,15 @@ class _Run:
             primal=found.primal,
             dual=found.dual,
             violation=found.violation,
-            n_iter=self.steps,
-            status=status,
+            run=Run(
+                Status(status),
+                self.steps,
+                time.perf_counter() - self.begin,
+                self.columns.computed - self.rows_before,
+                self.columns.hits - self.hits_before,
+            ),
             function=found.function,
             rounding=found.rounding,
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.columns.computed - self.rows_before,
-            cache_hits=self.columns.hits - self.hits_before,
         )
 
     def _certified(self, status: str) -> tuple[Solution, str]:
@@ -242,11 +255,11 @@ class _Run:
         support, F = np.flatnonzero(self.beta), np.zeros(self.n)
         if len(support):
             F = self.beta[support] @ self.columns.at(support)
-        found, doubt = self.problem.reading(self.beta, F, self.b)
-        if status == "optimal" and found.gap + doubt > self.target:
+        found, rounding = self.problem.reading(self.beta, F, self.b)
+        if status == "optimal" and found.gap + rounding > self.target:
             # The best bound so far is one, though of other forces than the last.
             found = replace(found, dual=max(found.dual, self.bound - found.rounding))
-            status = status if found.gap + doubt <= self.target else "stalled"
+            status = status if found.gap + rounding <= self.target else "stalled"
         return found, status
 
     def _begin(self, start) -> None:
@@ -260,8 +273,8 @@ class _Run:
         self.b = self.problem.constant(self.F)
         self.primal = self.problem.primal(self.beta, self.F + self.b)
 
-    def _look(self) -> None:
-        """All of the gradient: who wants to join, the gap, and who never will."""
+    def _scan(self) -> None:
+        """All of the gradient: violations, the gap, and the points to screen out."""
         problem, alive = self.problem, self.alive
         forces = problem.forces(self.F + self.b)
         gradient = self.columns.times(forces, alive)
@@ -350,11 +363,11 @@ class _Run:
             self.rounds,
             self.steps,
             self.columns.computed - self.rows_before,
-            int(np.count_nonzero(self.beta)),
-            violation,
-            self.primal,
-            self.gap,
             time.perf_counter() - self.begin,
+            support=int(np.count_nonzero(self.beta)),
+            violation=violation,
+            objective=self.primal,
+            gap=self.gap,
         )
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.solvers.losses import Logistic, Loss, Squared
-from mercer.solvers.problems import Certificate, Solution
+from mercer.losses import Logistic, Loss, Squared
+from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 # The largest second derivative of each loss that the solver knows.
@@ -37,6 +37,17 @@ class L1Problem:
     reg : > 0
     weight : (n,) array of numbers > 0; None for ones
     bias : whether f has a constant, which is not penalised
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import CoordinateDescent, L1Problem
+    >>> gram = Gram(RBF(1), [[0.0], [0.1], [2.0], [2.1]])
+    >>> problem = L1Problem(gram, [0.0, 0.0, 1.0, 1.0], Squared(), reg=0.1)
+    >>> solution = CoordinateDescent().solve(problem)
+    >>> int((solution.value != 0).sum()) < 4, bool(solution.gap < 1e-3)
+    (True, True)
     """
 
     gram: Gram
@@ -187,15 +198,7 @@ class L1Problem:
         coef = np.asarray(coef, dtype=float)
         function = self.wide @ coef if function is None else function
         found, _ = self.reading(coef, function, bias)
-        return Certificate(
-            primal=found.primal,
-            dual=found.dual,
-            violation=found.violation,
-            n_free=int(np.count_nonzero(coef)),
-            n_bound=0,
-            margin=_margin(coef, function),
-            rounding=found.rounding,
-        )
+        return certificate(found)
 
     def reading(self, coef, function, bias: float) -> tuple[Solution, float]:
         """Objectives, violation and rounding of a candidate; how far its gap is off.
@@ -237,8 +240,7 @@ class L1Problem:
             primal=self.primal(coef, values),
             dual=dual - of_loss,
             violation=float(np.max(self.violations(coef, gradient), initial=0.0)),
-            n_iter=0,
-            status="recomputed",
+            run=Run(Status.RECOMPUTED),
             function=function,
             rounding=max(most),
         )
@@ -254,19 +256,9 @@ class L1Problem:
 
 def certificate(solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    return Certificate(
-        primal=solution.primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=int(np.count_nonzero(solution.value)),
-        n_bound=0,
-        margin=_margin(solution.value, solution.function),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        rounding=solution.rounding,
+    n_free = int(np.count_nonzero(solution.value))
+    return Certificate.of(
+        solution, n_free, 0, _margin(solution.value, solution.function)
     )
 
 

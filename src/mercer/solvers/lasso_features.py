@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.gram import Gram, available_memory
+from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
+from mercer.native.memory import available_memory
+from mercer.outcomes import Certificate, Solution
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.problems import Certificate, Solution
 from mercer.solvers.rounding import LAST, UNIT
 
 
@@ -71,7 +72,7 @@ class Design:
         n = self.shape[0]
         if 8.0 * n * len(index) > available_memory() / 2:
             raise MemoryError(
-                f"{len(index)} columns of the explicit map of {self.kernel!r} take "
+                f"{len(index)} columns of the explicit map of {self.kernel} take "
                 f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
                 "Penalise more, so that fewer are needed, or take fewer points."
             )
@@ -93,7 +94,7 @@ class Design:
         square = self.columns.power(2) if sparse else self.columns**2
         whole = np.asarray(square.T @ weight)
         squares = whole - self.pull(weight) ** 2 / weight.sum() if centered else whole
-        # Nobody is left out for what cancelled in the difference.
+        # Too small a size, by rounding of the difference, would screen too much out.
         sizes = np.sqrt(np.maximum(squares, 0.0)) + 1e-7 * np.sqrt(whole)
         self._measured = weight, centered, sizes
         return sizes
@@ -138,15 +139,7 @@ class FeatureProblem(L1Problem):
         coef = np.asarray(coef, dtype=float)
         function = self.gram @ coef if function is None else function
         found, _ = self.reading(coef, function, bias)
-        return Certificate(
-            primal=found.primal,
-            dual=found.dual,
-            violation=found.violation,
-            n_free=int(np.count_nonzero(coef)),
-            n_bound=0,
-            margin=_margin(coef),
-            rounding=found.rounding,
-        )
+        return feature_certificate(found)
 
 
 class _Pull:
@@ -176,20 +169,8 @@ class _DesignRounding:
 
 def feature_certificate(solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
-    return Certificate(
-        primal=solution.primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=int(np.count_nonzero(solution.value)),
-        n_bound=0,
-        margin=_margin(solution.value),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        rounding=solution.rounding,
-    )
+    n_free = int(np.count_nonzero(solution.value))
+    return Certificate.of(solution, n_free, 0, _margin(solution.value))
 
 
 def _margin(coef) -> float:

@@ -14,18 +14,96 @@ from typing import Any
 
 import numpy as np
 
-from mercer import lapack
-from mercer.gram import Gram, available_memory
-from mercer.interruptible import elementwise, multiply
+from mercer.data.points import precision, take
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
-from mercer.points import precision, take
-from mercer.pools import blas_for, one_blas_thread
+from mercer.native import lapack
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.memory import available_memory
+from mercer.native.threads import blas_for, one_blas_thread
+from mercer.outcomes import Certificate, Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.problems import LinearSystem, Progress, Solution
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
+WORDS = (("violation", "relative residual"),)
 DIGITS = 1e-4  # what a round in single precision takes off the residual
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    """(K + diag(reg/weight)) c = target, the optimum of regularised least squares:
+
+        min over f in the RKHS   ½ reg ‖f‖² + ½ Σᵢ weightᵢ (targetᵢ - f(xᵢ))²
+
+    is attained by f = Σᵢ cᵢ k(xᵢ, ·). A point of weight 0 is absent: its cᵢ is 0.
+
+    Parameters
+    ----------
+    target : (n,) array, or (n, q) for q targets
+    reg : a number ≥ 0, or q of them, one per target
+    weight : (n,) array of numbers ≥ 0, not all 0; None for ones
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(Linear(), [[1.0], [2.0]])  # K = [[1, 2], [2, 4]]
+    >>> problem = LinearSystem(gram, [1.0, 2.0], reg=1.0)
+    >>> Cholesky().solve(problem).value.round(6).tolist()
+    [0.166667, 0.333333]
+    """
+
+    gram: Gram
+    target: Any
+    reg: Any
+    weight: Any = None
+
+    def __post_init__(self):
+        n, m = self.gram.shape
+        if n != m:
+            raise ValueError(
+                f"LinearSystem needs the square Gram of one set of points; got {n} × "
+                f"{m}. Make it with Gram(kernel, X)."
+            )
+        shape = np.shape(self.target)
+        if len(shape) not in (1, 2) or shape[0] != n:
+            raise ValueError(
+                f"LinearSystem needs one target per point, ({n},) or ({n}, q); "
+                f"got shape {shape}."
+            )
+        reg = np.asarray(self.reg, dtype=float)
+        targets = shape[1] if len(shape) == 2 else 1
+        if reg.ndim > 1 or reg.size not in (1, targets):
+            raise ValueError(
+                f"LinearSystem needs one reg, or one per target ({targets}); "
+                f"got shape {reg.shape}."
+            )
+        if not np.all((reg >= 0) & (reg < np.inf)):
+            raise ValueError(f"LinearSystem needs reg ≥ 0; got reg={self.reg!r}.")
+        if self.weight is not None:
+            self._check_weight(np.asarray(self.weight, dtype=float), n)
+
+    @staticmethod
+    def _check_weight(weight, n):
+        if weight.shape != (n,):
+            raise ValueError(
+                f"LinearSystem needs one weight per point, ({n},); got shape "
+                f"{weight.shape}."
+            )
+        if not np.all((weight >= 0) & (weight < np.inf)):
+            i = int(np.argmin((weight >= 0) & (weight < np.inf)))
+            raise ValueError(
+                f"LinearSystem needs finite weights ≥ 0; point {i} has {weight[i]}."
+            )
+        if not weight.any():
+            raise ValueError(
+                "LinearSystem needs a point with weight > 0; all weights are 0."
+            )
+
+    def coef(self, value: np.ndarray) -> np.ndarray:
+        """The coefficients of the expansion: the solution itself."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -40,12 +118,21 @@ class Cholesky:
       system is solved, but its solution is no minimum,
     - "singular" when the matrix is singular to rounding: the least-squares solution of
       least norm stands in,
-    - "inaccurate" when rounding left a larger residual, or may have: also where a
+    - "imprecise" when rounding left a larger residual, or may have: also where a
       kernel that is proved has a negative eigenvalue, as only rounding can give it.
 
     Objectives and residual are computed in float64, and `rounding` bounds how far they
     are off; the dual is lowered by as much, so that it does not exceed the optimum.
     Residuals are mostly far below tol: it leaves room for the bound of their rounding.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, LinearSystem
+    >>> gram = Gram(RBF(1), [[0.0], [1.0], [2.0]])
+    >>> solution = Cholesky().solve(LinearSystem(gram, [0.0, 1.0, 0.0], reg=0.1))
+    >>> solution.status, bool(solution.violation < 1e-12)
+    ('optimal', True)
     """
 
     tol: float = 1e-4
@@ -55,6 +142,7 @@ class Cholesky:
             return self._solve(problem)
 
     def _solve(self, problem: LinearSystem) -> Solution:
+        begin = time.perf_counter()
         system = _Scaled(problem)
         target = system.target
         z, image = np.empty_like(target), np.empty_like(target)
@@ -64,19 +152,31 @@ class Cholesky:
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self.tol)
-        if numbers["violation"] + doubt > self.tol:
-            statuses.add("inaccurate")
+        numbers, residual_error = system.certified(z, image, self.tol)
+        if numbers["violation"] + residual_error > self.tol:
+            statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            n_iter=len(np.unique(regs)),
-            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
+            run=Run(
+                _gravest(statuses), len(np.unique(regs)), time.perf_counter() - begin
+            ),
         )
 
 
-_BY_GRAVITY = ("singular", "indefinite", "stopped", "max_iter", "inaccurate")
+_BY_GRAVITY = (
+    Status.SINGULAR,
+    Status.INDEFINITE,
+    Status.STOPPED,
+    Status.MAX_ITER,
+    Status.IMPRECISE,
+)
+
+
+def _gravest(statuses: set) -> Status:
+    """The status to report of systems with several regs."""
+    return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
 
 @dataclass(frozen=True)
@@ -98,6 +198,17 @@ class ConjugateGradient:
     precision : "single" to end where single precision gets no further; or "auto"
     trust : "optimal" is what has a relative residual of at most this, rounding
         included; None for tol
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import Cholesky, ConjugateGradient, LinearSystem
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> problem = LinearSystem(Gram(RBF(1), X), np.sin(X[:, 0]), reg=0.1)
+    >>> c, direct = (s.solve(problem).value for s in (ConjugateGradient(), Cholesky()))
+    >>> bool(np.allclose(c, direct, atol=1e-5))
+    True
     """
 
     tol: float = 1e-8
@@ -112,7 +223,7 @@ class ConjugateGradient:
         return self.tol if self.trust is None else self.trust
 
     def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
-        """The solution; `watch` is told a `Progress` and returns True to stop."""
+        """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
             return self._solve(problem, start, watch)
 
@@ -139,17 +250,16 @@ class ConjugateGradient:
             z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
-        numbers, doubt = system.certified(z, image, self._trusted)
-        if numbers["violation"] + doubt > self._trusted:
-            statuses.add("inaccurate")
+        numbers, residual_error = system.certified(z, image, self._trusted)
+        if numbers["violation"] + residual_error > self._trusted:
+            statuses.add("imprecise")
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            n_iter=products,
-            status=next((s for s in _BY_GRAVITY if s in statuses), "optimal"),
-            seconds=time.perf_counter() - begin,
-            rows_computed=products * n,
+            run=Run(
+                _gravest(statuses), products, time.perf_counter() - begin, products * n
+            ),
         )
 
 
@@ -167,14 +277,14 @@ class _Descent:
         image = self.system.exact(z)
         residual = target - image - self.reg * z
         status, before = "optimal", np.inf
-        goal_of_all = tol - self._doubt(z, size)
+        goal_of_all = tol - self._residual_rounding(z, size)
         while (worst := float(np.max(_norms(residual) / size))) > goal_of_all:
             left = self.options.max_iter - self.products
             if self.stopped or left <= 0 or worst > before / 2:
                 if not self.stopped and left > 0 and self._sharpened():
                     before = np.inf
                     continue
-                status = "inaccurate" if left > 0 else "max_iter"
+                status = "imprecise" if left > 0 else "max_iter"
                 status = "stopped" if self.stopped else status
                 break
             before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
@@ -185,7 +295,7 @@ class _Descent:
                 self.inverse,
                 partial(_below, goal),
                 left,
-                watch=None if watch is None else partial(self._told, watch, size),
+                watch=None if watch is None else partial(self._reported, watch, size),
             )
             self.products += found.n_iter
             if not found.convex:
@@ -194,15 +304,15 @@ class _Descent:
                     continue
                 # What is negative in a kernel that is proved is rounding.
                 proved = self.system.gram.kernel.psd is True
-                status = "inaccurate" if proved else "indefinite"
+                status = "imprecise" if proved else "indefinite"
                 break
             z = z + found.x
             image = self.system.exact(z)
             residual = target - image - self.reg * z
-            goal_of_all = tol - self._doubt(z, size)
+            goal_of_all = tol - self._residual_rounding(z, size)
         return z, image, status
 
-    def _doubt(self, z, size) -> float:
+    def _residual_rounding(self, z, size) -> float:
         """How much of the relative residual may be rounding; 0 where that is no matter.
 
         The goal leaves room for it, but does not go below a half.
@@ -210,21 +320,23 @@ class _Descent:
         tol = self.options.tol
         if self.options.trust is not None or not z.any():
             return 0.0
-        doubt = self.system.doubt(z, tight=False) / size
-        if doubt.max() > tol / 10:
-            doubt = self.system.doubt(z, tight=True) / size
-        return min(float(doubt.max()), tol / 2)
+        residual_error = self.system.product_rounding(z, tight=False) / size
+        if residual_error.max() > tol / 10:
+            residual_error = self.system.product_rounding(z, tight=True) / size
+        return min(float(residual_error.max()), tol / 2)
 
     def _sharpened(self) -> bool:
         """Go on in double precision; False where that was so, or is not asked for."""
         return self.options.precision == "auto" and self.system.sharpen()
 
-    def _told(self, watch, size, n_iter: int, r) -> bool:
+    def _reported(self, watch, size, n_iter: int, r) -> bool:
         done = self.products + n_iter
         worst = float(np.max(_norms(r) / size))
         seconds = time.perf_counter() - self.begin
         n = len(r)
-        progress = Progress(done, done, done * n, n, worst, np.nan, np.nan, seconds)
+        progress = Progress(
+            done, done, done * n, seconds, support=n, violation=worst, words=WORDS
+        )
         self.stopped = bool(watch(progress))
         return self.stopped
 
@@ -265,6 +377,21 @@ class BySize:
         if found.status in ("optimal", "stopped") or not fits:
             return found
         return Cholesky().solve(problem)
+
+
+def certificate(problem: LinearSystem, solution: Solution) -> Certificate:
+    """The certificate of a solution; its margin is that of the longest f."""
+    coef = np.asarray(solution.value).reshape(len(solution.value), -1)
+    weight = (
+        np.ones(len(coef)) if problem.weight is None else np.asarray(problem.weight)
+    )
+    used = weight > 0
+    # K c = y - (reg / weight) c, up to the residual.
+    shrink = np.asarray(problem.reg, dtype=float) * coef[used] / weight[used, None]
+    values = np.asarray(problem.target, dtype=float).reshape(coef.shape)[used] - shrink
+    square = float(np.max(np.sum(coef[used] * values, axis=0), initial=0.0))
+    margin = square**-0.5 if square > 0 else float("inf")
+    return Certificate.of(solution, int(np.sum(coef.any(axis=1))), 0, margin)
 
 
 def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
@@ -312,7 +439,7 @@ class _Weighted:
         """How far K c can be off."""
         return SumRounding(self.gram.double())
 
-    def doubt(self, z: np.ndarray, tight: bool) -> np.ndarray:
+    def product_rounding(self, z: np.ndarray, tight: bool) -> np.ndarray:
         """The length of what G z can be off by, of each column."""
         return _norms(self.root * self.rounding(self.root * z, tight))
 
@@ -324,26 +451,26 @@ class _Weighted:
         image : G z, in double precision
         tol : of the residual; where rounding could pass it, it is bounded more tightly
         """
-        numbers, doubt = self._certified(z, image, False)
+        numbers, residual_error = self._certified(z, image, False)
         violation = numbers["violation"]
-        if self.rounding.bounded and violation <= tol < violation + doubt:
+        if self.rounding.bounded and violation <= tol < violation + residual_error:
             return self._certified(z, image, True)
-        return numbers, doubt
+        return numbers, residual_error
 
     def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
-        doubt = self.root * self.rounding(self.root * z, tight)
-        doubt += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
+        error = self.root * self.rounding(self.root * z, tight)
+        error += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
         # Errors of different points are of either sign.
-        of_energy = regs @ _norms(z * doubt) + of_sum(regs * z * image)
-        of_loss = np.linalg.norm((2 * np.abs(off) + doubt) * doubt) + of_sum(off**2)
+        of_energy = regs @ _norms(z * error) + of_sum(regs * z * image)
+        of_loss = np.linalg.norm((2 * np.abs(off) + error) * error) + of_sum(off**2)
         of_primal = float(of_energy + of_loss) / 2
         of_dual = float(of_energy + of_sum(regs * z * (2 * target - regs * z))) / 2
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
-        of_residual = float(np.max(_ratio(_norms(doubt), size), initial=0.0))
+        of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
         numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,
@@ -467,8 +594,8 @@ class _Scaled(_Weighted):
         if values[0] > 0:
             return inverse, vectors, "optimal"
         if self.proved and reg > 0:
-            return 1 / np.maximum(values, reg), vectors, "inaccurate"
-        return inverse, vectors, "inaccurate" if self.proved else "indefinite"
+            return 1 / np.maximum(values, reg), vectors, "imprecise"
+        return inverse, vectors, "imprecise" if self.proved else "indefinite"
 
 
 def _one_norm(A: np.ndarray, size: int = 512) -> float:

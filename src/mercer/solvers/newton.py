@@ -24,12 +24,12 @@ from scipy.linalg import LinAlgError, lstsq
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax, xlogy
 
-from mercer import lapack
-from mercer.interruptible import elementwise, interruptible, multiply
-from mercer.pools import blas_for, one_blas_thread
+from mercer.native import lapack
+from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.threads import blas_for, one_blas_thread
+from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.penalized import Doubt, Penalized, Reading, doubt
-from mercer.solvers.problems import Progress, Solution
+from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
 
 ROUGH = 20  # steps at most on the low-rank approximation
 POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
@@ -64,7 +64,7 @@ class Softmax:
         """Σⱼ pⱼ ln pⱼ with p = u + e_y, where p is a probability."""
         p = np.array(u)
         p[np.arange(len(target)), target] += 1
-        # The slope of a sure point is a hair off: 1 - 1 leaves a rounding error.
+        # The slope of a sure point is a little off: 1 - 1 leaves a rounding error.
         return xlogy(np.maximum(p, 0), np.maximum(p, 0)).sum(axis=1)
 
 
@@ -79,6 +79,18 @@ class Newton:
     rank : of the preconditioner of conjugate gradients; None for 3√n
     max_products : of one step by conjugate gradients
     seed : of the columns that make the preconditioner
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Huber
+    >>> from mercer.solvers import Newton, Penalized
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> problem = Penalized(Gram(RBF(1), X), np.sin(X[:, 0]), Huber(), reg=1e-3)
+    >>> solution = Newton(tol=1e-6).solve(problem)
+    >>> bool(solution.gap <= 1e-6 * problem.zero_loss)
+    True
     """
 
     tol: float = 1e-4
@@ -146,7 +158,7 @@ class _Run:
 
     def __call__(self, start) -> Solution:
         at = self._from(start)
-        goal, polished, best = self.options.tol * self.problem.worth, 0, np.inf
+        goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
             self._look(at)
             status = self._status(at, goal, round)
@@ -187,7 +199,7 @@ class _Run:
         self.method.coarse = True
         for _ in range(ROUGH):
             self._look(at)
-            if self.gap <= 0.02 * self.problem.worth or not self._advance(at):
+            if self.gap <= 0.02 * self.problem.zero_loss or not self._advance(at):
                 break
         self.method.coarse = False
         root = self._root(at.f)
@@ -203,15 +215,15 @@ class _Run:
         self._biased(at)
         return wu, image
 
-    def _doubt(self, at: _Point, goal: float) -> Doubt:
+    def _rounding(self, at: _Point, goal: float) -> RoundingErrors:
         """What rounding leaves of the objectives; read closely where that decides."""
         assert self.problem.reg is not None
         reading = Reading(
             at.c, at.f, at.b, self.u, self.image, self.problem.reg, self.rough
         )
-        found = doubt(self.problem, reading)
+        found = rounding_of(self.problem, reading)
         if self.problem.sums.bounded and self.gap <= goal < self.gap + found.gap:
-            found = doubt(self.problem, reading, tight=True)
+            found = rounding_of(self.problem, reading, tight=True)
         return found
 
     def _look(self, at: _Point, near=None, image_of_near=None) -> None:
@@ -243,11 +255,11 @@ class _Run:
                 round,
                 round,
                 self.method.products,
-                int(np.count_nonzero(at.c.any(axis=1))),
-                self.violation,
-                self.primal,
-                np.nan if self.refuted else self.gap,
                 time.perf_counter() - self.begin,
+                support=int(np.count_nonzero(at.c.any(axis=1))),
+                violation=self.violation,
+                objective=self.primal,
+                gap=np.nan if self.refuted else self.gap,
             )
             if self.watch(progress):
                 near = self.gap <= goal and self._sure(at, goal)
@@ -264,7 +276,7 @@ class _Run:
         """Whether the gap is below the goal, rounding included."""
         if not self.method.sharp:
             return True  # a first guess: what is sharper decides
-        return self.gap + self._doubt(at, goal).gap <= goal
+        return self.gap + self._rounding(at, goal).gap <= goal
 
     def _stuck(self, at: _Point, goal: float) -> str:
         if self.refuted or self.method.refuted:
@@ -275,9 +287,9 @@ class _Run:
         """One step; False where none leads down."""
         root = self._root(at.f)
         # Ever more precise, as Newton's own error falls, but not beyond the goal.
-        gap, worth = max(self.gap, 1e-300), max(self.problem.worth, 1e-300)
-        needed = 0.1 * min(1.0, np.sqrt(self.options.tol * worth / gap))
-        forcing = max(min(0.1, np.sqrt(gap / worth)), needed, 1e-6)
+        gap, zero_loss = max(self.gap, 1e-300), max(self.problem.zero_loss, 1e-300)
+        needed = 0.1 * min(1.0, np.sqrt(self.options.tol * zero_loss / gap))
+        forcing = max(min(0.1, np.sqrt(gap / zero_loss)), needed, 1e-6)
         delta, image = self.method.step(root, self.F, self.KF, forcing)
         t = self._length(at, delta, image, image - root.constant(image))
         if t == 0:
@@ -373,18 +385,20 @@ class _Run:
     def _solution(self, at: _Point, status: str, n_iter: int) -> Solution:
         flat = self.single
         indefinite = self.refuted or self.method.refuted
-        rounding = self._doubt(at, self.options.tol * self.problem.worth)
+        rounding = self._rounding(at, self.options.tol * self.problem.zero_loss)
         return Solution(
             value=self._shaped(at.c),
             bias=float(at.b[0]) if flat else at.b,
             primal=np.nan if indefinite else self.primal,
             dual=self.dual - rounding.dual,
             violation=self.violation,
-            n_iter=n_iter,
-            status=status,
+            run=Run(
+                Status(status),
+                n_iter,
+                time.perf_counter() - self.begin,
+                self.method.products * len(at.c),
+            ),
             function=self._shaped(at.f),
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.method.products * len(at.c),
             rounding=rounding.most,
         )
 

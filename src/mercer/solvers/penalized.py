@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.kernels.base import finite, is_finite
-from mercer.points import take
-from mercer.solvers.problems import BoxQP, Certificate, Solution
+from mercer.outcomes import Certificate, Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
 
 STEEPEST = 2.0  # no loss has a larger second derivative
@@ -37,6 +38,17 @@ class Penalized:
     norm : the radius B > 0 of the ball, in place of reg
     weight : n numbers > 0; None for ones. Weight 2 is the point twice
     bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers import Newton, Penalized
+    >>> gram = Gram(RBF(1), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = Penalized(gram, [-1, 1, 1, -1], Logistic(), reg=0.01)
+    >>> solution = Newton(tol=1e-9).solve(problem)
+    >>> solution.status, bool(solution.gap < 1e-8)
+    ('optimal', True)
     """
 
     gram: Gram
@@ -88,8 +100,8 @@ class Penalized:
         return 2 * float(self.reg) * self.mass
 
     @cached_property
-    def worth(self) -> float:
-        """The mean loss of f = 0, or of a good constant: what gaps are measured by."""
+    def zero_loss(self) -> float:
+        """The mean loss of f = 0, or of a good constant: the unit of tolerances."""
         constants = [0.0]
         if self.bias and not getattr(self.loss, "of_sides", True):
             constants += np.quantile(self.target, [0.1, 0.25, 0.5, 0.75, 0.9]).tolist()
@@ -186,7 +198,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class RoundingErrors:
     """How far each number of a `Reading` can be off by rounding.
 
     Attributes
@@ -207,11 +219,11 @@ class Doubt:
 
     @property
     def most(self) -> float:
-        # The dual is reported lower by its own doubt.
+        # The dual is reported lower by its own rounding.
         return max(self.primal, 2 * self.dual + self.slopes, self.violation)
 
 
-def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
+def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> RoundingErrors:
     """By how much rounding can have changed the objectives and the violation.
 
     Parameters
@@ -251,7 +263,7 @@ def doubt(problem: Penalized, at: Reading, tight: bool = False) -> Doubt:
     # Slopes other by this much change the dual in the first and in the second order.
     size = problem.sums.length @ (w * of_u)
     of_slopes = _length(w * of_u * off) / m + float(np.sum(size**2)) / (m * lam)
-    return Doubt(of_primal, of_dual, of_slopes, of_slope)
+    return RoundingErrors(of_primal, of_dual, of_slopes, of_slope)
 
 
 def _length(errors: np.ndarray) -> float:
@@ -268,16 +280,16 @@ def unboxed(problem: Penalized, solution: Solution) -> Solution:
     box = problem.boxed()
     coef = box.coef(solution.value)
     function = _product(problem.wide, coef)
-    violation = box.violation(solution.value, function)
     found = _straight(problem, coef, function, float(solution.bias), problem.reg)
     return replace(
         solution,
         value=coef,
         primal=np.nan if np.isnan(solution.primal) else found.primal,
         dual=found.dual,
-        violation=violation,
+        violation=found.violation,
         function=function + solution.bias,
         rounding=found.rounding,
+        objective_rounding=found.objective_rounding,
     )
 
 
@@ -310,7 +322,9 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         image=image[:, None],
         reg=reg,
     )
-    rounding = doubt(problem, reading)
+    rounding = rounding_of(problem, reading)
+    box = at.boxed()
+    value, _ = box.inverse(coef, bias)
     primal = problem.primal(float(coef @ function), values)
     dual = problem.dual(u, float(wu @ image)) - rounding.dual
     return Solution(
@@ -318,11 +332,11 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         bias=bias,
         primal=primal,
         dual=dual,
-        violation=primal - dual,
-        n_iter=0,
-        status="recomputed",
+        violation=box.violation(value, function),
+        run=Run(Status.RECOMPUTED),
         function=values,
-        rounding=rounding.most,
+        rounding=max(rounding.most, box.violation_rounding(box.rounding(value))),
+        objective_rounding=rounding.most,
     )
 
 
@@ -340,21 +354,9 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
         size = problem.weights / problem.strength
         ends = [-size * end for end in problem.loss.slopes(problem.target)]
         bound = used & ((coef == ends[0]) | (coef == ends[1]))
-    return Certificate(
-        primal=solution.primal,
-        dual=solution.dual,
-        violation=solution.violation,
-        n_free=int(np.sum(used & ~bound)),
-        n_bound=int(np.sum(bound)),
-        margin=square**-0.5 if square > 0 else float("inf"),
-        n_iter=int(solution.n_iter),
-        seconds=solution.seconds,
-        rows_computed=int(solution.rows_computed),
-        cache_hits=int(solution.cache_hits),
-        status=solution.status,
-        precision=solution.precision,
-        rounding=solution.rounding,
-    )
+    margin = square**-0.5 if square > 0 else float("inf")
+    free = int(np.sum(used & ~bound))
+    return Certificate.of(solution, free, int(np.sum(bound)), margin)
 
 
 def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
@@ -378,7 +380,7 @@ def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
         value=coef[:, 0] if single else coef,
         bias=float(bias[0]) if single else bias,
         primal=np.nan if indefinite else found.primal,
-        status="indefinite" if indefinite else "recomputed",
+        run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
     )
     return certificate(problem, found)
 
@@ -391,7 +393,7 @@ def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
     slopes = problem.loss.slope(problem.target, shaped)
     u = np.asarray(slopes, dtype=float).reshape(values.shape)
     image = problem.wide @ (w * u)
-    rounding = doubt(problem, Reading(coef, values, bias, u, image, reg))
+    rounding = rounding_of(problem, Reading(coef, values, bias, u, image, reg))
     square = float(np.sum(w * u * image))
     return Solution(
         value=coef,
@@ -399,8 +401,7 @@ def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
         primal=problem.primal(float(np.sum(coef * f)), shaped),
         dual=problem.dual(slopes, square) - rounding.dual,
         violation=float(np.max(np.abs(lam * coef / w + u))),
-        n_iter=0,
-        status="recomputed",
+        run=Run(Status.RECOMPUTED),
         function=shaped,
         rounding=rounding.most,
     )

@@ -11,48 +11,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.points import count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel, Sum
-from mercer.points import count, take, vectors
-from mercer.vectors import Packed, native_recipe
+from mercer.native.vectors import Packed, native_recipe
+from mercer.outcomes import Progress, Run, Status
 
 SMALL_MATRIX = 64e6  # bytes; one up to this size is kept for several passes
+WORDS = (
+    ("round", "passes"),
+    ("objective", "mistakes"),
+)  # what the rule calls its numbers
 LEAF = 64  # points whose kernel values among themselves are computed at once
 
 
-class Seen(NamedTuple):
-    """How far the passes have come."""
-
-    round: int  # the pass under way, from 1
-    iterations: int  # points seen
-    rows: int  # of the kernel matrix that were needed: one for each mistake
-    mistakes: int
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        """What people read of it."""
-        return (
-            f"pass {self.round:>4}   {self.iterations:>9} points seen   "
-            f"{self.mistakes:>8} mistakes {self.seconds:8.2f} s"
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class Sides:
+class PerceptronProblem:
     """Find f with sign · f(x) > 0 at every point: the problem of q perceptrons.
 
     Parameters
     ----------
     gram : of n points
     sign : (n,) array of ±1, or (n, q) for q functions
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Polynomial
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> gram = Gram(Polynomial(2), [[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> problem = PerceptronProblem(gram, np.array([-1, 1, 1, -1]))
+    >>> PerceptronRule().solve(problem).status
+    'optimal'
     """
 
     gram: Gram
@@ -60,7 +57,7 @@ class Sides:
 
 
 @dataclass(frozen=True, eq=False)
-class Mistakes:
+class PerceptronSolution:
     """What was missed, in order; f = Σ side · k(x_point, ·) over the mistakes.
 
     Attributes
@@ -69,9 +66,19 @@ class Mistakes:
         on which side it is, and how many points had been seen before it
     rounds : T, the points seen, in all passes
     n_outputs : q
-    n_iter : passes begun
-    status : "optimal" after a pass without a mistake, "max_iter" after the last pass,
-        "stopped" where `watch` asked for it
+    run : its status is "optimal" after a pass without a mistake, "max_iter" after the
+        last pass, "stopped" where `watch` asked for it; its iterations are the passes
+        begun
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> problem = PerceptronProblem(Gram(Linear(), [[1.0], [3.0]]), np.array([1, -1]))
+    >>> found = PerceptronRule(max_iter=2).solve(problem)
+    >>> found.point.tolist(), found.curve()[:, 0].tolist(), found.status
+    ([0, 1, 0], [1, 2, 3, 3], 'max_iter')
     """
 
     point: np.ndarray
@@ -80,20 +87,23 @@ class Mistakes:
     time: np.ndarray
     rounds: int
     n_outputs: int
-    n_iter: int = 0
-    status: str = "max_iter"
-    seconds: float = 0.0
+    run: Run = field(default_factory=lambda: Run(Status.MAX_ITER))
+
+    @property
+    def status(self) -> Status:
+        """How the passes ended."""
+        return self.run.status
 
     def __len__(self) -> int:
         return len(self.point)
 
     @classmethod
-    def none(cls, n_outputs: int) -> Mistakes:
+    def none(cls, n_outputs: int) -> PerceptronSolution:
         """Those of functions that have not seen a point."""
         empty = np.empty(0, dtype=np.int64)
         return cls(empty, empty, np.empty(0, dtype=np.int8), empty, 0, n_outputs)
 
-    def then(self, later: Mistakes, offset: int) -> Mistakes:
+    def then(self, later: PerceptronSolution, offset: int) -> PerceptronSolution:
         """These, and after them those on points numbered from `offset`."""
         return replace(
             later,
@@ -131,15 +141,26 @@ class Mistakes:
 
 
 @dataclass(frozen=True)
-class Rosenblatt:
-    """Solve `Sides`: f += sign · k(x, ·) where sign · f(x) ≤ 0, pass after pass.
+class PerceptronRule:
+    """f += sign · k(x, ·) where sign · f(x) ≤ 0, pass after pass: every mistake counts.
 
+    Solves a `PerceptronProblem`.
     It ends after a pass without a mistake, or after max_iter passes.
 
     Parameters
     ----------
     shuffle : whether every pass takes the points in an order of its own
     seed : of these orders
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import PerceptronProblem, PerceptronRule
+    >>> problem = PerceptronProblem(Gram(Linear(), [[1.0], [-2.0]]), np.array([1, -1]))
+    >>> found = PerceptronRule().solve(problem)
+    >>> len(found), found.run.iterations  # one mistake; the second pass makes none
+    (1, 2)
     """
 
     max_iter: int = 100
@@ -149,16 +170,16 @@ class Rosenblatt:
     def __post_init__(self):
         if not self.max_iter >= 1:
             raise ValueError(
-                f"Rosenblatt needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
+                f"PerceptronRule needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
             )
 
     def solve(
         self,
-        problem: Sides,
+        problem: PerceptronProblem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Seen], bool] | None = None,
-    ) -> Mistakes:
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> PerceptronSolution:
         """The mistakes on the way; f begins with the values `start` at the points."""
         sign = _columns(problem.sign)
         n, q = sign.shape
@@ -167,8 +188,8 @@ class Rosenblatt:
             scores[:] = _columns(np.asarray(start, dtype=float)).T
         one_pass = _kernel_pass(problem.gram, self.max_iter > 1)
 
-        def step(order, side, settle, missed, rounds, look):
-            return one_pass(order, side, scores, settle, missed, look)
+        def step(order, side, settle, missed, rounds, report):
+            return one_pass(order, side, scores, settle, missed, report)
 
         return self._passes(step, sign, watch)
 
@@ -178,8 +199,8 @@ class Rosenblatt:
         sign: np.ndarray,
         weights: Weights,
         *,
-        watch: Callable[[Seen], bool] | None = None,
-    ) -> tuple[Weights, Mistakes]:
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> tuple[Weights, PerceptronSolution]:
         """The same for f(x) = ⟨w, x⟩ on vectors, w += eta · sign · x; from `weights`.
 
         Parameters
@@ -192,45 +213,45 @@ class Rosenblatt:
         found = self._passes(one_pass, sign, watch)
         return replace(weights, rounds=weights.rounds + found.rounds), found
 
-    def _passes(self, one_pass: Callable, sign: np.ndarray, watch) -> Mistakes:
+    def _passes(
+        self, one_pass: Callable, sign: np.ndarray, watch
+    ) -> PerceptronSolution:
         n, q = sign.shape
         sign = np.require(sign, np.int8, ["C"])
         random = np.random.default_rng(self.seed)
-        onlooker = _Onlooker(watch)
+        reporter = _Reporter(watch)
         status, parts = "max_iter", []
         for k in range(self.max_iter):
             order = random.permutation(n) if self.shuffle else np.arange(n)
             side, missed = sign[order], np.zeros((n, q), dtype=np.uint8)
-            look = None if watch is None else onlooker
-            settle, rounds = bool(k + 1 < self.max_iter), onlooker.rounds
-            seen = one_pass(order, side, settle, missed, rounds, look)
+            report = None if watch is None else reporter
+            settle, rounds = bool(k + 1 < self.max_iter), reporter.rounds
+            seen = one_pass(order, side, settle, missed, rounds, report)
             t, c = np.nonzero(missed)
             parts.append((order[t], c, side[t, c], t + rounds))
             if seen == n and not len(t):
                 status = "optimal"
-                onlooker.rounds += seen
+                reporter.rounds += seen
                 break
-            if onlooker.after_pass(seen, len(t)):
+            if reporter.after_pass(seen, len(t)):
                 status = "stopped"
                 break
         point, column, near, when = map(np.concatenate, zip(*parts, strict=True))
-        return Mistakes(
+        return PerceptronSolution(
             point=point,
             column=column,
             side=near,
             time=when,
-            rounds=onlooker.rounds,
+            rounds=reporter.rounds,
             n_outputs=q,
-            n_iter=len(parts),
-            status=status,
-            seconds=onlooker.seconds,
+            run=Run(Status(status), len(parts), reporter.seconds, reporter.mistakes),
         )
 
 
-class _Onlooker:
-    """Tells `watch` how far the passes are, and whether it wants them to end."""
+class _Reporter:
+    """Reports to `watch` how far the passes are; whether it wants them to end."""
 
-    def __init__(self, watch: Callable[[Seen], bool] | None):
+    def __init__(self, watch: Callable[[Progress], bool] | None):
         self.watch, self.begin = watch, time.perf_counter()
         self.passes = self.rounds = self.mistakes = 0
         self.stops = False
@@ -241,18 +262,27 @@ class _Onlooker:
 
     def __call__(self, seen: int, mistakes: int) -> bool:
         """Within a pass, after so many of its points."""
-        return self._tell(self.passes + 1, seen, mistakes)
+        return self._report(self.passes + 1, seen, mistakes)
 
     def after_pass(self, seen: int, mistakes: int) -> bool:
         self.passes += 1
         self.rounds += seen
         self.mistakes += mistakes
-        return self.stops or self._tell(self.passes, 0, 0)
+        return self.stops or self._report(self.passes, 0, 0)
 
-    def _tell(self, k: int, seen: int, mistakes: int) -> bool:
+    def _report(self, k: int, seen: int, mistakes: int) -> bool:
         if self.watch is not None:
             made = self.mistakes + mistakes
-            progress = Seen(k, self.rounds + seen, made, made, self.seconds)
+            progress = Progress(
+                k,
+                self.rounds + seen,
+                made,
+                self.seconds,
+                support=made,
+                objective=float(made),
+                words=WORDS,
+                unit="point",
+            )
             self.stops |= bool(self.watch(progress))
         return self.stops
 
@@ -298,9 +328,11 @@ def _primal_pass(X, weights: Weights) -> Callable:
         call = _core.perceptron_vectors
     w = weights
 
-    def one_pass(order, side, settle, missed, rounds, look):
+    def one_pass(order, side, settle, missed, rounds, report):
         now = w.rounds + rounds
-        return call(*rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, look)
+        return call(
+            *rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, report
+        )
 
     return one_pass
 
@@ -316,10 +348,10 @@ def _kernel_pass(gram: Gram, many: bool) -> Callable:
         return _Blocks(gram)
     packed = Packed(vectors(gram.X), only_core=True)._points
 
-    def one_pass(order, side, scores, settle, missed, look):
+    def one_pass(order, side, scores, settle, missed, report):
         some = order if (np.diff(order) < 0).any() else order[:0]
         ordered = np.ascontiguousarray(scores[:, order])
-        task = (some, shift, side, ordered, settle, missed, look)
+        task = (some, shift, side, ordered, settle, missed, report)
         seen = _core.perceptron(native_recipe(recipe), packed, *task)
         scores[:, order] = ordered
         return seen
@@ -338,8 +370,8 @@ def _without_constant(kernel: Kernel) -> tuple[Kernel, float]:
 def _matrix_pass(K: np.ndarray) -> Callable:
     K = np.require(K, K.dtype if K.dtype == np.float32 else np.float64, ["C", "A"])
 
-    def one_pass(order, side, scores, settle, missed, look):
-        return _core.perceptron_dense(K, order, 0.0, side, scores, missed, look)
+    def one_pass(order, side, scores, settle, missed, report):
+        return _core.perceptron_dense(K, order, 0.0, side, scores, missed, report)
 
     return one_pass
 
@@ -350,9 +382,9 @@ class _Blocks:
     def __init__(self, gram: Gram):
         self.kernel, self.X = gram.kernel, gram.X
 
-    def __call__(self, order, side, scores, settle, missed, look) -> int:
+    def __call__(self, order, side, scores, settle, missed, report) -> int:
         self.order, self.side, self.missed = order, side, missed
-        self.settle, self.look = settle, look
+        self.settle, self.report = settle, report
         self.scores = np.ascontiguousarray(scores[:, order])
         self.seen, self.stopped = 0, False
         self._go(0, count(self.X))
@@ -381,8 +413,8 @@ class _Blocks:
             _matrix_pass(K)(own, side, scores, True, self.missed[first:last], None)
             self.scores[:, first:last] = scores
         self.seen = last
-        if self.look is not None:
-            self.stopped = self.look(last, int(self.missed[:last].sum()))
+        if self.report is not None:
+            self.stopped = self.report(last, int(self.missed[:last].sum()))
 
     def _spread(self, first: int, last: int, start: int, stop: int) -> None:
         """The mistakes of [first, last) into the scores of [start, stop)."""

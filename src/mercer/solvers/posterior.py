@@ -18,8 +18,8 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from mercer.interruptible import interruptible, multiply
-from mercer.lapack import half
+from mercer.native.interruptible import interruptible, multiply
+from mercer.native.lapack import half
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 
 LEAST = 1e-12  # the smallest α, where columns and target have mean square 1
@@ -343,7 +343,7 @@ class Logistic:
         return self._fitted(state.which, alpha, state.columns, state.mean)
 
     def noise_gain(self, state: LogisticState) -> tuple[float, bool]:
-        """There is no noise but that of the coin."""
+        """0: this likelihood has no β to improve."""
         return 0.0, False
 
     def posterior(self, state: LogisticState) -> Posterior:
@@ -450,7 +450,7 @@ def _in_units(
             covariance = np.pad(covariance, (0, 1))
     return Posterior(
         index, mean, bias, alpha, covariance, float(beta), evidence,
-        curve=np.empty(0), violation=0.0, n_iter=0, status="",
+        curve=np.empty(0), violation=0.0,
     )  # fmt: skip
 
 
@@ -458,4 +458,4 @@ def _from_one_on(matrix: np.ndarray) -> np.ndarray:
     """L of LLᵀ = matrix with every eigenvalue below 1 raised to 1."""
     values, V = np.linalg.eigh(matrix)
     R = np.linalg.qr(np.sqrt(np.maximum(values, 1))[:, None] * V.T, mode="r")
-    return np.ascontiguousarray((np.sign(R.diagonal())[:, None] * R).T)
+    return np.ascontiguousarray((np.sign(np.diagonal(R))[:, None] * R).T)

@@ -14,8 +14,8 @@ import numpy as np
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
+from mercer.kernels.slopes import is_analytic, slopes, slopes_of_square
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.slopes import is_analytic, slopes, slopes_of_square
 
 MEMORY = 8  # steps that a direction remembers
 FIRST, BEST = 15, 2  # steps that all starts are given, and how many then go on

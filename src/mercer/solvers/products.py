@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.gram import Gram, available_memory
-from mercer.interruptible import elementwise, multiply
+from mercer.data.points import take, vectors
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
-from mercer.points import take, vectors
-from mercer.vectors import Packed, add_both_ways, block, centered
+from mercer.native import memory
+from mercer.native.interruptible import elementwise, multiply
+from mercer.native.vectors import Packed, add_both_ways, block, centered
 
 SIDE = 2048  # points along the side of a tile, at most
 NARROW = 64  # vectors up to which a tile is read once for both halves; more suit a BLAS
@@ -49,8 +50,7 @@ class Tiles:
         self.n, self.dtype, self.rows = n, np.dtype(dtype), 0
         edges = np.linspace(0, n, -(-n // side) + 1).astype(int)
         self.chunks = [slice(a, b) for a, b in pairwise(edges)]
-        free = available_memory() / 4 if cache_mb is None else cache_mb * 2**20
-        self.room = min(free, float(2**62))
+        self.room = min(memory.room_to_keep(cache_mb), float(2**62))
         self.kept: dict[tuple[int, int], np.ndarray] = {}
         self.fits = n * (n + side) / 2 * self.dtype.itemsize <= self.room
         own = type(gram.kernel).matmul is not Kernel.matmul

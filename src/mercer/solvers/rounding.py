@@ -16,12 +16,12 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import vectors
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
-from mercer.kernels.kinds import Precomputed
 from mercer.kernels.vector import is_vectors
-from mercer.points import vectors
-from mercer.vectors import SHORT
+from mercer.kernels.ways import Precomputed
+from mercer.native.vectors import SHORT
 
 UNIT = float(np.finfo(float).eps) / 2
 SINGLE = float(np.finfo(np.float32).eps) / 2

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer.data.points import Points, concatenate, count, take
 from mercer.kernels.base import Kernel, finite
-from mercer.points import Points, concatenate, count, take
-from mercer.solvers.losses import (
+from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -36,6 +36,7 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.outcomes import Progress
 
 RATES = ("auto", "constant", "root", "pegasos", "theory")
 REMOVALS = ("oldest", "smallest", "merge")
@@ -55,30 +56,14 @@ _NATIVE: dict[type[Loss], tuple[str, str]] = {
 }
 
 
-class Progress(NamedTuple):
-    """How far a run has come."""
-
-    round: int
-    iterations: int  # visits of a point, since the machine began to learn
-    rows: int
-    terms: int  # points with a coefficient that is not 0
-    loss: float  # mean over the visits of this pass, each before its step
-    norm: float  # the largest ‖w‖
-    seconds: float
-    problem: str = ""
-
-    def line(self) -> str:
-        return (
-            f"step {self.iterations:>9}   loss {self.loss:<10.5g} "
-            f"{self.terms:>7} terms   norm {self.norm:<10.4g} {self.seconds:8.2f} s"
-        )
-
+# What the steps call their numbers.
+WORDS = (("objective", "loss"), ("support", "terms"), ("norm", "norm"))
 
 Watch = Callable[[Progress], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SGDSnapshot:
     """w = Σᵢ coefᵢ φ(xᵢ) after so many steps, and what the next step needs to know.
 
     Columns are outputs, each with a w of its own.
@@ -139,6 +124,17 @@ class SGD:
     removal : which term leaves a full budget: the "oldest", the one that is "smallest",
         |coef|√k(x, x), or "merge", where that one or the newest, and another of the
         same signs, become one point between them (RBF on vectors only)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.losses import Hinge
+    >>> from mercer.solvers import SGD
+    >>> solver = SGD(Hinge(), reg=0.5, rate="pegasos")
+    >>> state = solver.start(RBF(1), np.zeros((3, 2)), n_outputs=1)
+    >>> solver.rates(state, 0, 4).round(3).tolist()  # 1 / (2 reg t)
+    [1.0, 0.5, 0.333, 0.25]
     """
 
     loss: Loss
@@ -172,12 +168,14 @@ class SGD:
                 'choose the rate "root".'
             )
 
-    def start(self, kernel: Kernel, points: Points, n_outputs: int) -> State:
+    def start(self, kernel: Kernel, points: Points, n_outputs: int) -> SGDSnapshot:
         """w = 0, on none of these points."""
         none = np.zeros((0, n_outputs))
-        return State(kernel, take(points, slice(0, 0)), none, none, np.zeros(n_outputs))
+        return SGDSnapshot(
+            kernel, take(points, slice(0, 0)), none, none, np.zeros(n_outputs)
+        )
 
-    def informed(self, state: State, X, target) -> State:
+    def informed(self, state: SGDSnapshot, X, target) -> SGDSnapshot:
         """The state with R and L of these points too; a new rate is taken note of."""
         diagonal = np.asarray(state.kernel.diag(X), dtype=float)
         finite(diagonal, state.kernel)
@@ -189,7 +187,7 @@ class SGD:
         even = even and state.even and state.rate in (None, rate)
         return replace(state, rate=rate, even=even)
 
-    def rates(self, state: State, steps: int, n: int) -> np.ndarray:
+    def rates(self, state: SGDSnapshot, steps: int, n: int) -> np.ndarray:
         """η of the n steps after so many."""
         t = np.arange(steps + 1, steps + n + 1, dtype=float)
         R, L = state.radius or 1.0, state.steepest or 1.0
@@ -239,7 +237,7 @@ class Visits(NamedTuple):
     rate: np.ndarray
 
 
-class Walk(ABC):
+class SGDState(ABC):
     """w = Σᵢ coefᵢ φ(xᵢ) on its way over the points of X, as often as they are visited.
 
     A point that is visited again adds to the term it has.
@@ -247,7 +245,7 @@ class Walk(ABC):
 
     coef: np.ndarray
 
-    def __init__(self, options: SGD, state: State, X: Points, target: np.ndarray):
+    def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         state = options.informed(state, X, target)
         self.options, self.begin = options, state
         self.kernel, self.loss = state.kernel, options.loss
@@ -271,7 +269,7 @@ class Walk(ABC):
         """How many points have a coefficient that is not 0."""
 
     @abstractmethod
-    def state(self) -> State:
+    def state(self) -> SGDSnapshot:
         """Where w is now."""
 
     def run(
@@ -311,13 +309,23 @@ class Walk(ABC):
 
     def _progress(self, at: int, mean: float, seconds: float) -> Progress:
         norm = float(np.sqrt(self.square.max()))
-        return Progress(self.blocks, self.steps, at, self.terms, mean, norm, seconds)
+        return Progress(
+            self.blocks,
+            self.steps,
+            at,
+            seconds,
+            support=self.terms,
+            objective=mean,
+            norm=norm,
+            words=WORDS,
+            unit="step",
+        )
 
     def _refuse_unless_finite(self, f: np.ndarray) -> None:
         if not (np.isfinite(f).all() and np.isfinite(self.square).all()):
             raise ValueError(
                 f"f or ‖w‖ is not a finite number after {self.steps} steps: the steps "
-                f"are too large for {self.kernel!r} and these targets, or a kernel "
+                f"are too large for {self.kernel} and these targets, or a kernel "
                 "value is not a number. Lower eta0, give a norm, or scale the targets."
             )
 
@@ -409,10 +417,10 @@ def projection(options: SGD, square: np.ndarray) -> np.ndarray:
     return factor
 
 
-class Open(Walk):
-    """A walk without a budget: a coefficient for each of the points."""
+class UnlimitedSGD(SGDState):
+    """SGD without a budget: a coefficient for each of the points."""
 
-    def __init__(self, options: SGD, state: State, X: Points, target: np.ndarray):
+    def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
         super().__init__(options, state, X, target)
         empty = np.zeros((count(X), len(self.square)))
         self.coef = np.concatenate([state.coef, empty])
@@ -447,7 +455,7 @@ class Open(Walk):
             return np.zeros((count(P), self.coef.shape[1]))
         return self.kernel.matmul(P, take(self.points, used), self.coef[used])
 
-    def state(self) -> State:
+    def state(self) -> SGDSnapshot:
         kept = np.flatnonzero(self.coef.any(axis=1) | self.total.any(axis=1))
         return replace(
             self.begin,

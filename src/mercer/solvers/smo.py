@@ -15,19 +15,22 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
-from mercer.gram import Gram, available_memory
-from mercer.points import vectors
-from mercer.solvers.pairs import (
+from mercer.data.points import vectors
+from mercer.gram import Gram
+from mercer.kernels.base import row_blocks
+from mercer.native import memory
+from mercer.native.vectors import Packed, centered, native_recipe, originals
+from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
+from mercer.solvers.class_pairs import (
     PairProblems,
+    PairReport,
     Precision,
     SolvedPairs,
-    Told,
     concluded,
 )
-from mercer.solvers.problems import ENTRY_ERROR, BoxQP, Progress, Solution
-from mercer.vectors import Packed, centered, native_recipe, originals
 
-SMALL = 1000  # up to so many points double precision costs nothing to speak of
+SMALL = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
@@ -40,7 +43,8 @@ class SMO:
 
     Parameters
     ----------
-    cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB
+    cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB.
+        As much may be kept for the next solve; see `mercer.native.memory`
     max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
     time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
         goes on from `start=solution.value`
@@ -53,6 +57,18 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, svc
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> solution = SMO(tol=1e-4).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0))
+    >>> solution.status, bool(solution.violation < 1e-4)
+    ('optimal', True)
+    >>> SMO(max_iter=3).solve(svc(Gram(RBF(1), X), 2 * y - 1, upper=1.0)).status
+    'max_iter'
     """
 
     tol: float = 1e-3
@@ -110,7 +126,7 @@ class SMO:
         if self.precision == "auto":
             single = sizes > SMALL
         # Of very small problems all kernel values are computed at once.
-        n, room = sum(map(len, problems.members)), _cache_bytes(self.cache_mb) / 2
+        n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
         tiny = sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any()
         for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
             if not chosen.any():
@@ -136,49 +152,47 @@ class SMO:
         if dtype is np.float32 and not size < LARGEST:
             return self._pairs_of_points(problems, np.float64)
         _refuse_unless_finite(gram, size)
-        value, function, about = _room(problems)
-        _core.solve_pairs(
+        value, function = np.empty((2, len(problems.target)))
+        outcomes = _core.solve_pairs(
             native,
             packed[0],
             packed,
             originals(vectors(gram.X)),
             np.concatenate(members).astype(np.int64, copy=False),
-            self._pair_task(problems, pairs.reshape(-1, 2), dtype),
+            self._pair_program(problems, pairs.reshape(-1, 2), dtype),
             value,
             function,
-            about,
         )
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        told = Told(*about.T)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = _report(outcomes)
+        return concluded(problems, value, function, report, precision, self.tol)
 
     def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
         matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
         size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
         _refuse_unless_finite(problems.gram, size)
         members = [np.asarray(places, dtype=np.int64) for places in problems.members]
-        value, function, about = _room(problems)
-        _core.solve_pairs_of_matrix(
+        value, function = np.empty((2, len(problems.target)))
+        outcomes = _core.solve_pairs_of_matrix(
             matrix,
             np.array([len(places) for places in members], dtype=np.int64),
             np.concatenate(members),
-            self._pair_task(problems, problems.pairs, np.float64),
+            self._pair_program(problems, problems.pairs, np.float64),
             value,
             function,
-            about,
         )
         recipe, error = problems.gram.kernel.native(problems.gram.X), ENTRY_ERROR
         if recipe is not None:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        told = Told(*about.T)
-        return concluded(problems, value, function, told, precision, self.tol)
+        report = _report(outcomes)
+        return concluded(problems, value, function, report, precision, self.tol)
 
-    def _pair_task(self, problems: PairProblems, pairs, dtype) -> _core.PairTask:
-        return _core.PairTask(
+    def _pair_program(self, problems: PairProblems, pairs, dtype) -> _core.PairProgram:
+        return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
             problems.target,
             problems.lower,
@@ -187,7 +201,7 @@ class SMO:
             grouped=problems.grouped,
             bias=problems.bias,
             tol=self._target(),
-            cache_bytes=_cache_bytes(self.cache_mb),
+            cache_bytes=memory.cache_bytes(self.cache_mb),
             max_iter=self._budget(int(problems.sizes.sum(axis=1).max())),
             demanding=self.precision == "auto" and dtype is np.float32,
         )
@@ -202,10 +216,8 @@ class SMO:
         return min(most, 2**62)  # the core counts with 64 bits
 
 
-def _room(problems: PairProblems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For β and F at the points of all pairs, and for what is told of each pair."""
-    value, function = np.empty((2, len(problems.target)))
-    return value, function, np.empty((len(problems), len(Told._fields)))
+def _report(outcomes: _core.PairOutcomes) -> PairReport:
+    return PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
 
 
 class _Found(NamedTuple):
@@ -237,7 +249,7 @@ class _Run:
 
     def __call__(self, beta: np.ndarray, dtype) -> _Found:
         problem, options = self.problem, self.options
-        source = _source(problem.gram, dtype, _cache_bytes(options.cache_mb))
+        source = _source(problem.gram, dtype, memory.cache_bytes(options.cache_mb))
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
             how = "imprecise", False, False, True, 0.0
@@ -257,7 +269,7 @@ class _Run:
             index = np.append(np.arange(n) if problem.index is None else index, n)
             value = np.append(value, -value.sum())
         target, lower, upper, tube = map(np.ascontiguousarray, variables)
-        task = _core.Task(
+        program = _core.Program(
             target,
             lower,
             upper,
@@ -265,7 +277,7 @@ class _Run:
             np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
             tol=options._target(),
-            cache_bytes=_cache_bytes(options.cache_mb),
+            cache_bytes=memory.cache_bytes(options.cache_mb),
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
             working_set=options.working_set or 0,
@@ -274,14 +286,21 @@ class _Run:
             watch=self.watch and self._watched,
         )
         function = np.empty(problem.gram.shape[0])
-        status, indefinite, _, _, *counts = source.solve(task, value, function)
-        iterations, rows, hits, checked, complete, moved = counts
-        self.iterations += iterations
-        self.rows += rows
-        self.hits += hits
-        value = value[: len(problem)]
-        how = status, indefinite, checked, complete, moved
-        return _Found(value, function, dtype, *how, source)
+        result = source.solve(program, value, function)
+        self.iterations += result.iterations
+        self.rows += result.rows
+        self.hits += result.hits
+        return _Found(
+            value[: len(problem)],
+            function,
+            dtype,
+            result.status,
+            result.indefinite,
+            result.checked,
+            result.complete,
+            result.moved,
+            source,
+        )
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -289,39 +308,53 @@ class _Run:
         left = self.options.time_limit - (time.perf_counter() - self.begin)
         return max(left, 1e-9)  # 0 stands for no limit
 
-    def _watched(self, round, iterations, rows, support, violation, *rest) -> bool:
-        objective, gap, _ = rest
+    def _watched(self, seen: _core.SolverProgress) -> bool:
         progress = Progress(
-            round,
-            self.iterations + iterations,
-            self.rows + rows,
-            support,
-            violation,
-            objective,
-            np.nan if self.refuted else gap,
+            seen.round,
+            self.iterations + seen.iterations,
+            self.rows + seen.rows,
             time.perf_counter() - self.begin,
+            support=seen.support,
+            violation=seen.violation,
+            objective=seen.objective,
+            gap=np.nan if self.refuted else seen.gap,
         )
         return bool(self.watch(progress))
 
     def solution(self, found: _Found) -> Solution:
         problem, tol = self.problem, self.options.tol
         # One that rounding keeps off its bound would pass for free, and set the level.
-        value = problem.snapped(problem.sign * found.beta, hair=1e-13)
+        value = problem.snapped(problem.sign * found.beta, slack=1e-13)
         value = problem.balanced(value)
-        function = found.function
+        coef, function = problem.coef(value), found.function
+        moves = coef - problem.coef(problem.sign * found.beta)
         if not found.checked and found.dtype is np.float32:
-            function = problem.gram @ problem.coef(value)
+            function, moves = problem.gram @ coef, np.zeros(0)
             found = found._replace(checked=True, complete=True)
         moved = 0.0 if found.checked else found.moved
         source = found.rows
         rounding = problem.rounding(value, source.entry_error, moved, source.largest)
+        # A small share of a large bound can be more than what rounding does to F.
+        off = source.largest * float(np.abs(moves).sum())
+        if off > rounding / 8:
+            function = _moved(function, problem.gram, moves)
+        else:
+            rounding += off
         level = problem.level(value, function)
+        if problem.tube_is_found:
+            # As `certify` does it, from coef and the bias alone.
+            value = problem.split(coef, function, float(np.mean(level)))
+            value = problem.balanced(value)
+            changed = np.abs(problem.coef(value) - coef)
+            rounding += source.largest * float(changed.sum())
+            coef = problem.coef(value)
         primal, dual, error = problem.bracket(value, function, level, rounding)
         violation = problem.violation(value, function)
+        violation_error = problem.violation_rounding(rounding)
         status, ended = found.status, found.status in ("optimal", "stalled")
         if found.indefinite or problem.refuted(value, function):
             primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + rounding <= tol:
+        elif ended and violation + violation_error <= tol:
             status = "optimal"
         elif ended and violation <= tol:
             status = "imprecise"
@@ -331,18 +364,29 @@ class _Run:
             primal=primal,
             dual=dual,
             violation=violation,
-            n_iter=self.iterations,
-            status=status,
+            run=Run(
+                Status(status),
+                self.iterations,
+                time.perf_counter() - self.begin,
+                self.rows,
+                self.hits,
+                "single" if found.dtype is np.float32 else "double",
+            ),
             level=level,
             function=function,
-            seconds=time.perf_counter() - self.begin,
-            rows_computed=self.rows,
-            cache_hits=self.hits,
-            precision="single" if found.dtype is np.float32 else "double",
-            rounding=covering(rounding, error, tol - violation),
+            rounding=covering(violation_error, error, tol - violation),
             objective_rounding=error,
-            square=None if found.complete else float(problem.coef(value) @ function),
+            square=None if found.complete else float(coef @ function),
         )
+
+
+def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
+    """F + K moves, where few of the moves are not 0."""
+    changed, function = np.flatnonzero(moves), function.copy()
+    for part in row_blocks(len(changed), len(function), gram.block_mb):
+        rows = changed[part]
+        function += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
+    return function
 
 
 def covering(rounding: float, objective: float, room: float) -> float:
@@ -353,7 +397,7 @@ def covering(rounding: float, objective: float, room: float) -> float:
 class _Source(NamedTuple):
     """Where rows come from: the call into the core, and what their values are like."""
 
-    solve: Callable  # (task, value, function)
+    solve: Callable  # (program, value, function) -> _core.SolverResult
     largest: float  # max |k(x, x)|
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
 
@@ -401,7 +445,7 @@ def _largest(recipe: _core.Recipe, packed: Sequence, dtype) -> float:
 def _refuse_unless_finite(gram: Gram, largest: float) -> None:
     if not largest < np.inf:
         raise ValueError(
-            f"{gram.kernel!r} is not finite on these points: the largest k(x, x) is "
+            f"{gram.kernel} is not finite on these points: the largest k(x, x) is "
             f"{largest}. Scale the data, or choose a kernel that grows less."
         )
 
@@ -412,10 +456,4 @@ def _or_nothing(values) -> np.ndarray:
 
 def matrix_bytes(cache_mb: float | None) -> float:
     """The largest matrix that is kept whole."""
-    return max(_cache_bytes(cache_mb), SMALLEST_MATRIX)
-
-
-def _cache_bytes(cache_mb: float | None) -> float:
-    if cache_mb is None:
-        return min(available_memory() / 4, 2**30)
-    return cache_mb * 2**20
+    return max(memory.cache_bytes(cache_mb), SMALLEST_MATRIX)

@@ -1,0 +1,60 @@
+// Rows of matrices that are not a compiled kernel's: one that is there already, some points of it,
+// and one that a function makes.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core.hpp"
+
+namespace mercer {
+
+// sums[j] += Σᵣ factor[r] rows[r][j] for j < n.
+template <class T>
+void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n, double* sums);
+
+// Of an n × n matrix, which is held by reference.
+template <class T>
+class DenseRows final : public Rows<T> {
+ public:
+  DenseRows(const T* matrix, Index n);
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override;
+  void among(std::span<const Index> which, std::span<T> out) override;
+
+ private:
+  const T* matrix_;
+};
+
+// Of some points of an n × n matrix, which is held by reference.
+template <class T>
+class PickedRows final : public Rows<T> {
+ public:
+  PickedRows(const T* matrix, Index n, std::vector<Index> points);
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override;
+  void among(std::span<const Index> which, std::span<T> out) override;
+
+ private:
+  const T* matrix_;
+  Index n_;
+  std::vector<Index> points_;
+};
+
+// That a function makes: fill(which, among, out) writes K[which, :] to out, or, if `among`,
+// K[which, which], row after row. No sums in double: each row would be asked for once more.
+template <class T>
+class CallbackRows final : public Rows<T> {
+ public:
+  using Fill = std::function<void(std::span<const Index> which, bool among, T* out)>;
+  CallbackRows(std::vector<T> diagonal, Fill fill);
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override;
+  void among(std::span<const Index> which, std::span<T> out) override;
+
+ private:
+  Fill fill_;
+};
+
+}  // namespace mercer

@@ -1,0 +1,5 @@
+# Written by tools/public_names.py: the names `__init__.py` loads when used.
+
+from mercer.data.graphs import Graph as Graph
+from mercer.data.trees import Tree as Tree
+from mercer.data.trees import tag as tag

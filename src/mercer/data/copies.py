@@ -1,0 +1,93 @@
+"""Copies of points, so that no later edit changes what a fitted machine keeps.
+
+An array in a memory-mapped file is shared, not read into memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.points import Points, cloned_frame, is_frame, mapping_of
+from mercer.native.interruptible import elementwise
+
+DEEPEST = 100  # levels of lists in lists that are copied
+_FIXED = (str, bytes, int, float, type(None), np.generic)
+
+
+def owned(X) -> Points:
+    """A copy of points of any kind; of what is memory-mapped, the thing itself.
+
+    What stands in several places is copied once, and what is nested deeper than any
+    record (trees, thousands of levels) is shared from there on.
+    """
+    return _copied(X, {}, DEEPEST)
+
+
+def _copied(X, copies: dict[int, Any], levels: int) -> Any:
+    """`copies` are those made so far, by the id of what they are of."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X if is_mapped(X) else elementwise(lambda X: X.copy(), X)
+    if sp.issparse(X):
+        return X if is_mapped(X.data) else X.copy()
+    if is_frame(X):
+        return cloned_frame(X)
+    if isinstance(X, _FIXED) or levels == 0:
+        return X
+    if id(X) in copies:
+        return copies[id(X)]
+
+    def each(values) -> list:
+        return [
+            x if isinstance(x, _FIXED) else _copied(x, copies, levels - 1)
+            for x in values
+        ]
+
+    out: Any
+    copies[id(X)] = X  # where X contains itself, its copy holds X; readers refuse it
+    if isinstance(X, np.ndarray):
+        out = np.empty_like(X)
+        out.ravel()[:] = each(X.ravel())
+    elif type(X) in (list, tuple):
+        out = type(X)(each(X))
+    elif type(X) is dict:
+        out = dict(zip(X, each(X.values()), strict=True))
+    elif type(X).__hash__ not in (None, object.__hash__):
+        out = X  # hashable, so taken as immutable
+    else:
+        try:
+            out = copy.deepcopy(X)
+        except Exception:  # a user's object that cannot be copied is shared
+            out = X
+    copies[id(X)] = out
+    return out
+
+
+def shares(X, Y) -> bool:
+    """Whether an edit of Y may change X; True may be a false alarm, False never is."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return isinstance(Y, np.ndarray) and np.may_share_memory(X, Y)
+    if sp.issparse(X):
+        # CSR is a copy of any other format.
+        return (
+            sp.issparse(Y)
+            and Y.format == "csr"
+            and any(
+                np.may_share_memory(getattr(X, part), getattr(Y, part))
+                for part in ("data", "indices", "indptr")
+            )
+        )
+    return True
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether the numbers of an array are in a memory-mapped file."""
+    return mapping_of(array)[0] is not None
+
+
+def is_foreign(array: np.ndarray) -> bool:
+    """Whether an array made from something else reads the memory of that thing."""
+    return array.base is not None or not array.flags.owndata

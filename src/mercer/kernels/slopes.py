@@ -1,0 +1,240 @@
+"""Derivatives of kernels of vectors with respect to their first point.
+
+slopes(k, Z, X, W) is Σᵢ Wₘᵢ ∂k(zₘ, xᵢ)/∂zₘ: the sums, not the (m, n, d) array of all
+derivatives, so that functions of ⟨z, x⟩ or ‖z - x‖ cost one product of matrices. Sums,
+products, powers and the like follow the chain rule; a kernel that is not in the table
+below is differenced numerically.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import gammaln, kve
+
+from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
+from mercer.kernels.base import (
+    Constant,
+    Kernel,
+    Power,
+    Product,
+    Scaled,
+    Sum,
+    polynomial,
+)
+from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.vector import (
+    Bilinear,
+    Exponential,
+    Linear,
+    Polynomial,
+    PowerSeries,
+)
+from mercer.native import vectors
+from mercer.native.vectors import Recipe
+
+SIDE = 32  # points whose own squares are taken together, in a square of which few count
+STEP = 6e-6  # of central differences, relative to the largest coordinate: ∛ε
+
+
+def slopes(kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Σᵢ Wₘᵢ ∂k(zₘ, xᵢ)/∂zₘ, (m, d); 0 where a kernel of a distance has its kink.
+
+    Parameters
+    ----------
+    Z, X : (m, d) and (n, d) float64 arrays
+    W : (m, n) array
+    """
+    return _RULES.get(type(kernel), _differences)(kernel, Z, X, W)
+
+
+def slopes_of_square(kernel: Kernel, Z: np.ndarray, weight=None) -> np.ndarray:
+    """∂k(zₘ, zₘ)/∂zₘ, each times its weight, (m, d)."""
+    twice = np.full(len(Z), 2.0) if weight is None else 2 * weight
+    out = np.empty_like(Z)
+    for i in range(0, len(Z), SIDE):
+        rows = slice(i, i + SIDE)
+        out[rows] = slopes(kernel, Z[rows], Z[rows], np.diag(twice[rows]))
+    return out
+
+
+def is_analytic(kernel: Kernel) -> bool:
+    """Whether no part of the kernel is differenced numerically."""
+    return type(kernel) in _RULES and all(map(is_analytic, kernel.children()))
+
+
+def _differences(kernel, Z, X, W):
+    h = STEP * max(np.abs(X).max(initial=0.0), np.abs(Z).max(initial=0.0), 1e-100)
+    # Histograms and the like have no negative coordinates; nor has what they become.
+    least = 0.0 if X.min(initial=0.0) >= 0 and Z.min(initial=0.0) >= 0 else -np.inf
+    out = np.empty_like(Z)
+    for j in range(Z.shape[1]):
+        up, down = Z.copy(), Z.copy()
+        up[:, j] += h
+        down[:, j] = np.maximum(down[:, j] - h, least)
+        change = np.asarray(kernel(up, X), float) - np.asarray(kernel(down, X), float)
+        out[:, j] = np.sum(W * change, axis=1) / (up[:, j] - down[:, j])
+    return out
+
+
+# Of ⟨z, x⟩
+
+
+def _linear(kernel, Z, X, W):
+    return W @ X
+
+
+def _polynomial(kernel, Z, X, W):
+    if kernel.degree == 0:
+        return np.zeros_like(Z)
+    scale = float(kernel.scale)
+    below = Polynomial(kernel.degree - 1, scale, kernel.offset)
+    return (kernel.degree * scale * W * below(Z, X)) @ X
+
+
+def _exponential(kernel, Z, X, W):
+    return (W * kernel(Z, X) / kernel.scale) @ X
+
+
+def _power_series(kernel, Z, X, W):
+    return (W * polynomial(_derived(kernel.coefficients), Z @ X.T)) @ X
+
+
+def _sigmoid(kernel, Z, X, W):
+    return (W * float(kernel.gamma) * (1 - kernel(Z, X) ** 2)) @ X
+
+
+def _bilinear(kernel, Z, X, W):
+    return W @ (X @ np.asarray(kernel.A, dtype=float))
+
+
+def _derived(coefficients) -> list[float]:
+    """The coefficients of the derivative of a polynomial."""
+    return [float(n * a) for n, a in enumerate(coefficients)][1:] or [0.0]
+
+
+# Of ‖z - x‖
+
+
+def _by_square(Z, X, V):
+    """Σᵢ Vₘᵢ ∂‖zₘ - xᵢ‖²/∂zₘ."""
+    return 2 * (V.sum(axis=1)[:, None] * Z - V @ X)
+
+
+def _rbf(kernel, Z, X, W):
+    return _by_square(Z, X, -float(kernel.gamma) * W * kernel(Z, X))
+
+
+def _rational_quadratic(kernel, Z, X, W):
+    alpha, length = float(kernel.alpha), float(kernel.length)
+    return _by_square(Z, X, W * kernel(Z, X) ** (1 + 1 / alpha) / (-2 * length**2))
+
+
+def _matern(kernel, Z, X, W):
+    nu, length = float(kernel.nu), float(kernel.length)
+    if nu == np.inf:
+        return _by_square(Z, X, W * kernel(Z, X) / (-2 * length**2))
+    if nu > 1:
+        # (zᵛKᵥ)′ = -zᵛKᵥ₋₁: the kernel of order ν - 1 at the same z.
+        below = Matern(nu - 1, length * math.sqrt((nu - 1) / nu))
+        factor = -nu / (2 * (nu - 1) * length**2)
+        return _by_square(Z, X, factor * W * below(Z, X))
+    squares = vectors.block(Recipe("square", "identity"), Z, X)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = np.sqrt(2 * nu * squares) / length
+        logs = (1 - nu) * math.log(2) - gammaln(nu) + (nu - 1) * np.log(z) - z
+        change = -nu / length**2 * np.exp(logs) * kve(1 - nu, z)
+    # At z = 0 there is a kink, and the slope near it is unbounded.
+    return _by_square(Z, X, W * np.where(np.isfinite(change), change, 0.0))
+
+
+def _laplacian(kernel, Z, X, W):
+    V = -float(kernel.gamma) * W * kernel(Z, X)
+    # Σᵢ Vᵢ sign(z - xᵢ), by comparisons: half the time of signs.
+    above = [v @ (z > X) - v @ (z < X) for z, v in zip(Z, V, strict=True)]
+    return np.array(above).reshape(Z.shape)
+
+
+# The algebra
+
+
+def _sum(kernel, Z, X, W):
+    return slopes(kernel.left, Z, X, W) + slopes(kernel.right, Z, X, W)
+
+
+def _product(kernel, Z, X, W):
+    left = slopes(kernel.left, Z, X, W * kernel.right(Z, X))
+    return left + slopes(kernel.right, Z, X, W * kernel.left(Z, X))
+
+
+def _scaled(kernel, Z, X, W):
+    return slopes(kernel.kernel, Z, X, float(kernel.factor) * W)
+
+
+def _power(kernel, Z, X, W):
+    p = int(kernel.exponent)
+    return slopes(kernel.kernel, Z, X, p * W * kernel.kernel(Z, X) ** (p - 1))
+
+
+def _constant(kernel, Z, X, W):
+    return np.zeros_like(Z)
+
+
+def _exp(kernel, Z, X, W):
+    return slopes(kernel.kernel, Z, X, W * kernel(Z, X))
+
+
+def _polynomial_of(kernel, Z, X, W):
+    change = polynomial(_derived(kernel.coefficients), kernel.kernel(Z, X))
+    return slopes(kernel.kernel, Z, X, W * change)
+
+
+def _normalized(kernel, Z, X, W):
+    inside = kernel.kernel
+    own, other = inside.diag(Z), inside.diag(X)
+    lengths = np.sqrt(np.multiply.outer(own, other))
+    share = np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)
+    pull = np.sum(W * kernel(Z, X), axis=1)
+    weight = np.divide(pull, 2 * own, out=np.zeros_like(pull), where=own > 0)
+    return slopes(inside, Z, X, share) - slopes_of_square(inside, Z, weight)
+
+
+def _on(kernel, Z, X, W):
+    columns = np.atleast_1d(np.arange(Z.shape[1])[kernel.field])
+    out = np.zeros_like(Z)
+    part = slopes(kernel.kernel, Z[:, columns], X[:, columns], W)
+    np.add.at(out.T, columns, part.T)  # a column may be named twice
+    return out
+
+
+def _centered(kernel, Z, X, W):
+    means = np.multiply.outer(W.sum(axis=1), kernel._shares())
+    reference = np.asarray(kernel.reference, dtype=float)
+    return slopes(kernel.kernel, Z, X, W) - slopes(kernel.kernel, Z, reference, means)
+
+
+_RULES: dict[type[Kernel], Callable[..., np.ndarray]] = {
+    Linear: _linear,
+    Polynomial: _polynomial,
+    Exponential: _exponential,
+    PowerSeries: _power_series,
+    Sigmoid: _sigmoid,
+    Bilinear: _bilinear,
+    RBF: _rbf,
+    RationalQuadratic: _rational_quadratic,
+    Matern: _matern,
+    Laplacian: _laplacian,
+    Sum: _sum,
+    Product: _product,
+    Scaled: _scaled,
+    Power: _power,
+    Constant: _constant,
+    Exp: _exp,
+    PolynomialOf: _polynomial_of,
+    Normalized: _normalized,
+    On: _on,
+    Centered: _centered,
+}

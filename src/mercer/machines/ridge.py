@@ -1,0 +1,219 @@
+"""Machines that minimise a regularised loss in the RKHS: ridge regression."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.data.points import Points, describe
+from mercer.expansion import Expansion
+from mercer.gram import Gram
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel
+from mercer.outcomes import Certificate
+from mercer.solvers.linear import (
+    BySize,
+    LinearSystem,
+    certificate,
+    inverse_diagonal,
+)
+
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
+    """min ½ α‖f‖² + ½ Σᵢ wᵢ (yᵢ - f(xᵢ))²: f = Σᵢ cᵢ k(xᵢ, ·), (K + α W⁻¹) c = y.
+
+    A drop-in for scikit-learn's KernelRidge that takes any kernel on any points, keeps
+    the residual of the system it solved, and knows its leave-one-out predictions.
+
+    Parameters
+    ----------
+    alpha : number ≥ 0, or one per target
+    kernel : a kernel; a word of scikit-learn ("linear", "rbf", "poly", "sigmoid",
+        "laplacian", "chi2", "additive_chi2", "cosine", "precomputed"); or a function of
+        two points that returns a number
+    gamma, degree, coef0 : of the kernels named by a word; gamma None is 1/d, and 1 for
+        "chi2"
+    kernel_params : keyword arguments of a function
+    solver : what solves the `LinearSystem`, a `Cholesky` or a `ConjugateGradient`; None
+        for the first up to 3,000 points and then for the second, to the relative
+        residual 1e-8 (1e-6 of float32 points), with the first in reserve. A residual
+        above 1e-4, rounding included, is warned of
+
+    Attributes
+    ----------
+    expansion_ : f itself; `expansion_.kernel` is the kernel with all it learnt
+    dual_coef_ : c, (n,) or (n, q) for q targets
+    X_fit_ : the training points (for "precomputed" the training matrix)
+    certificate_ : primal, dual and gap of the sum over targets; its violation is the
+        relative residual of the system
+    run_ : how the solver ended, and what it took
+    loo_predictions_ : the exact leave-one-out predictions, computed when first read
+    n_features_in_, feature_names_in_ : of vectors and of data frames
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge
+    >>> X, y = [[1], [2], [3], [4]], [1, 2, 3, 4]
+    >>> machine = KernelRidge(alpha=1, kernel="linear").fit(X, y)
+    >>> machine.predict([[3]]).round(3).tolist()
+    [2.903]
+    >>> machine.loo_predictions_.round(3).tolist()
+    [0.967, 1.926, 2.864, 3.733]
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "kernel": [StrOptions(set(WORDS)), callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "solver": [HasMethods("solve"), None],
+    }
+
+    _advice: ClassVar[dict[str, str]] = {
+        "singular": (
+            "Singular matrix in solving dual problem. Using least-squares solution "
+            "instead. Its relative residual is {solution.violation:.2g}; {name} with a "
+            "larger alpha has a unique solution."
+        ),
+        "indefinite": (
+            "{name} solved K + alpha I with a negative eigenvalue: on these points the "
+            "kernel is not positive semidefinite, and the solution is no minimum. "
+            "Choose another kernel or a larger alpha."
+        ),
+        "imprecise": (
+            "{name} solved its linear system to the relative residual "
+            "{solution.violation:.2g} only: K + alpha I is ill-conditioned. Raise "
+            "alpha, or scale the points."
+        ),
+    }
+
+    X_fit_: Points
+    certificate_: Certificate
+
+    def __init__(
+        self,
+        alpha: Any = 1,
+        *,
+        kernel: Any = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        solver: Any = None,
+    ):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.solver = solver
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : n numbers ≥ 0, or one for all; weight 2 is the row twice,
+            weight 0 no row
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        weight = (
+            None if sample_weight is None else self._checked_weight(sample_weight, X)
+        )
+        # All of it is kept: the predictions of leave-one-out are made when asked for.
+        X, y = self._own(X, X), np.array(y, dtype=float)
+        weight = None if weight is None else weight.copy()
+        kernel, points = self._kernel_and_points(X, weight)
+        problem = LinearSystem(Gram(kernel, points), y, self._reg(y), weight)
+        solution = (self.solver or BySize()).solve(problem)
+        self._warn_unless_optimal(solution)
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else kernel
+        coef = problem.coef(solution.value)
+        self.expansion_ = Expansion(kernel, points, coef, solution.bias)
+        self.X_fit_, self._problem = X, problem
+        self.run_, self.certificate_ = solution.run, certificate(problem, solution)
+        self.__dict__.pop("loo_predictions_", None)
+        return self
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, q) for q targets.
+
+        For "precomputed", X is the (m, n) matrix of kernel values between the new
+        points and the training points.
+        """
+        return self._values(X)
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        return self.expansion_.coef
+
+    @cached_property
+    def loo_predictions_(self) -> np.ndarray:
+        """ŷ₋ᵢ = yᵢ - cᵢ / [(K + α W⁻¹)⁻¹]ᵢᵢ, what a fit without point i says of it.
+
+        The kernel's learnt parameters stay as they are. A point leaves with all of its
+        weight; one of weight 0 was never there, so its prediction is f(xᵢ).
+        """
+        check_is_fitted(self)
+        problem, coef = self._problem, self.dual_coef_
+        diagonal = inverse_diagonal(problem)
+        if problem.weight is None:
+            return problem.target - coef / diagonal
+        absent = problem.weight == 0
+        diagonal[absent] = 1
+        predictions = problem.target - coef / diagonal
+        if absent.any():
+            predictions[absent] = problem.gram.rows(absent) @ coef
+        return predictions
+
+    def __dir__(self):
+        # scikit-learn reads every attribute it lists, to complete a name or to show
+        # the machine in a notebook; this one would cost a second fit.
+        unread = {"loo_predictions_"} - vars(self).keys()
+        names = (name for name in object.__dir__(self) if name not in unread)
+        return [name for name in names if hasattr(self, name)]
+
+    def _kernel_and_points(self, X, weight):
+        if self._precomputed:
+            return Precomputed(X), np.arange(X.shape[0])
+        kernel = as_scikit_learn_kernel(
+            self.kernel,
+            X,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            parameters=self.kernel_params,
+        )
+        return kernel.resolve(X, weight), X
+
+    def _reg(self, y) -> np.ndarray:
+        """alpha, checked against the targets."""
+        try:
+            alpha = np.asarray(self.alpha, dtype=float)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                "KernelRidge needs alpha as a number or an array of numbers; got "
+                f"{describe(self.alpha)}."
+            ) from error
+        targets = y.shape[1] if y.ndim == 2 else 1
+        if alpha.ndim > 1 or alpha.size not in (1, targets):
+            raise ValueError(
+                f"KernelRidge needs one alpha, or one for each of the {targets} "
+                f"targets; got alpha of shape {alpha.shape}."
+            )
+        if not np.all((alpha >= 0) & (alpha < np.inf)):
+            raise ValueError(f"KernelRidge needs alpha ≥ 0; got alpha={self.alpha!r}.")
+        return alpha

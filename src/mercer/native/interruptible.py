@@ -1,0 +1,98 @@
+"""Long calls that Ctrl-C does not wait for.
+
+Python handles Ctrl-C between two of its own steps. LAPACK, BLAS and the sorting of
+numpy are one step each, however long they take. Such a call runs in a thread of its
+own here, while the main thread waits where signals reach it. On an interrupt it
+returns, and the call ends by itself: it may write only to arrays of its own. Until then
+it has one thread of BLAS and a low priority, or it would take the cores from what comes
+next; the end of the program, which frees all modules, is among that.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mercer.native.threads import one_blas_thread
+
+Result = TypeVar("Result")
+
+LONG = 3e8  # multiplications, some 30 ms of one core: a thread costs 0.1 ms
+SORTING = 3000  # multiplications in the time that sorting one number takes, and more
+LEAST_PRIORITY = 19
+STEP = 0.1  # seconds; some systems handle signals only when a wait has ended
+
+
+def interruptible(
+    call: Callable[..., Result], *args: Any, work: float, **options: Any
+) -> Result:
+    """call(*args, **options), which Ctrl-C interrupts at once.
+
+    Parameters
+    ----------
+    work : about how many multiplications it takes; few are done in place
+    """
+    # Signals reach the main thread only: no other one is interrupted.
+    if work < LONG or threading.current_thread() is not threading.main_thread():
+        return call(*args, **options)
+    ended = threading.Event()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    context = contextvars.copy_context()  # np.errstate, among others
+
+    def run() -> None:
+        try:
+            results.append(context.run(call, *args, **options))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # A daemon, so that the end of the program does not wait for it either.
+    thread = threading.Thread(target=run, name="mercer-call", daemon=True)
+    try:
+        thread.start()
+        while not ended.wait(STEP):
+            pass
+    except BaseException:
+        _abandon(thread, ended)
+        raise
+    if errors:
+        raise errors.pop()
+    return results.pop()
+
+
+def _abandon(thread: threading.Thread, ended: threading.Event) -> None:
+    """Leave a call to itself, where it is least in the way."""
+
+    def hold() -> None:
+        # An interrupt may have come before the thread was there.
+        if not ended.wait(STEP / 10) and thread.is_alive():
+            with one_blas_thread():
+                ended.wait()
+
+    threading.Thread(target=hold, name="mercer-abandoned", daemon=True).start()
+    if sys.platform == "linux" and thread.native_id:  # elsewhere it is no process
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread.native_id, LEAST_PRIORITY)
+        except OSError:  # it has just ended, or may not
+            pass
+
+
+def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B."""
+    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
+        return A @ B  # sparse matrices
+    columns = B.shape[-1] if B.ndim > 1 else 1
+    return interruptible(np.matmul, A, B, work=float(A.size) * columns)
+
+
+def elementwise(call: Callable[..., Result], *arrays: np.ndarray) -> Result:
+    """call(*arrays) of functions that take about 10 ns for each number."""
+    return interruptible(call, *arrays, work=100.0 * sum(map(np.size, arrays)))

@@ -1,0 +1,193 @@
+"""How much memory there is, and what the library keeps of it between two fits.
+
+`available_memory` asks the machine, the process and its control groups. What is kept in
+memory only to be read again (a kernel matrix, a cache of its rows) may take a quarter
+of that: `keeps` and `cache_bytes` decide, for all solvers and machines. What a result
+needs may take all of it, and is refused in words beyond.
+
+The cache of kernel rows of a fit by `SMO` is kept for the next fit, because memory that
+was never touched takes a tenth of the time of a fit. What is kept:
+
+- is never more than the `cache_mb` of the last solve, single and double precision
+  together: what is larger is freed when that solve ends, or before it begins;
+- has, on Linux, pages that the system takes back by itself when it needs memory, and
+  writes nowhere (MADV_FREE). Until then they count in the process's resident size, and
+  in what `MemAvailable` says is available. Other systems leave them as they are;
+- is freed where an allocation of the compiled core is refused, which is then tried
+  again; and by `release`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer import _core
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+ROOT = Path("/")
+KEPT_SHARE = 0.25  # of what is available, for kernel values that are kept to be reused
+LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked for
+
+
+class _Names(NamedTuple):
+    """What the files of a control group are called."""
+
+    limit: str
+    usage: str
+    cache: str
+
+
+_NEW = _Names("memory.max", "memory.current", "inactive_file")
+_OLD = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def available_memory(root: Path = ROOT) -> float:
+    """Bytes that can be had now, by every limit on this process; ∞ if unknown.
+
+    The machine's memory; the limits of the process's control group and of all groups
+    that one is in; and the address space that the process may use.
+    """
+    groups = (_group_memory(folder, *names) for folder, names in _groups(root))
+    return min(
+        _machine_memory(root / "proc/meminfo"), _address_space(root), *groups, np.inf
+    )
+
+
+def room_to_keep(cache_mb: float | None = None) -> float:
+    """Bytes for kernel values that are kept to be read again.
+
+    Parameters
+    ----------
+    cache_mb : what was asked for; None for a quarter of what is available
+    """
+    return KEPT_SHARE * available_memory() if cache_mb is None else cache_mb * 2.0**20
+
+
+def keeps(size: float, cache_mb: float | None = None) -> bool:
+    """Whether an array of so many bytes is kept, to be read again."""
+    return size <= room_to_keep(cache_mb)
+
+
+def cache_bytes(cache_mb: float | None) -> float:
+    """Bytes for a cache of kernel rows; by default a gigabyte at most."""
+    room = room_to_keep(cache_mb)
+    return min(room, LARGEST_CACHE) if cache_mb is None else room
+
+
+def kept() -> int:
+    """Bytes that are kept from the last fits for the next one."""
+    return _core.kept_bytes()
+
+
+def release() -> int:
+    """Free what is kept from the last fits for the next one; how many bytes that was.
+
+    The next fit takes new memory, and a little longer.
+
+    >>> from mercer.native import memory
+    >>> freed = memory.release()
+    >>> memory.kept()
+    0
+    """
+    return _core.release_kept()
+
+
+def _machine_memory(meminfo: Path) -> float:
+    kilobytes = _entries(meminfo).get("MemAvailable:")
+    return np.inf if kilobytes is None else 1024.0 * float(kilobytes)
+
+
+def _address_space(root: Path) -> float:
+    """What RLIMIT_AS leaves beside the pages the process has."""
+    if resource is None:
+        return np.inf
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return np.inf
+    try:
+        pages = int((root / "proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        pages = 0
+    return max(0.0, float(most) - pages * float(resource.getpagesize()))
+
+
+def _groups(root: Path) -> Iterator[tuple[Path, _Names]]:
+    """The folders of the process's control groups, each up to where it is mounted."""
+    usual = root / "sys/fs/cgroup"  # also where mounts are hidden
+    yield from [(usual, _NEW), (usual / "memory", _OLD)]
+    paths = _own_groups(root / "proc/self/cgroup")
+    for line in _lines(root / "proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        places, kind = before.split(), after.split()
+        if len(places) < 5 or len(kind) < 1:
+            continue
+        old = kind[0] == "cgroup" and "memory" in kind[-1].split(",")
+        if not old and kind[0] != "cgroup2":
+            continue
+        path = paths.get("memory" if old else "")
+        top = root / _unescaped(places[4]).lstrip("/")
+        names = _OLD if old else _NEW
+        yield top, names
+        folder = top
+        for part in _below(path, _unescaped(places[3])):
+            folder = folder / part
+            yield folder, names
+
+
+def _own_groups(file: Path) -> dict[str, str]:
+    """The path of the process's group by controller; "" is the one for all of them."""
+    paths = {}
+    for line in _lines(file):
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        for controller in controllers.split(","):
+            paths[controller] = path
+    return paths
+
+
+def _below(path: str | None, mounted: str) -> list[str]:
+    """The folders from the group that is mounted down to the process's own."""
+    if path is None or ".." in path.split("/"):
+        return []
+    parts, above = (
+        [part for part in place.split("/") if part] for place in (path, mounted)
+    )
+    # In a container the path may be that of the host, or of the container itself.
+    return parts[len(above) :] if parts[: len(above)] == above else parts
+
+
+def _unescaped(path: str) -> str:
+    return path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+def _group_memory(folder: Path, limit: str, usage: str, cache: str) -> float:
+    """What a control group may still take; its file cache gives way when needed."""
+    try:
+        most = (folder / limit).read_text().strip()
+        used = float((folder / usage).read_text())
+    except (OSError, ValueError):
+        return np.inf
+    if most == "max":
+        return np.inf
+    reclaimable = float(_entries(folder / "memory.stat").get(cache, 0))
+    return max(0.0, float(most) - used + reclaimable)
+
+
+def _entries(path: Path) -> dict[str, str]:
+    """The first two words of every line of a file of numbers; {} if there is none."""
+    lines = (line.split() for line in _lines(path))
+    return {words[0]: words[1] for words in lines if len(words) > 1}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

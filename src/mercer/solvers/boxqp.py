@@ -1,0 +1,845 @@
+"""BoxQP: min ½ αᵀQα + linearᵀα in a box, with signᵀα fixed; one program for every SVM.
+
+Signs live here and nowhere else: what comes in are classes ±1 and targets, what goes
+out are the coefficients and the bias of f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import fsum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.kernels.ways import Precomputed
+from mercer.outcomes import Certificate, Run, Solution, Status
+
+UNIT = 2.0**-53  # the relative error of one rounding in double
+RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
+ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
+
+
+class Bracket(NamedTuple):
+    """dual ≤ optimum ≤ primal, and how far these and their gap can be off."""
+
+    primal: float
+    dual: float
+    rounding: float
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    """min ½ αᵀQα + linearᵀα + Σₜ tubeₜ|αₜ|,  lower ≤ α ≤ upper,  signᵀα = total,
+
+    Qₛₜ = signₛ signₜ K[indexₛ, indexₜ]: one program for the whole SVM family, made by
+    `svc`, `nu_svc`, `hulls`, `svr`, `nu_svr`, `one_class`, `svdd`, or by `quadratic`
+    for a program of one's own. Variable t stands for point index[t] with sign[t].
+
+    In the signed variables β = sign∘α, F = Kβ is the function at the points, and the
+    gradient is F - target with target = -sign∘linear. At the optimum it has, on the
+    free variables of a group, one common value, the level of that group.
+
+    Parameters
+    ----------
+    gram : the Gram of n points
+    linear, sign, lower, upper : a number for each variable, or one for all; signs ±1
+    total : what signᵀα is; a pair with `group`; None for no such condition
+    index : the point of each variable; None where variable t is point t
+    tube : a number ≥ 0 for each variable, or one for all; None for 0
+    group : 0 or 1 for each variable: signᵀα is fixed in each group by itself
+    unit_margin : whether f is scaled so that the two levels are at distance 2
+    surplus : where all of a group is at its bound, its level is open to one side; it is
+        put so much further out, relative to the distance of the levels
+    scale : γ of `quadratic`, by which the user's variables were multiplied
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> gram = Gram(Linear(), [[1.0, 0.0], [0.0, 1.0]])
+    >>> problem = BoxQP(gram, linear=0.0, sign=1, lower=0.0, upper=1.0, total=1.0)
+    >>> SMO(tol=1e-9).solve(problem).value.round(6).tolist()
+    [0.5, 0.5]
+    """
+
+    gram: Gram
+    linear: Any
+    sign: Any
+    lower: Any
+    upper: Any
+    total: Any = 0.0
+    index: Any = None
+    tube: Any = None
+    group: Any = None
+    unit_margin: bool = False
+    surplus: float = 0.0
+    scale: Any = None
+
+    def __post_init__(self):
+        n = self.gram.shape[0]
+        index = np.arange(n) if self.index is None else np.asarray(self.index)
+        for name in ("linear", "sign", "lower", "upper", "tube"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, _per_variable(name, given, len(index)))
+        if index.size and not (0 <= index.min() and index.max() < n):
+            raise ValueError(f"BoxQP has {n} points; its index goes beyond them.")
+        if not np.all(np.abs(self.sign) == 1):
+            raise ValueError("BoxQP needs signs +1 and -1.")
+        if not np.all(self.lower <= self.upper):
+            t = int(np.argmin(self.lower <= self.upper))
+            raise ValueError(
+                f"BoxQP needs lower ≤ upper; variable {t} has lower={self.lower[t]:g} "
+                f"and upper={self.upper[t]:g}."
+            )
+        if self.tube is not None and not np.all(self.tube >= 0):
+            raise ValueError("BoxQP needs tube ≥ 0: -|α| is not convex.")
+        if np.size(self.total) != (1 if self.group is None else 2):
+            raise ValueError(
+                "BoxQP needs one total, or a pair of them with a group of 0 and 1 for "
+                f"each variable; got total={self.total!r}."
+            )
+
+    def __len__(self) -> int:
+        """How many variables there are."""
+        return len(self.linear)
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """-sign∘linear: the gradient in β is F - target, plus what the tube adds."""
+        return -self.sign * self.linear
+
+    @cached_property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper bounds of β = sign∘α."""
+        low, high = self.sign * self.lower, self.sign * self.upper
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def groups(self) -> list[tuple[np.ndarray | slice, float | None]]:
+        """The variables of each group, and what their β sum to."""
+        if self.group is None:
+            return [(slice(None), None if self.total is None else float(self.total))]
+        group = np.asarray(self.group)
+        return [(np.flatnonzero(group == g), float(self.total[g])) for g in (0, 1)]
+
+    def coef(self, value: np.ndarray) -> np.ndarray:
+        """βᵢ = Σ signₜ αₜ over the variables of point i, (n,)."""
+        beta = self.sign * np.asarray(value, dtype=float)
+        if self.index is None:
+            return beta
+        return np.bincount(self.index, weights=beta, minlength=self.gram.shape[0])
+
+    def decision(self, solution: Solution) -> tuple[np.ndarray, float]:
+        """coef and bias of f: F - ρ, ρ the level, or the mean of the two levels.
+
+        With `unit_margin` both are divided by half the distance of the levels, so that
+        |f| = 1 on the free points.
+        """
+        coef, level = self.coef(solution.value), solution.level
+        factor = 1.0
+        if self.unit_margin and level[0] > level[1]:
+            factor = 2 / (level[0] - level[1])
+        return factor * coef, -factor * float(np.mean(level))
+
+    def inverse(
+        self, coef, bias: float, function=None
+    ) -> tuple[np.ndarray, tuple[float, ...] | None]:
+        """α and levels from which `decision` makes this coef and this bias.
+
+        Parameters
+        ----------
+        function : F at the points, which tells what coef and bias do not: the tube of
+            `nu_svr`, and levels that are as near as rounding can tell. Without it the
+            levels of `nu_svr` are None
+        """
+        factor = self.unscaling(coef)
+        rho = -factor * bias
+        if self.tube_is_found:
+            tube = None if function is None else self.tube_levels(function, rho)
+            return self.split(coef, function, rho), tube
+        if not self.unit_margin:
+            return self.sign * coef, (rho,)
+        # What was scaled has lost digits.
+        value = self.snapped(factor * self.sign * coef)
+        if function is not None:
+            level = self.level(value, function)
+            if self.is_flat(level):
+                return value, level
+        return value, (rho + factor, rho - factor)
+
+    @property
+    def tube_is_found(self) -> bool:
+        """Whether each point has two variables, of two groups, as in `nu_svr`."""
+        return self.index is not None and self.group is not None
+
+    def is_flat(self, level) -> bool:
+        """Whether two levels are as near to each other as rounding can tell."""
+        largest = self.total[0] * float(np.abs(self.gram.diag()).max(initial=0))
+        return not level[0] - level[1] > 1e-9 * largest
+
+    def split(self, coef, function=None, rho: float = 0.0) -> np.ndarray:
+        """α of `nu_svr` with this coef: of the two α of a point one is 0, if it can be.
+
+        What the totals lack is on both variables of a point alike, which leaves coef as
+        it is: first where f is nearest to the target, the only place where an optimum
+        has both.
+        """
+        n = len(coef)
+        above, below = np.maximum(coef, 0), np.maximum(-coef, 0)
+        missing = fsum([self.total[0], *(-above).tolist()])
+        if missing <= 1e-13 * self.total[0]:
+            return np.concatenate([above, below])  # rounding
+        order: Any = slice(None)
+        if function is not None:
+            distance = np.abs(self.target[:n] - function + rho)
+            # A solver makes distances equal; rounding is not to choose among them.
+            share = distance / max(float(distance.max()), np.finfo(float).tiny)
+            order = np.argsort(np.round(share, 6), kind="stable")
+        upper = np.minimum(*np.split(self.upper, 2))
+        room = np.maximum(upper - np.maximum(above, below), 0)[order]
+        both = np.zeros(n)
+        both[order] = np.clip(missing - (np.cumsum(room) - room), 0, room)
+        # Rounding is not to leave a variable just inside a bound that it should be at.
+        full = (both > 0) & (both == np.maximum(upper - np.maximum(above, below), 0))
+        above = np.where(full & (above >= below), upper, above + both)
+        below = np.where(full & (coef < 0), upper, below + both)
+        return np.concatenate([above, below])
+
+    def tube_levels(self, function, rho: float) -> tuple[float, float]:
+        """ρ ∓ ε with the ε ≥ 0 that is best for f = F - ρ, of `nu_svr`.
+
+        Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε) + ε ν Σupper is least where the points beyond
+        the tube have the share ν of all upper: ε is a quantile of the distances.
+        """
+        n = len(function)
+        distance = np.abs(self.target[:n] - function + rho)
+        order = np.argsort(-distance, kind="stable")
+        beyond = np.cumsum(self.upper[:n][order])
+        outside = int(np.searchsorted(beyond, 2 * self.total[0], side="right"))
+        inner = distance[order[outside]] if outside < n else 0.0
+        return rho - float(inner), rho + float(inner)
+
+    def snapped(self, value, slack: float = 1e-9) -> np.ndarray:
+        """α with what rounding took off a bound put back: within `slack` of that bound.
+
+        At 0 it is a share of the other bound, or of the largest α if that is less: all
+        α may be tiny, and none of them 0.
+        """
+        largest = np.abs(value).max(initial=0.0)
+        ends = (self.lower, self.upper)
+        for bound, other in (ends, ends[::-1]):
+            size = np.where(bound == 0, np.minimum(np.abs(other), largest), bound)
+            near = np.abs(value - bound) <= slack * np.abs(size)
+            value = np.where(near & np.isfinite(bound), bound, value)
+        return value
+
+    def balanced(self, value) -> np.ndarray:
+        """α with signᵀα = total without an error, in each group where that can be.
+
+        What rounding left over is taken off free variables, from a large one to the
+        smallest: the last digit of each is finer than that of the one before. It cannot
+        be where a bound has finer digits than all of them; what is then missed is less
+        than the last digit of the smallest, and `bracket` allows for it.
+        """
+        beta, (low, high) = self.sign * np.asarray(value, dtype=float), self.bounds
+        for members, total in self.groups():
+            if total is None:
+                continue
+            part, least, most = beta[members], low[members], high[members]
+            free = np.flatnonzero((part > least) & (part < most) & (part != 0))
+            # One of each binary order: others of that order have the same digits.
+            _, first = np.unique(np.frexp(part[free])[1], return_index=True)
+            for t in free[first[::-1]]:
+                excess = fsum([*part.tolist(), -total])
+                if excess == 0:
+                    break
+                moved = part[t] - excess
+                if least[t] < moved < most[t] and moved != 0:
+                    part[t] = moved
+            beta[members] = part
+        return self.sign * beta
+
+    def unscaling(self, coef) -> float:
+        """By what coef must be multiplied to give β: 1 without `unit_margin`."""
+        if not self.unit_margin:
+            return 1.0
+        weight = float(np.sum(coef[self.sign > 0]))
+        return self.total[0] / weight if weight > 0 else 1.0
+
+    def start(self, near: np.ndarray | None = None) -> np.ndarray:
+        """A feasible α close to `near`, or to 0; ValueError if there is none."""
+        near = np.zeros(len(self)) if near is None else np.asarray(near, dtype=float)
+        near = self.snapped(near, slack=1e-13)
+        beta = self.sign * np.clip(near, self.lower, self.upper)
+        low, high = self.bounds
+        for members, total in self.groups():
+            if total is not None:
+                beta[members] = _mended(
+                    beta[members], total, low[members], high[members]
+                )
+        return self.sign * beta
+
+    def variables(self, value: np.ndarray) -> np.ndarray:
+        """The variables of the quadratic given to `quadratic`."""
+        return value if self.scale is None else value / self.scale
+
+    def padded(self) -> BoxQP:
+        """The same problem without total, as one with total 0 and a variable more.
+
+        That variable belongs to a point whose kernel values are all 0: it takes up
+        whatever the others sum to, at no cost. Holds the matrix K in memory.
+        """
+        n = self.gram.shape[0]
+        matrix = np.zeros((n + 1, n + 1))
+        matrix[:n, :n] = self.gram.dense()
+        index = np.arange(n) if self.index is None else self.index
+        room = float(np.sum(np.maximum(np.abs(self.lower), np.abs(self.upper))))
+        return BoxQP(
+            Gram(Precomputed(matrix, self.gram.kernel.psd), np.arange(n + 1)),
+            linear=np.append(self.linear, 0.0),
+            sign=np.append(self.sign, 1.0),
+            lower=np.append(self.lower, -room),
+            upper=np.append(self.upper, room),
+            index=np.append(index, n),
+            tube=None if self.tube is None else np.append(self.tube, 0.0),
+        )
+
+    # Optimality
+
+    def refuted(self, value, function) -> bool:
+        """Whether K is known to be indefinite: then no primal bounds the optimum.
+
+        By the rule of the kernel, by a negative k(x, x), or by βᵀKβ < 0.
+        """
+        verdict = self.gram.kernel.psd
+        if verdict is not None:
+            return not verdict
+        coef = self.coef(value)
+        square, size = coef @ function, np.abs(coef) @ np.abs(function)
+        # Beyond what rounding in single precision leaves of a square that is 0.
+        return bool(square < -1e-6 * size or np.min(self.gram.diag(), initial=0) < 0)
+
+    def slopes(self, value, function) -> tuple[np.ndarray, np.ndarray]:
+        """What a little less and a little more of each βₜ costs, per unit of βₜ.
+
+        ±∞ at the bound beyond which βₜ cannot go.
+        """
+        beta = self.sign * value
+        low, high = self.bounds
+        gradient = self._at_variables(function) - self.target
+        tube = np.zeros(len(self)) if self.tube is None else self.tube
+        below = gradient + np.where(beta > 0, tube, -tube)
+        above = gradient + np.where(beta < 0, -tube, tube)
+        return np.where(beta > low, below, -np.inf), np.where(
+            beta < high, above, np.inf
+        )
+
+    def violation(self, value, function) -> float:
+        """The most that moving weight between two variables of a group gains, per unit.
+
+        At most 0 at the optimum, where every slope down is below every slope up.
+        """
+        below, above = self.slopes(value, function)
+        most = 0.0
+        for members, total in self.groups():
+            down = np.max(below[members], initial=-np.inf)
+            up = np.min(above[members], initial=np.inf)
+            gain = down - up if total is not None else max(down, -up)
+            most = max(most, float(gain))
+        return most
+
+    def level(self, value, function) -> tuple[float, ...]:
+        """The common gradient on the free variables of each group.
+
+        With none free: the midpoint of the interval that optimality leaves, or its end
+        (and `surplus`) where it has but one. The levels of `nu_svr` are then moved
+        apart, or together, to where the primal is least.
+        """
+        below, above = self.slopes(value, function)
+        found, opened = [], []
+        for members, total in self.groups():
+            down, up = below[members], above[members]
+            free = np.isfinite(down) & (down == up)
+            if total is None:
+                found.append(0.0)
+            elif free.any():
+                found.append(float(np.mean(down[free])))
+            else:
+                ends = np.array([np.max(down), np.min(up)])
+                found.append(float(np.mean(ends[np.isfinite(ends)])))
+                opened += [len(found) - 1] * bool(np.isinf(ends).any())
+        if self.surplus and len(opened) == 1:
+            one = opened[0]
+            found[one] += self.surplus * (found[one] - found[1 - one])
+        if self.tube_is_found:
+            return self.tube_levels(function, float(np.mean(found)))
+        return tuple(found)
+
+    def rounding(
+        self,
+        value,
+        entry_error: float = ENTRY_ERROR,
+        moved: float = 0.0,
+        size: float | None = None,
+    ) -> float:
+        """How far F = Kβ, summed in double, can be off at a point.
+
+        Parameters
+        ----------
+        entry_error : of a kernel value, in units of 2⁻⁵³ max k(x, x)
+        moved : Σ|Δβ| over all that was added to F, where it was not summed afresh
+        size : max k(x, x), if it is known
+        """
+        coef = np.abs(self.coef(value))
+        terms = int(np.count_nonzero(coef))
+        # Of two variables of a point coef is the difference, and rounded.
+        weight = max(float(np.abs(value).sum()), moved)
+        if size is None:
+            size = float(np.max(np.abs(self.gram.diag()), initial=0.0))
+        error = entry_error + min(terms, RUN) + terms / RUN
+        target = float(np.max(np.abs(self.target), initial=0.0))
+        return UNIT * (error * size * weight + 2 * target)
+
+    def violation_rounding(self, rounding: float) -> float:
+        """How far the violation can be off where F can by `rounding` at each point.
+
+        It is a difference of F at two points, unless nothing is fixed.
+        """
+        return rounding if self.total is None else 2 * rounding
+
+    def objectives(
+        self, value, function, level, rounding: float | None = None
+    ) -> tuple[float, float]:
+        """(primal, dual) of the machine: dual ≤ -(the minimum here) ≤ primal.
+
+        primal = ½ βᵀKβ + Σₜ max { s b - tubeₜ|b| : b in its bounds } - Σ level·total
+        with s = target - F + level: for `svc` the hinge loss times C, and so on. Where
+        a bound is infinite, the condition is hard: f that misses the margin of an `svc`
+        by a little is divided by what it reaches of it, so that primal bounds the
+        optimum all the same; of other problems primal is then ∞.
+        Either is moved outwards by what rounding may have done to it.
+
+        Parameters
+        ----------
+        rounding : how far `function` can be off; None for `rounding(value)`
+        """
+        return self.bracket(value, function, level, rounding)[:2]
+
+    def bracket(self, value, function, level, rounding=None) -> Bracket:
+        """The `objectives`, and how far they can be from those of exact arithmetic."""
+        beta = self.sign * value
+        low, high = self.bounds
+        tube = np.zeros(len(self)) if self.tube is None else self.tube
+        F = self._at_variables(function)
+        square = float(beta @ F)
+        dual = float(self.target @ beta) - square / 2 - float(tube @ np.abs(beta))
+        surplus, constant = self.target - F, 0.0
+        for (members, total), rho in zip(self.groups(), level, strict=True):
+            surplus[members] += rho
+            constant += rho * (total or 0.0)
+        if rounding is None:
+            rounding = self.rounding(value)
+        reached = self._reached(surplus, tube, rounding)
+        if 0 < reached < 1:
+            surplus = self.target - (self.target - surplus) / reached
+        loss = np.maximum(_reach(surplus, low, tube), _reach(surplus, high, tube))
+        inside = (low <= 0) & (high >= 0)
+        loss = np.where(inside, np.maximum(loss, 0), loss)
+        scale = np.inf if reached == 0 else reached**-2
+        primal = scale * square / 2 + float(np.sum(loss)) - constant
+        primal = np.inf if reached == 0 else primal
+        # An error of F counts with β in the square, with the bound where there is loss.
+        ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
+        weight = float(np.sum(np.abs(beta)))
+        losing = float(np.sum(ends[(loss != 0) & np.isfinite(ends)]))
+        size = float((np.abs(self.target) + np.abs(F)) @ np.abs(beta))
+        losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
+        digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
+        below = weight * rounding + digits * size
+        above = min(scale, 4.0) * below + losing * rounding + digits * losses
+        below += self._imbalance(beta, F - self.target, tube)
+        return Bracket(primal + above, dual - below, 2 * (above + below))
+
+    def _imbalance(self, beta, gradient, tube) -> float:
+        """What the dual can gain by missing the sums that are fixed.
+
+        Some variable has room for what is missing, though perhaps not the digits: with
+        that much more or less of it β is feasible, and its dual below the optimum.
+        """
+        low, high = self.bounds
+        gain = 0.0
+        for members, total in self.groups():
+            part = beta[members]
+            excess = 0.0 if total is None else fsum([*part.tolist(), -total])
+            if excess:
+                moved = part - excess
+                fits = (low[members] <= moved) & (moved <= high[members])
+                slope = (
+                    np.abs(gradient[members])
+                    + np.broadcast_to(tube, beta.shape)[members]
+                )
+                most = np.min(slope[fits]) if fits.any() else np.max(slope)
+                gain += abs(excess) * float(most)
+        return 2 * gain  # and its square, and the rounding of these
+
+    def _reached(self, surplus, tube, rounding: float) -> float:
+        """The least share of its hard margin that f reaches, rounding included.
+
+        1 where all conditions hold, or none is hard; 0 where no multiple of f meets
+        them, or only one of more than twice its size.
+        """
+        low, high = self.bounds
+        excess = np.maximum(
+            np.where(np.isinf(high), surplus - tube, -np.inf),
+            np.where(np.isinf(low), -surplus - tube, -np.inf),
+        )
+        missed = excess + rounding > 0
+        if not missed.any():
+            return 1.0
+        margin = np.where(np.isinf(high[missed]), 1.0, -1.0) * self.target[missed]
+        plain = not tube.any() and not np.any(self.total) and self.group is None
+        if not plain or not np.all(margin > 0):
+            return 0.0
+        share = 1 - float(np.max((excess[missed] + rounding) / margin))
+        return share if share > 0.5 else 0.0
+
+    def _at_variables(self, function) -> np.ndarray:
+        F = np.asarray(function, dtype=float)
+        return F.copy() if self.index is None else F[self.index]
+
+
+def _reach(surplus, bound, tube) -> np.ndarray:
+    """s b - tube|b| at a bound b; at an infinite one 0: its condition is hard."""
+    finite = np.where(np.isfinite(bound), bound, 0.0)
+    return surplus * finite - tube * np.abs(finite)
+
+
+def _per_variable(name: str, given, n: int) -> np.ndarray:
+    values = np.asarray(given, dtype=float)
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
+        raise ValueError(
+            f"BoxQP needs one {name}, or one for each of its {n} variables; got shape "
+            f"{values.shape}."
+        )
+    if np.isnan(values).any():
+        raise ValueError(f"BoxQP needs numbers; {name} has NaN.")
+    return values if values.ndim else np.full(n, float(values))
+
+
+def _mended(beta, total: float, low, high) -> np.ndarray:
+    """β within its bounds with Σβ = total, changed as little as need be.
+
+    What pulls the other way is shrunk first, all of it alike; then the first variables
+    are moved up to their bounds.
+    """
+    missing = total - beta.sum()
+    # Rounding is not to take a variable off its bound: it would pass for a free one.
+    if abs(missing) <= 1e-14 * np.abs(beta).sum():
+        return beta
+    homeward = np.clip(0, low, high) - beta
+    homeward[homeward * missing <= 0] = 0
+    if homeward.any():
+        beta = beta + homeward * min(1.0, missing / homeward.sum())
+        missing = total - beta.sum()
+    whole = high - beta if missing > 0 else beta - low
+    room = np.minimum(whole, abs(missing))
+    step = np.clip(abs(missing) - (np.cumsum(room) - room), 0, room)
+    if abs(missing) - step.sum() > 1e-9 * max(1.0, abs(total)):
+        raise ValueError(
+            f"BoxQP is infeasible: within their bounds the signed variables sum to "
+            f"between {low.sum():g} and {high.sum():g}, not to {total:g}."
+        )
+    # Rounding is not to leave a variable just inside a bound that it should be at.
+    full = (step > 0) & (step >= whole * (1 - 1e-12))
+    bound = high if missing > 0 else low
+    return np.where(full, bound, beta + np.sign(missing) * step)
+
+
+# The family
+
+
+def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
+    """min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)): the soft margin, in its dual.
+
+    Parameters
+    ----------
+    sign : (n,) array of ±1, the classes y
+    upper : C, or one for each point
+    bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svc
+    >>> problem = svc(Gram(Linear(), [[0.0], [2.0], [3.0]]), [-1, 1, 1], upper=10.0)
+    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
+    >>> coef.round(6).tolist(), round(bias, 6)
+    ([-0.5, 0.5, 0.0], -1.0)
+    """
+    return BoxQP(gram, -1.0, sign, 0.0, upper, total=0.0 if bias else None)
+
+
+def hulls(gram: Gram, sign) -> BoxQP:
+    """min ½‖Σ₊ αᵢ φ(xᵢ) - Σ₋ αᵢ φ(xᵢ)‖², Σ₊α = Σ₋α = 1: how near two hulls come.
+
+    The hyperplane halfway between them has the largest margin there is.
+    """
+    # The sums keep α ≤ 1; a bound at 1 would take a lone nearest point for a bound one.
+    total, group = (1.0, -1.0), _classes(sign)
+    return BoxQP(gram, 0.0, sign, 0.0, 2.0, total, group=group, unit_margin=True)
+
+
+def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
+    """min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ: reduced hulls.
+
+    0 ≤ αᵢ ≤ weightᵢ with the sum ν Σweight / 2 in both classes. At most a fraction ν of
+    the weight lies inside the margin. A class can bear its own weight and no more: a
+    larger ν puts all of that class inside the margin, which is widened by as much as
+    ν was too large.
+
+    Parameters
+    ----------
+    sign : (n,) array of ±1, the classes
+    weight : how often each point counts
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, nu_svc
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [4.0]])
+    >>> problem = nu_svc(gram, [-1, -1, 1, 1], nu=0.5)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> solution.value.round(6).tolist()  # the sum in each class is ν n / 2 = 1
+    [0.0, 1.0, 1.0, 0.0]
+    """
+    sign = np.asarray(sign, dtype=float)
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), sign.shape)
+    asked = nu * weight.sum() / 2
+    half = min(asked, weight[sign > 0].sum(), weight[sign < 0].sum())
+    if not half > 0:
+        raise ValueError("nu_svc needs two classes with a positive weight each.")
+    return BoxQP(
+        gram,
+        linear=0.0,
+        sign=sign,
+        lower=0.0,
+        upper=weight * (asked / half),
+        total=(asked, -asked),
+        group=_classes(sign),
+        unit_margin=True,
+        surplus=asked / half - 1,
+    )
+
+
+def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQP:
+    """min ½‖f‖² + Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε): regression with a tube.
+
+    One signed variable for each point: αᵢ > 0 where the target lies above the tube,
+    αᵢ < 0 where below.
+
+    Parameters
+    ----------
+    target : (n,) array of numbers y
+    upper : C, or one for each point
+    bias : whether f has a constant
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svr
+    >>> problem = svr(Gram(Linear(), [[0.0], [2.0]]), [0.0, 2.0], 10.0, epsilon=0.5)
+    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
+    >>> coef.round(6).tolist(), round(bias, 6)  # f(x) = x/2 + 1/2, within 0.5
+    ([-0.25, 0.25], 0.5)
+    """
+    target, upper = np.asarray(target, dtype=float), np.asarray(upper, dtype=float)
+    total = 0.0 if bias else None
+    return BoxQP(gram, -target, 1.0, -upper, upper, total, tube=epsilon)
+
+
+def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
+    """`svr` with ε such that a fraction ν of the points is at the tube or beyond it.
+
+    Two variables for each point, the second with sign -1; each kind sums to
+    ν Σupper / 2. ε is half the distance of their levels.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, nu_svr
+    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [3.0]])
+    >>> problem = nu_svr(gram, [0.0, 1.5, 1.5, 3.0], 10.0, nu=0.5)
+    >>> len(problem), SMO(tol=1e-9).solve(problem).status
+    (8, 'optimal')
+    """
+    target = np.asarray(target, dtype=float)
+    n = len(target)
+    upper = np.broadcast_to(np.asarray(upper, dtype=float), (n,))
+    half = nu * upper.sum() / 2
+    return BoxQP(
+        gram,
+        linear=np.concatenate([-target, target]),
+        sign=np.repeat([1.0, -1.0], n),
+        lower=0.0,
+        upper=np.tile(upper, 2),
+        total=(half, -half),
+        index=np.tile(np.arange(n), 2),
+        group=np.repeat([0, 1], n),
+    )
+
+
+def one_class(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+    """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν.
+
+    Examples
+    --------
+    >>> from mercer import Gram, RBF
+    >>> from mercer.solvers import SMO, one_class
+    >>> problem = one_class(Gram(RBF(1), [[0.0], [0.1], [0.2], [5.0]]), nu=0.25)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> round(float(solution.value.sum()), 6), solution.status  # the sum is ν n
+    (1.0, 'optimal')
+    """
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
+    return BoxQP(gram, 0.0, 1.0, 0.0, weight, nu * float(weight.sum()))
+
+
+def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+    """min R² + Σᵢ weightᵢ ξᵢ / (ν Σweight), ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball.
+
+    With T = ν Σweight the centre is c = Σᵢ αᵢ φ(xᵢ) / T; the problem is T²/2 times the
+    negative of that of Tax and Duin, so that α is that of `one_class` where k(x, x) is
+    constant.
+
+    Examples
+    --------
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import SMO, svdd
+    >>> problem = svdd(Gram(Linear(), [[0.0], [1.0], [4.0]]), nu=0.5)
+    >>> alpha = SMO(tol=1e-9).solve(problem).value
+    >>> bool(0 <= alpha.min() and alpha.max() <= 1), round(float(alpha.sum()), 6)
+    (True, 1.5)
+    """
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
+    total = nu * float(weight.sum())
+    return BoxQP(gram, -total / 2 * gram.diag(), 1.0, 0.0, weight, total)
+
+
+def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:
+    """min ½ aᵀQa + pᵀa,  γᵀa = total,  lower ≤ a ≤ upper: a quadratic of one's own.
+
+    It is brought to the form of a `BoxQP` by β = γ∘a, K = Q / γγᵀ;
+    `problem.variables(solution.value)` are the a.
+
+    Parameters
+    ----------
+    Q : (n, n) symmetric array
+    p, lower, upper : n numbers, or one for all
+    gamma : n numbers, none of them 0, or one for all
+    total : None for no such condition
+
+    Examples
+    --------
+    >>> from mercer.solvers import SMO, quadratic
+    >>> problem = quadratic([[2, 0], [0, 1]], [-2, 0], 1.0, 0.0, 5.0, total=2.0)
+    >>> solution = SMO(tol=1e-9).solve(problem)
+    >>> problem.variables(solution.value).round(6).tolist()
+    [1.333333, 0.666667]
+    """
+    Q = np.asarray(Q, dtype=float)
+    if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not np.allclose(Q, Q.T):
+        raise ValueError(f"quadratic needs a symmetric matrix Q; got shape {Q.shape}.")
+    n = len(Q)
+    gamma = np.array(_per_variable("gamma", gamma, n))
+    if not np.all(gamma):
+        raise ValueError(
+            "quadratic needs non-zero gamma; "
+            f"entry {int(np.argmin(np.abs(gamma)))} is 0."
+        )
+    low, high = (gamma * _per_variable("bound", b, n) for b in (lower, upper))
+    return BoxQP(
+        Gram(Precomputed(Q / gamma / gamma[:, None]), np.arange(n)),
+        linear=_per_variable("p", p, n) / gamma,
+        sign=1.0,
+        lower=np.minimum(low, high),
+        upper=np.maximum(low, high),
+        total=total,
+        scale=gamma,
+    )
+
+
+def _classes(sign) -> np.ndarray:
+    return (np.asarray(sign) < 0).astype(np.int64)
+
+
+def certificate(problem: BoxQP, solution: Solution) -> Certificate:
+    """The certificate of a solution, from the numbers the solver reports."""
+    if solution.status == Status.INDEFINITE:
+        solution = replace(solution, primal=np.nan)
+    margin = _margin(
+        problem,
+        solution.value,
+        solution.function,
+        solution.level,
+        solution.rounding,
+        solution.objective_rounding,
+    )
+    return Certificate.of(solution, *_counts(problem, solution.value), margin)
+
+
+def certified(
+    problem: BoxQP, value, function, level=None, indefinite: bool = False
+) -> Certificate:
+    """The certificate of α and F = Kβ, computed here from the definitions.
+
+    Parameters
+    ----------
+    level : of each group; None for what `problem.level` finds
+    indefinite : whether K is known to be, beside what `problem.refuted` finds
+    """
+    level = problem.level(value, function) if level is None else level
+    rounding = problem.rounding(value)
+    primal, dual, error = problem.bracket(value, function, level, rounding)
+    violation_error = problem.violation_rounding(rounding)
+    indefinite = indefinite or problem.refuted(value, function)
+    n_free, n_bound = _counts(problem, value)
+    return Certificate(
+        primal=np.nan if indefinite else primal,
+        dual=dual,
+        violation=problem.violation(value, function),
+        n_free=n_free,
+        n_bound=n_bound,
+        margin=_margin(problem, value, function, level, violation_error, error),
+        run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
+        rounding=violation_error,
+        objective_rounding=error,
+    )
+
+
+def _counts(problem: BoxQP, value) -> tuple[int, int]:
+    """How many variables are free and not 0, and how many are at a bound but 0."""
+    beta, (low, high) = problem.sign * value, problem.bounds
+    bound = (beta != 0) & ((beta == low) | (beta == high))
+    return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
+
+
+def _margin(problem: BoxQP, value, function, level, violation_error, error) -> float:
+    """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
+
+    Parameters
+    ----------
+    violation_error, error : how far the violation and the objectives can be off
+    """
+    coef = problem.coef(value)
+    size = np.abs(coef)
+    # A quarter of what the objectives allow for covers what F does to the square.
+    off = min(float(size.sum()) * violation_error, error / 4)
+    off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
+    square = float(coef @ function) + off
+    distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
+    if not size.any() or not square > 0:
+        return float("inf")
+    return float(distance / np.sqrt(square)) * (1 - 4 * UNIT)

@@ -1,0 +1,322 @@
+"""Problems of two classes each, for many pairs of classes at once.
+
+The variables of one pair stand after those of another, and within a pair those of the
+second class after those of the first: `svc` and `nu_svc` of every pair as a few long
+arrays, and the certificates of all of them by sums over parts of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.outcomes import Certificate, Certificates
+from mercer.solvers.boxqp import RUN, UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class PairProblems:
+    """min ½ βᵀKβ - targetᵀβ,  lower ≤ β ≤ upper,  Σβ = total: one for each pair.
+
+    Parameters
+    ----------
+    gram : of all points
+    members : for each class, which points are its; none of a pair is empty
+    pairs : (m, 2) array of two different classes; the first one is positive
+    target, lower, upper : a number for each variable
+    totals : (m, 2) array, what β sums to: in either class, if `grouped`; else over
+        both, the second number being 0
+    bias : without one there is no total
+    surplus : (m,) array, as of `BoxQP`
+    """
+
+    gram: Gram
+    members: Sequence[np.ndarray]
+    pairs: np.ndarray
+    target: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    totals: np.ndarray
+    grouped: bool = False
+    bias: bool = True
+    surplus: Any = 0.0
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The number of variables of either class of a pair, (m, 2)."""
+        return np.array([len(places) for places in self.members])[self.pairs]
+
+    def take(self, chosen: np.ndarray) -> PairProblems:
+        """Those of the pairs that a (m,) array of booleans chooses."""
+        if chosen.all():
+            return self
+        own = np.repeat(chosen, self.sizes.sum(axis=1))
+        return replace(
+            self,
+            pairs=self.pairs[chosen],
+            target=self.target[own],
+            lower=self.lower[own],
+            upper=self.upper[own],
+            totals=self.totals[chosen],
+            surplus=np.broadcast_to(self.surplus, (len(self),))[chosen],
+        )
+
+
+def svc_pairs(gram: Gram, members, pairs, upper, *, bias: bool = True) -> PairProblems:
+    """`svc` of each pair: min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)).
+
+    Parameters
+    ----------
+    members, pairs, bias : as of `PairProblems`
+    upper : (n,) array, C of each point
+    """
+    sign, points, _ = _variables(members, pairs)
+    bound = sign * upper[points]
+    return PairProblems(
+        gram,
+        members,
+        pairs,
+        target=sign,
+        lower=np.minimum(bound, 0.0),
+        upper=np.maximum(bound, 0.0),
+        totals=np.zeros((len(pairs), 2)),
+        bias=bias,
+    )
+
+
+def nu_svc_pairs(gram: Gram, members, pairs, nu: float, weight) -> PairProblems:
+    """`nu_svc` of each pair: min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ.
+
+    Parameters
+    ----------
+    members, pairs : as of `PairProblems`
+    weight : (n,) array, how often each point counts
+    """
+    sign, points, sizes = _variables(members, pairs)
+    mass = np.array([weight[places].sum() for places in members])[pairs]
+    asked = nu * mass.sum(axis=1) / 2
+    half = np.minimum(asked, mass.min(axis=1))
+    if not np.all(half > 0):
+        raise ValueError("nu_svc needs two classes with a positive weight each.")
+    bound = sign * weight[points] * np.repeat(asked / half, sizes.sum(axis=1))
+    return PairProblems(
+        gram,
+        members,
+        pairs,
+        target=np.zeros(len(sign)),
+        lower=np.minimum(bound, 0.0),
+        upper=np.maximum(bound, 0.0),
+        totals=np.column_stack([asked, -asked]),
+        grouped=True,
+        surplus=asked / half - 1,
+    )
+
+
+def _variables(members, pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sign of each variable and its point, and the sizes of the classes, (m, 2)."""
+    lengths = np.array([len(places) for places in members])
+    classes, sizes = np.ravel(pairs), lengths[np.ravel(pairs)]
+    ends = np.cumsum(sizes)
+    within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
+    starts = np.cumsum(lengths) - lengths
+    points = np.concatenate(members)[np.repeat(starts[classes], sizes) + within]
+    sign = np.repeat(np.tile([1.0, -1.0], len(pairs)), sizes)
+    return sign, points, sizes.reshape(-1, 2)
+
+
+class SolvedPairs(NamedTuple):
+    """f of many pairs: coef of one after another, and an entry of the rest for each."""
+
+    coef: np.ndarray
+    ends: np.ndarray  # where each ends in coef
+    bias: np.ndarray
+    trusted: np.ndarray  # computed precisely enough
+    found: Certificates
+
+    def certificate(self, number: int) -> Certificate:
+        """That of one pair."""
+        return self.found[number]
+
+    def coefficients(self, number: int) -> np.ndarray:
+        """Those of one pair: of its first class, then of its second."""
+        start = self.ends[number - 1] if number else 0
+        return self.coef[start : self.ends[number]]
+
+
+class PairReport(NamedTuple):
+    """What the core reports of each pair, a number each."""
+
+    indefinite: np.ndarray
+    unfit: np.ndarray  # whether single precision was not precise enough
+    iterations: np.ndarray
+    rows: np.ndarray
+    hits: np.ndarray
+    seconds: np.ndarray
+    moved: np.ndarray  # Σ|Δβ| over all that was added to F; 0 if summed afresh
+    tidied: np.ndarray  # Σ|Δβ| of β put back to its bound, which F does not know of
+    missed: np.ndarray  # |Σβ - total|, where doubles are too coarse for it
+
+
+class Precision(NamedTuple):
+    """How well kernel values are known."""
+
+    word: str  # "single" or "double", of the rows
+    size: float  # max |k(x, x)|
+    error: float  # of a value in double, in units of 2⁻⁵³
+
+
+def concluded(
+    problems: PairProblems,
+    beta,
+    function,
+    report: PairReport,
+    precision: Precision,
+    tol: float,
+) -> SolvedPairs:
+    """f and the certificate of each pair, from β and F = Kβ at its points."""
+    sums = _Sums(problems, beta, function)
+    level, violation = sums.levels()
+    free, bound = sums.counts()
+    square, product = sums.total(beta * function), sums.total(np.abs(beta * function))
+    linear = sums.total(problems.target * beta)
+    of_totals = problems.totals[:, : level.shape[1]]
+    loss = sums.losses(level)
+    primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
+    width = problems.upper - problems.lower
+    mass = sums.total(np.abs(beta))
+    weight = mass + sums.total(np.where(loss > 0, width, 0.0))
+    terms = free + bound
+    error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
+    # Of F at a point, and of the violation, the difference of two of them.
+    rounding = UNIT * (error * np.maximum(mass, report.moved) + 2)
+    rounding += precision.size * report.tidied
+    violation_error = 2 * rounding if problems.bias else rounding
+    height = np.maximum(1.0, np.abs(level).max(axis=1))
+    size = weight * height + product + np.abs(primal)
+    off = weight * rounding + UNIT * (2 * RUN) * size
+    # As `BoxQP.bracket` allows for it, with the steepest slope there is.
+    off += 2 * report.missed * sums.steepest()
+    fits = (4 * off <= tol - violation) & (4 * off > violation_error)
+    indefinite = _indefinite(problems, square, product)
+    indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
+    factor, distance = np.ones(len(problems)), np.ones(len(problems))
+    status = np.where(indefinite, "indefinite", "optimal").astype(object)
+    if problems.grouped:
+        distance = (level[:, 0] - level[:, 1]) / 2
+        factor[distance > 0] = 1 / distance[distance > 0]
+        flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
+        status[flat] = "flat"
+    most = square + mass * rounding + UNIT * (2 * RUN) * product
+    length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
+    margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
+    found = Certificates.empty(len(problems))
+    columns = {
+        "primal": np.where(indefinite, np.nan, primal + off),
+        "dual": linear - square / 2 - off,
+        "violation": violation,
+        "n_free": free,
+        "n_bound": bound,
+        "margin": margin,
+        "iterations": report.iterations,
+        "seconds": report.seconds,
+        "rows": report.rows,
+        "reused": report.hits,
+        "status": status,
+        "precision": precision.word,
+        "rounding": np.where(fits, 4 * off, violation_error),
+        "objective_rounding": 4 * off,
+        "square": np.nan,
+    }
+    for name, column in columns.items():
+        found.columns[name][:] = column
+    trusted = (report.indefinite == 0) | (problems.gram.kernel.psd is not True)
+    if precision.word == "single":
+        trusted &= report.unfit == 0
+    coef = beta * np.repeat(factor, sums.sizes) if problems.grouped else beta
+    bias = -factor * level.mean(axis=1)
+    return SolvedPairs(coef, np.cumsum(sums.sizes), bias, trusted, found)
+
+
+def _indefinite(problems: PairProblems, square, size) -> np.ndarray:
+    """Where K is known to be: by its rule, or as `BoxQP.refuted` has it."""
+    verdict = problems.gram.kernel.psd
+    if verdict is not None:
+        return np.full(len(problems), not verdict)
+    diagonal = problems.gram.diag()
+    least = np.array([diagonal[places].min(initial=0) for places in problems.members])
+    negative = least[problems.pairs].min(axis=1) < 0
+    # Beyond what rounding in single precision leaves of a square that is 0.
+    return (square < -1e-6 * size) | negative
+
+
+class _Sums:
+    """Sums over the variables of each pair, and of each group of a pair."""
+
+    def __init__(self, problems: PairProblems, beta, function):
+        self.problems, self.beta, self.function = problems, beta, function
+        halves = problems.sizes
+        self.sizes = halves.sum(axis=1)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self.of_group = halves.ravel() if problems.grouped else self.sizes
+        self.groups = np.cumsum(self.of_group) - self.of_group
+        self.falls, self.rises = beta > problems.lower, beta < problems.upper
+
+    def total(self, values) -> np.ndarray:
+        """The sum over each pair, (m,)."""
+        return np.add.reduceat(values, self.starts)
+
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many variables are free, and how many at a bound but 0."""
+        used, free = self.beta != 0, self.falls & self.rises
+        return self.total((used & free).astype(np.int64)), self.total(
+            (used & ~free).astype(np.int64)
+        )
+
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The level of each group, (m, 1) or (m, 2), and the violation, (m,).
+
+        As `BoxQP.level` and `BoxQP.violation` have them.
+        """
+        problems, m = self.problems, len(self.problems)
+        gradient = self.function - problems.target
+        down = np.where(self.falls, gradient, -np.inf)
+        up = np.where(self.rises, gradient, np.inf)
+        down = np.maximum.reduceat(down, self.groups).reshape(m, -1)
+        up = np.minimum.reduceat(up, self.groups).reshape(m, -1)
+        if not problems.bias:
+            worst = np.maximum(down, -up).max(axis=1)
+            return np.zeros(down.shape), np.maximum(worst, 0.0)
+        free = (self.falls & self.rises).astype(float)
+        n_free = np.add.reduceat(free, self.groups).reshape(m, -1)
+        total = np.add.reduceat(free * gradient, self.groups).reshape(m, -1)
+        ends = np.where(np.isinf(down), up, np.where(np.isinf(up), down, down + up))
+        both = np.isfinite(down) & np.isfinite(up)
+        level = np.where(n_free > 0, total / np.maximum(n_free, 1), ends)
+        level[both & (n_free == 0)] /= 2
+        if problems.grouped:
+            opened = ~both & (n_free == 0)
+            alone = opened & ~opened[:, ::-1]
+            surplus = np.broadcast_to(problems.surplus, (m,))[:, None]
+            level += np.where(alone, surplus * (level - level[:, ::-1]), 0.0)
+        return level, np.maximum((down - up).max(axis=1), 0.0)
+
+    def steepest(self) -> np.ndarray:
+        """max |F - target| over each pair, (m,)."""
+        slopes = np.abs(self.function - self.problems.target)
+        return np.maximum.reduceat(slopes, self.starts)
+
+    def losses(self, level: np.ndarray) -> np.ndarray:
+        """max { s b : b in its bounds } of each variable, s = target - F + level."""
+        problems = self.problems
+        surplus = problems.target - self.function
+        surplus = surplus + np.repeat(level.ravel(), self.of_group)
+        most = np.maximum(surplus * problems.lower, surplus * problems.upper)
+        return np.maximum(most, 0.0)

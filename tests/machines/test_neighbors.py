@@ -1,0 +1,406 @@
+"""Kernel k-NN: scikit-learn's answers where it has them, the definition everywhere."""
+
+import catalog
+import naive
+import naive_neighbors
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer.data.graphs import Graph
+from mercer.data.points import take
+from mercer.kernels.graph import WeisfeilerLehman
+from mercer.kernels.radial import RBF, Laplacian, Matern
+from mercer.kernels.substring import Spectrum
+from mercer.kernels.tree import SubsetTree
+from mercer.kernels.vector import Exponential, Linear, Polynomial
+from mercer.kernels.ways import PairFunction, Precomputed
+from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
+from mercer.native import threads, vectors
+from mercer.native.vectors import Recipe
+from mercer.solvers import nearest as search
+from mercer.solvers.nearest import nearest
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 4))
+y = rng.integers(0, 3, 120)
+Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])
+NEW = rng.normal(size=(40, 4))
+WEIGHTS = ["uniform", "distance", lambda distance: np.exp(-distance)]
+COMPILED = [Linear(), Polynomial(3), RBF(0.3), Laplacian(0.4), Exponential(5.0)]
+
+
+@parametrize_with_checks(
+    [
+        KernelKNNClassifier(),
+        KernelKNNClassifier(kernel="linear", weights="distance"),
+        KernelKNNClassifier(kernel="precomputed"),
+        KernelKNNRegressor(),
+        KernelKNNRegressor(kernel=Laplacian(), weights="distance"),
+        KernelKNNRegressor(kernel="precomputed"),
+    ]
+)
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+# scikit-learn's machines
+
+
+@pytest.mark.parametrize("weights", WEIGHTS, ids=["uniform", "distance", "function"])
+@pytest.mark.parametrize("k", [1, 2, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_linear_kernel_gives_scikit_learns_neighbours(weights, k, dtype):
+    A, B = X.astype(dtype), NEW.astype(dtype)
+    ours = KernelKNNClassifier(k, weights=weights, kernel=Linear()).fit(A, y)
+    reference = KNeighborsClassifier(k, weights=weights, algorithm="brute").fit(A, y)
+    for points in (B, None):
+        distance, index = ours.kneighbors(points)
+        expected, number = reference.kneighbors(points)
+        assert_array_equal(index, number)
+        assert_allclose(distance, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
+    # Weights come from distances, which round differently in the last place.
+    tolerance = 0 if weights == "uniform" else 1e-6
+    p, expected = ours.predict_proba(B), reference.predict_proba(B)
+    assert_allclose(p, expected, atol=tolerance, rtol=tolerance)
+    assert_array_equal(ours.predict(B), reference.predict(B))
+    assert ours.score(B, y[:40]) == reference.score(B, y[:40])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS, ids=["uniform", "distance", "function"])
+@pytest.mark.parametrize("target", [Y[:, 0], Y])
+def test_a_linear_kernel_gives_scikit_learns_regression(weights, target):
+    ours = KernelKNNRegressor(4, weights=weights, kernel=Linear()).fit(X, target)
+    reference = KNeighborsRegressor(4, weights=weights).fit(X, target)
+    assert_allclose(ours.predict(NEW), reference.predict(NEW), rtol=1e-9, atol=1e-12)
+
+
+def test_a_polynomial_kernel_gives_neighbours_in_its_explicit_features():
+    kernel = Polynomial(2, offset=0.5)
+    ours = KernelKNNClassifier(5, kernel=kernel).fit(X, y)
+    reference = KNeighborsClassifier(5).fit(kernel.features(X), y)
+    distance, index = ours.kneighbors(NEW)
+    expected, number = reference.kneighbors(kernel.features(NEW))
+    assert_array_equal(index, number)
+    assert_allclose(distance, expected, rtol=1e-6)
+    p = reference.predict_proba(kernel.features(NEW))
+    assert_array_equal(ours.predict_proba(NEW), p)
+
+
+def test_the_gaussian_kernel_ranks_as_euclid_does():
+    index = KernelKNNClassifier(kernel=RBF(0.1)).fit(X, y).kneighbors(NEW)[1]
+    assert_array_equal(index, KNeighborsClassifier().fit(X, y).kneighbors(NEW)[1])
+
+
+def test_far_points_are_ranked_where_their_distances_round_to_the_same_number():
+    far = NEW + 40
+    distance, index = KernelKNNClassifier(kernel=RBF(0.05)).fit(X, y).kneighbors(far)
+    assert_allclose(distance, np.sqrt(2), rtol=1e-12)
+    expected = KNeighborsClassifier().fit(X, y).kneighbors(far)[1]
+    assert_array_equal(index, expected)
+
+
+def test_each_training_point_is_judged_by_the_others():
+    machine = KernelKNNClassifier(3, kernel=Linear()).fit(X, y)
+    reference = KNeighborsClassifier(3, algorithm="brute").fit(X, y)
+    assert_array_equal(machine.predict_proba(None), reference.predict_proba(None))
+    assert_array_equal(machine.predict(None), reference.predict(None))
+
+
+# Ties, duplicates, rounding
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "kernel", [*COMPILED, Matern(1.5), RBF(0.2) + Linear()], ids=repr
+)
+def test_equal_points_are_at_distance_0_in_the_order_of_their_numbers(kernel, dtype):
+    A = 100 * rng.normal(size=(60, 5)) if isinstance(kernel, Linear) else X[:60] / 3
+    A = np.repeat(A.astype(dtype), 3, axis=0)
+    machine = KernelKNNClassifier(3, kernel=kernel).fit(A, np.arange(180) % 2)
+    distance, index = machine.kneighbors(A)
+    assert_array_equal(distance, 0)
+    assert_array_equal(index, np.arange(180)[:, None] // 3 * 3 + np.arange(3))
+    distance, index = machine.kneighbors(n_neighbors=2)
+    assert_array_equal(distance, 0)
+    others = [
+        [j for j in range(i // 3 * 3, i // 3 * 3 + 3) if j != i] for i in range(180)
+    ]
+    assert_array_equal(index, others)
+
+
+@pytest.mark.parametrize("kernel", [*COMPILED, Matern(0.5), Spectrum(2)], ids=repr)
+def test_points_all_alike_are_taken_in_order(kernel):
+    A = ["acca"] * 50 if isinstance(kernel, Spectrum) else np.full((50, 3), 0.7)
+    machine = KernelKNNRegressor(7, kernel=kernel).fit(A, np.arange(50.0))
+    distance, index = machine.kneighbors(take(A, slice(0, 4)))
+    assert_array_equal(distance, 0)
+    assert_array_equal(index, np.tile(np.arange(7), (4, 1)))
+    assert_array_equal(machine.predict(take(A, slice(0, 4))), 3)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_whole_numbers_are_ranked_by_distance_then_number(data):
+    size = st.integers(2, 30)
+    n, m, seed = data.draw(size), data.draw(size), data.draw(st.integers(0, 99))
+    draw = np.random.default_rng(seed)
+    A, B = draw.integers(0, 3, (n, 3)), draw.integers(0, 3, (m, 3))
+    k = data.draw(st.integers(1, m))
+    squares, index = nearest(Linear(), A, B, k)
+    D = ((A[:, None] - B) ** 2).sum(axis=2)
+    expected = np.argsort(D, axis=1, kind="stable")[:, :k]
+    assert_array_equal(index, expected)
+    assert_array_equal(squares, np.take_along_axis(D, expected, axis=1))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_float32_points_far_from_the_origin_keep_their_neighbours(offset):
+    A, B = (Z.astype(np.float32) + np.float32(offset) for Z in (X, NEW))
+    distance, index = KernelKNNClassifier(kernel=Linear()).fit(A, y).kneighbors(B)
+    D = np.linalg.norm(B.astype(float)[:, None] - A.astype(float), axis=2)
+    assert_allclose(distance, np.sort(D, axis=1)[:, :5], rtol=1e-9)
+    assert_allclose(np.take_along_axis(D, index, 1), distance, rtol=1e-9)
+
+
+def test_distances_are_never_negative_or_nan():
+    A = X + 1e-9 * rng.normal(size=X.shape)
+    for kernel in [*COMPILED, Matern(2.5), 3.0 * RBF(0.1)]:
+        distance, _ = KernelKNNClassifier(20, kernel=kernel).fit(X, y).kneighbors(A)
+        assert (distance >= 0).all()
+        assert (np.diff(distance, axis=1) >= 0).all()
+
+
+def test_a_weight_of_distance_0_is_all_the_weight():
+    machine = KernelKNNRegressor(3, weights="distance").fit(X, Y)
+    assert_array_equal(machine.predict(X), Y)
+
+
+# Any points
+
+
+@pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+def test_neighbours_are_those_of_the_matrix_of_distances(kernel, points):
+    A = points(3, 20)
+    old, new = take(A, slice(0, 14)), take(A, slice(14, None))
+    K = np.asarray(kernel(A), dtype=float)
+    D = np.diag(K)[:, None] + np.diag(K) - 2 * K
+    squares, index = nearest(kernel, new, old, 5)
+    scale = 1e-9 * np.abs(np.diag(K)).max()
+    assert (squares >= 0).all()
+    assert_allclose(squares, np.sort(D[14:, :14])[:, :5], atol=scale)
+    assert_allclose(np.take_along_axis(D[14:, :14], index, 1), squares, atol=scale)
+    squares, index = nearest(kernel, old, None, 5)
+    D = D[:14, :14] + np.diag(np.full(14, np.inf))
+    assert_allclose(squares, np.sort(D)[:, :5], atol=scale)
+    assert (index != np.arange(14)[:, None]).all()
+
+
+def test_tiles_of_any_size_find_the_same_neighbours(monkeypatch):
+    kernel = Matern(1.5)
+    whole = nearest(kernel, NEW, X, 6), nearest(kernel, X, None, 6)
+    monkeypatch.setattr(search, "BLOCK_MB", 8 * 13**2 / 2**20)
+    tiles = nearest(kernel, NEW, X, 6), nearest(kernel, X, None, 6)
+    for one, other in zip(whole, tiles, strict=True):
+        assert_array_equal(one[1], other[1])
+        assert_allclose(one[0], other[0], rtol=1e-12)
+
+
+def test_strings_trees_and_graphs_have_neighbours():
+    words = ["banana", "bandana", "canal", "queue", "queued", "quest"]
+    machine = KernelKNNClassifier(2, kernel=Spectrum(2)).fit(words, list("aaabbb"))
+    assert_array_equal(machine.predict(["cabana", "request"]), ["a", "b"])
+    trees = ["(S (A a) (B b))", "(S (A a) (B c))", "(T (C d) (D e))", "(T (C d) (D f))"]
+    machine = KernelKNNRegressor(1, kernel=SubsetTree(0.5)).fit(trees, [1.0, 1, 2, 2])
+    assert_array_equal(machine.predict(["(T (C g) (D e))"]), [2])
+    ring = Graph([(0, 1), (1, 2), (2, 3), (3, 0)], labels="cccc")
+    star = Graph([(0, 1), (0, 2), (0, 3)], labels="nccc")
+    machine = KernelKNNClassifier(1, kernel=WeisfeilerLehman(2)).fit(
+        [ring, star], [0, 1]
+    )
+    larger = Graph([(0, 1), (0, 2), (0, 3), (0, 4)], labels="ncccc")
+    assert_array_equal(machine.predict([larger, ring]), [1, 0])
+
+
+@pytest.mark.parametrize("kernel", [*COMPILED, Matern(1.5)], ids=repr)
+def test_sparse_points_have_the_neighbours_of_dense_ones(kernel):
+    A, B = np.where(abs(X) > 0.7, X, 0), np.where(abs(NEW) > 0.7, NEW, 0)
+    dense = KernelKNNClassifier(4, kernel=kernel).fit(A, y).kneighbors(B)
+    for container in (sp.csr_array, sp.csc_matrix):
+        machine = KernelKNNClassifier(4, kernel=kernel).fit(container(A), y)
+        distance, index = machine.kneighbors(container(B))
+        assert_allclose(distance, dense[0], rtol=1e-9, atol=1e-9)
+        assert_array_equal(index, dense[1])
+
+
+def test_kernel_values_rank_like_their_kernel():
+    kernel = Polynomial(2)
+    K, across = kernel(X), kernel(NEW, X)
+    known = KernelKNNClassifier(kernel=kernel).fit(X, y)
+    for word in ("precomputed", Precomputed()):
+        machine = KernelKNNClassifier(kernel=word).fit(K, y)
+        index = machine.kneighbors(across, return_distance=False)
+        assert_array_equal(index, known.kneighbors(NEW, return_distance=False))
+        assert_array_equal(machine.predict_proba(across), known.predict_proba(NEW))
+        assert_allclose(machine.kneighbors()[0], known.kneighbors()[0], rtol=1e-7)
+        with pytest.raises(ValueError, match=r"need k\(x, x\)"):
+            machine.kneighbors(across)
+
+
+def test_data_frames_have_their_columns_named():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    machine = KernelKNNClassifier(kernel=Linear()).fit(frame, y)
+    assert list(machine.feature_names_in_) == list("abcd")
+    found = machine.predict(pd.DataFrame(NEW, columns=list("abcd")))
+    assert_array_equal(found, KNeighborsClassifier().fit(X, y).predict(NEW))
+
+
+def test_an_indefinite_kernel_ranks_but_has_no_distances():
+    kernel = PairFunction(lambda a, b: float(abs(a[0] - b[0])), psd=False)
+    machine = KernelKNNClassifier(2, kernel=kernel).fit(
+        [(1.0,), (2.0,), (5.0,)], [0, 0, 1]
+    )
+    assert_array_equal(machine.predict([(1.0,)]), [0])
+    with pytest.raises(ValueError, match="indefinite on these points"):
+        machine.kneighbors([(1.0,)])
+
+
+# The compiled search
+
+
+RECIPES = [
+    (Recipe("product", "identity"), naive.linear()),
+    (Recipe("product", "power", 0.5, 1.0, 3), naive.polynomial(3, 0.5, 1.0)),
+    (Recipe("square", "exp", -0.3), naive.rbf(0.3)),
+    (Recipe("absolute", "exp", -0.3), naive.laplacian(0.3)),
+]
+
+
+@pytest.mark.parametrize("recipe, k", RECIPES)
+@pytest.mark.parametrize(
+    "n, m, count", [(1, 1, 1), (3, 50, 4), (30, 17, 17), (5, 900, 3)]
+)
+def test_the_core_finds_the_same_points_as_loops(recipe, k, n, m, count):
+    A, B = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
+    expected = naive_neighbors.nearest(k, A.tolist(), B.tolist(), count)
+    part = "square" if recipe.finish == "identity" else recipe.part
+    for left, right in ((A, B), (sp.csr_array(A), sp.csr_array(B))):
+        key, index = vectors.nearest(recipe, left, right, count)
+        assert_array_equal(index, [[j for _, j in row] for row in expected])
+        if part == "product":
+            scores = np.array([[s for s, _ in row] for row in expected])
+            across = np.array([k(a, a) for a in A.tolist()])[:, None]
+            assert_allclose(key, across + 2 * scores, rtol=1e-9, atol=1e-9)
+        else:
+            assert_array_equal(key, vectors.pair_sums(part, left, right, index))
+
+
+def test_the_core_leaves_a_point_itself_out():
+    recipe = Recipe("product", "identity")
+    expected = naive_neighbors.nearest(naive.linear(), X.tolist(), X.tolist(), 3, True)
+    _, index = vectors.nearest(recipe, X, X, 3, np.arange(120))
+    assert_array_equal(index, [[j for _, j in row] for row in expected])
+    some = np.array([7, 3, 90])
+    _, chosen = vectors.nearest(recipe, X[some], X, 3, some)
+    assert_array_equal(chosen, index[some])
+
+
+@pytest.mark.parametrize("part", ["product", "square", "absolute"])
+@pytest.mark.parametrize("d", [1, 7, 8, 19])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_pairs_agree_with_loops(part, d, dtype):
+    A, B = (rng.normal(size=(n, d)).astype(dtype) for n in (5, 9))
+    index = rng.integers(0, 9, (5, 4))
+    expected = [
+        [naive_neighbors.pair_sum(part, A[i].tolist(), B[j].tolist()) for j in row]
+        for i, row in enumerate(index)
+    ]
+    for left, right in ((A, B), (sp.csr_array(A), sp.csr_array(B))):
+        found = vectors.pair_sums(part, left, right, index)
+        assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_the_number_of_threads_does_not_change_the_neighbours():
+    A, B = rng.normal(size=(700, 20)), rng.normal(size=(900, 20))
+    before, found = threads.threads(), []
+    try:
+        for number in (1, 2, 3):
+            threads.set_threads(number)
+            found.append(nearest(RBF(0.01), A, B, 4))
+    finally:
+        threads.set_threads(before)
+    for squares, index in found[1:]:
+        assert_array_equal(squares, found[0][0])
+        assert_array_equal(index, found[0][1])
+
+
+def test_the_core_refuses_what_does_not_fit():
+    recipe = Recipe("product", "identity")
+    with pytest.raises(ValueError, match="nearest needs"):
+        vectors.nearest(recipe, X, X, 121)
+    with pytest.raises(ValueError, match="0 <= index"):
+        vectors.pair_sums("square", X, X, np.full((120, 1), 120))
+
+
+# The machine
+
+
+def test_one_point_is_everybodys_neighbour():
+    machine = KernelKNNRegressor(1).fit([[1.0, 2.0]], [5.0])
+    assert_array_equal(machine.predict(NEW[:, :2]), 5)
+    with pytest.raises(ValueError, match="0 other points"):
+        machine.kneighbors()
+
+
+def test_more_neighbours_than_points_are_refused():
+    machine = KernelKNNClassifier(200).fit(X, y)
+    with pytest.raises(ValueError, match=r"n_neighbors=200 .* 120 points"):
+        machine.predict(X)
+    for wrong in (0, 2.5):
+        with pytest.raises(ValueError, match="whole number n_neighbors"):
+            machine.kneighbors(X, wrong)
+
+
+def test_votes_that_tie_go_to_the_first_class():
+    machine = KernelKNNClassifier(2, kernel=Linear()).fit([[0.0], [2.0]], ["b", "a"])
+    assert_array_equal(machine.predict([[1.0]]), ["a"])
+    assert_array_equal(machine.predict_proba([[1.0]]), [[0.5, 0.5]])
+
+
+def test_a_function_of_weights_must_return_one_for_each():
+    machine = KernelKNNClassifier(weights=lambda distance: distance[:, :1]).fit(X, y)
+    with pytest.raises(ValueError, match=r"shape \(120, 5\)"):
+        machine.predict(X)
+
+
+def test_parameters_of_the_kernel_are_searched_and_learnt():
+    machine = KernelKNNClassifier(kernel=RBF())
+    assert machine.fit(X, y).kernel_ == RBF().resolve(X)
+    assert machine.kernel.gamma is None
+    search = GridSearchCV(machine, {"kernel__gamma": [0.1, 1], "n_neighbors": [1, 5]})
+    assert search.fit(X, y).best_score_ > 0
+    assert clone(machine).kernel == RBF()
+
+
+def test_there_is_no_expansion():
+    assert not hasattr(KernelKNNClassifier().fit(X, y), "expansion_")
+    with pytest.raises(NotFittedError):
+        KernelKNNClassifier().predict(X)
+
+
+def test_a_hundred_thousand_points_need_no_matrix():
+    A = rng.normal(size=(100_000, 3)).astype(np.float32)
+    machine = KernelKNNRegressor(3, kernel=Linear()).fit(A, A[:, 0])
+    distance, index = machine.kneighbors(A[:50])
+    assert_array_equal(index[:, 0], np.arange(50))
+    assert_array_equal(distance[:, 0], 0)
+    assert_allclose(machine.predict(A[:50]), A[:50, 0], atol=0.3)

@@ -1,0 +1,116 @@
+"""Build the core with sanitizers and run tests under them.
+
+python tools/sanitize.py              both
+python tools/sanitize.py address      ASan and UBSan: the core and its bindings
+python tools/sanitize.py thread       TSan: the solvers, with two threads
+
+Needs GCC or Clang with the sanitizers' libraries, cmake, ninja, nanobind and the test
+extra in this Python. Builds in build/sanitize-*, beside a copy of the package.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILER = os.environ.get("CXX", "c++")
+
+FLAGS = {
+    "address": "-fsanitize=address,undefined -fno-sanitize-recover=undefined",
+    "thread": "-fsanitize=thread",
+}
+LIBRARY = {"address": "libasan.so", "thread": "libtsan.so"}
+TESTS = {
+    "address": "core vectors smo class_pairs perceptron l1 sgd sequences tree memory",
+    "thread": "smo class_pairs",
+}
+# Tests that a sanitizer cannot run, each with its reason.
+LEFT_OUT = {
+    # ASan reserves terabytes of addresses, so none are left below a limit on them.
+    "address": ["address_space"],
+    "thread": [],
+}
+OPTIONS = {
+    "address": {
+        # Python leaves most of its objects to the end of the process.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    },
+    "thread": {
+        # Python, numpy and OpenBLAS are not compiled with TSan, which sees no lock of
+        # theirs and would take each of their accesses for a race.
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:exitcode=66",
+    },
+}
+
+
+def build(kind: str) -> Path:
+    """Compile the core; returns the folder to put on PYTHONPATH."""
+    folder = ROOT / "build" / f"sanitize-{kind}"
+    configure = [
+        *["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja"],
+        "-DCMAKE_BUILD_TYPE=Debug",
+        f"-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 -fno-omit-frame-pointer {FLAGS[kind]}",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        "-DSKBUILD_SABI_COMPONENT=",
+        f"-DSKBUILD_SOABI={sysconfig.get_config_var('SOABI')}",
+    ]
+    subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder], check=True)
+    package = folder / "package" / "mercer"
+    shutil.rmtree(package, ignore_errors=True)
+    compiled = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "src" / "mercer", package, ignore=compiled)
+    for module in folder.glob("_core*.so"):
+        shutil.copy(module, package)
+    return package.parent
+
+
+def library(name: str) -> str:
+    """Where the compiler has a library."""
+    asked = [COMPILER, f"-print-file-name={name}"]
+    return subprocess.run(
+        asked, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def run(kind: str) -> int:
+    package = build(kind)
+    environment = {
+        **os.environ,
+        **OPTIONS[kind],
+        "PYTHONPATH": str(package),
+        "MERCER_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        # Python itself is not linked with the sanitizer, which must come first, and
+        # finds the functions that throw exceptions only where they are loaded already.
+        "LD_PRELOAD": f"{library(LIBRARY[kind])} {library('libstdc++.so.6')}",
+    }
+    tests = [f"tests/test_{name}.py" for name in TESTS[kind].split()]
+    chosen = " and ".join(f"not {word}" for word in LEFT_OUT[kind])
+    command = [
+        # TSan wants its memory where addresses that are chosen at random may be.
+        *["setarch", platform.machine(), "-R"],
+        *[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2"],
+        *(["-k", chosen] if chosen else []),
+        *tests,
+    ]
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode
+
+
+def main() -> int:
+    kinds = sys.argv[1:] or list(FLAGS)
+    if any(kind not in FLAGS for kind in kinds):
+        print(__doc__)
+        return 2
+    return max([run(kind) for kind in kinds])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
