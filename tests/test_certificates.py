@@ -23,9 +23,9 @@ from mercer import (
     Polynomial,
 )
 from mercer.gram import Gram
-from mercer.machines.support import SupportVectorMachine
 from mercer.native import threads
 from mercer.native import vectors as native
+from mercer.solvers.auto import AutoSMO
 from mercer.solvers.boxqp import svc
 from mercer.solvers.smo import SMO
 
@@ -354,13 +354,13 @@ def test_a_certificate_is_not_better_than_extended_precision(
     name, kernel, kind, weighted, dtype, monkeypatch
 ):
     solved = []
-    solve = SupportVectorMachine._solve
+    solve = AutoSMO._solve
 
     def kept(self, problem, *rest, **options):
         solved.append((problem, solve(self, problem, *rest, **options)))
         return solved[-1][1]
 
-    monkeypatch.setattr(SupportVectorMachine, "_solve", kept)
+    monkeypatch.setattr(AutoSMO, "_solve", kept)
     machine, which = HOSTILE[name]
     X, side, target, weight = hostile(kind)
     X, y = X.astype(dtype), {"side": side, "target": target}.get(which)

@@ -35,8 +35,9 @@ FOUNDATIONS = {
     "kernels": "latex base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window".split(),
     "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
-    "krylov sgd components bayes posterior".split(),
-    "machines": "base labels progress support kinds stochastic representer l1".split(),
+    "krylov sgd components bayes posterior smo hull coordinate auto".split(),
+    "machines": "base labels progress stochastic representer l1".split(),
+    "machines/svm": ["base", "classifier"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
     "cli": [],
@@ -58,10 +59,12 @@ MODULES = {
     "node distance generative slopes approximate",
     "solvers": "boxqp penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen clusters lasso lasso_features components "
-    "products preimage bayes posterior evidence rounding class_pairs nearest windows",
-    "machines": "base labels progress support kinds representer svm ridge "
+    "products preimage bayes posterior evidence rounding class_pairs nearest windows "
+    "auto",
+    "machines": "base labels progress representer ridge "
     "penalized logistic perceptron stochastic sgd l1 sparse rvm neighbors kmeans "
     "pca parzen",
+    "machines/svm": "base classifier svc svr one_class",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs",
@@ -172,6 +175,8 @@ def offence(module, target):
         if name in foundation and foundation.index(name) <= foundation.index(part):
             return "upwards inside the foundation"
         return None
+    if folder.startswith(f"{other}/"):  # of one family: what all of them share
+        return None if part in FOUNDATIONS[other] else "sideways out of the family"
     if layer_of(target) <= layer_of(module):
         return "not from a layer below"
     return None

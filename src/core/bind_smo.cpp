@@ -106,7 +106,7 @@ struct PairProgramArrays {
 
 // Of every pair, one after another.
 struct PairOutcomes {
-  std::vector<std::uint8_t> indefinite, unfit;
+  std::vector<std::uint8_t> indefinite, unfit, limited;
   std::vector<Index> iterations, rows, hits;
   std::vector<double> seconds, moved, tidied, missed;
 
@@ -114,6 +114,7 @@ struct PairOutcomes {
     for (const PairOutcome& one : all) {
       indefinite.push_back(one.indefinite);
       unfit.push_back(one.status == Status::imprecise || one.status == Status::stalled);
+      limited.push_back(one.status == Status::max_iter);
       iterations.push_back(one.iterations);
       rows.push_back(one.rows);
       hits.push_back(one.hits);
@@ -304,6 +305,7 @@ void bind_smo(nb::module_& m) {
   class_of<PairOutcomes>(m, "PairOutcomes", "How the solves of many pairs ended, an array each.")
       .def_prop_ro("indefinite", &array_of<bool, &PairOutcomes::indefinite>)
       .def_prop_ro("unfit", &array_of<bool, &PairOutcomes::unfit>)
+      .def_prop_ro("limited", &array_of<bool, &PairOutcomes::limited>)
       .def_prop_ro("iterations", &array_of<Index, &PairOutcomes::iterations>)
       .def_prop_ro("rows", &array_of<Index, &PairOutcomes::rows>)
       .def_prop_ro("hits", &array_of<Index, &PairOutcomes::hits>)

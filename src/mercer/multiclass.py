@@ -192,14 +192,28 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Pa
     return Pairs(label, n_classes)
 
 
-def width(parts: Sequence[Part]) -> int:
+def width(parts: Sequence) -> int:
     """How many columns the coefficients of these problems take."""
     return parts.width if isinstance(parts, Pairs) else len(parts)
 
 
-def column(parts: Sequence[Part], number: int) -> Any:
-    """Where in these columns the coefficients of a problem are."""
-    return parts.column(number) if isinstance(parts, Pairs) else number
+def cells(parts: Sequence, number: int) -> tuple[Any, Any]:
+    """Rows and columns of the coefficients of a problem; off pairs all points' have it.
+
+    Parameters
+    ----------
+    parts : of `parts`; or a range, of so many problems on all points
+    """
+    if isinstance(parts, Pairs):
+        return parts[number].index, parts.column(number)
+    return slice(None), number
+
+
+def present(parts: Sequence[Part]) -> np.ndarray:
+    """Whether the first and the second class of each problem have a point, (m, 2)."""
+    if isinstance(parts, Pairs):
+        return parts.sizes[parts.pairs] > 0
+    return np.array([[(part.sign > 0).any(), (part.sign < 0).any()] for part in parts])
 
 
 def n_classes(n_pairs: int) -> int:

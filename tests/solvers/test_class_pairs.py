@@ -90,6 +90,21 @@ def pair_problems(form, gram, members, weight, pairs):
     )
 
 
+def assert_same_problem(found, expected):
+    """That two problems are the same in every number."""
+    for name in ("linear", "sign", "lower", "upper", "group"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_allclose(one, other, rtol=1e-14)
+    assert (found.total is None) == (expected.total is None)
+    if found.total is not None:
+        assert_allclose(found.total, expected.total, rtol=1e-14)
+    assert found.unit_margin == expected.unit_margin
+    assert_allclose(found.surplus, expected.surplus, atol=1e-14)
+    assert_array_equal(found.gram.dense(), expected.gram.dense())
+
+
 @pytest.mark.parametrize("n", [60, 150, 800])
 @pytest.mark.parametrize("form", ["bias", "no bias", "nu"])
 @pytest.mark.parametrize("compiled", [True, False])
@@ -103,25 +118,31 @@ def test_numbers_of_a_pair_are_those_of_its_problem(n, form, compiled):
     weight = rng.uniform(0.5, 2, size=n)
     pairs = np.array([[0, 1], [2, 0], [1, 2]])
     problems, problem_of = pair_problems(form, gram, members, weight, pairs)
-    [(numbers, solved)] = list(SMO(tol=1e-6).solve_pairs(problems))
-    assert_array_equal(numbers, np.arange(3))
+    solved = SMO(tol=1e-6).solve_many(problems)
+    assert len(solved) == len(problems) == 3
+    coefs, biases = solved.decisions()
     for j, (a, b) in enumerate(pairs):
         places = np.concatenate([members[a], members[b]])
         side = np.repeat([1.0, -1.0], [len(members[a]), len(members[b])])
         problem = problem_of(places, side)
         solution = SMO(tol=1e-6).solve(problem)
-        expected, found = certificate(problem, solution), solved.certificate(j)
+        expected, found = certificate(problem, solution), solved.certificates[j]
         coef, bias = problem.decision(solution)
-        own = solved.coefficients(j)
+        own = coefs[problems.part(j)]
         assert_allclose(own, coef, rtol=2e-3, atol=1e-4)
-        assert_allclose(solved.bias[j], bias, rtol=1e-3, atol=1e-3)
+        assert_allclose(biases[j], bias, rtol=1e-3, atol=1e-3)
+        # As a sequence of ordinary problems and solutions it says the same.
+        assert_same_problem(problems[j], problem)
+        itself = problems[j].decision(solved[j])
+        assert_allclose(itself[0], own, rtol=1e-14)
+        assert_allclose(itself[1], biases[j], rtol=1e-14, atol=1e-14)
         assert_allclose(
             [found.primal, found.dual, found.margin],
             [expected.primal, expected.dual, expected.margin],
             rtol=1e-4,
         )
         # By the slow twin, from what is said of the pair itself.
-        value, _ = problem.inverse(own, solved.bias[j])
+        value, _ = problem.inverse(own, biases[j])
         function = problem.gram @ problem.coef(value)
         twin = certified(problem, value, function, problem.level(value, function))
         assert_allclose(

@@ -21,10 +21,11 @@ from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, WeightedGram, as_kernel
 from mercer.machines.progress import Watcher
-from mercer.machines.support import SMALL, SupportVectorMachine, early
+from mercer.machines.svm.base import SupportVectorMachine, early
 from mercer.maps import FeatureExpansion, explicit
 from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, Solution, Status, together
+from mercer.solvers.auto import SMALL
 from mercer.solvers.l1 import CoordinateDescent
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate

@@ -561,7 +561,7 @@ def _mended(beta, total: float, low, high) -> np.ndarray:
 # The family
 
 
-def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
+def svc(gram: Gram, sign, upper, *, bias: bool = True, index=None) -> BoxQP:
     """min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)): the soft margin, in its dual.
 
     Parameters
@@ -569,6 +569,7 @@ def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
     sign : (n,) array of ±1, the classes y
     upper : C, or one for each point
     bias : whether f has a constant
+    index : the point of each variable; None where variable t is point t
 
     Examples
     --------
@@ -579,7 +580,8 @@ def svc(gram: Gram, sign, upper, *, bias: bool = True) -> BoxQP:
     >>> coef.round(6).tolist(), round(bias, 6)
     ([-0.5, 0.5, 0.0], -1.0)
     """
-    return BoxQP(gram, -1.0, sign, 0.0, upper, total=0.0 if bias else None)
+    total = 0.0 if bias else None
+    return BoxQP(gram, -1.0, sign, 0.0, upper, total, index)
 
 
 def hulls(gram: Gram, sign) -> BoxQP:
@@ -617,21 +619,33 @@ def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
     """
     sign = np.asarray(sign, dtype=float)
     weight = np.broadcast_to(np.asarray(weight, dtype=float), sign.shape)
-    asked = nu * weight.sum() / 2
-    half = min(asked, weight[sign > 0].sum(), weight[sign < 0].sum())
-    if not half > 0:
-        raise ValueError("nu_svc needs two classes with a positive weight each.")
+    asked, growth = reduced_hulls(nu, [weight[sign > 0].sum(), weight[sign < 0].sum()])
     return BoxQP(
         gram,
         linear=0.0,
         sign=sign,
         lower=0.0,
-        upper=weight * (asked / half),
+        upper=weight * growth,
         total=(asked, -asked),
         group=_classes(sign),
         unit_margin=True,
-        surplus=asked / half - 1,
+        surplus=growth - 1,
     )
+
+
+def reduced_hulls(nu: float, mass) -> tuple[Any, Any]:
+    """What α of `nu_svc` sums to in either class, and by what a weight is its bound.
+
+    Parameters
+    ----------
+    mass : (..., 2) array, the weight of either class
+    """
+    mass = np.asarray(mass, dtype=float)
+    asked = nu * mass.sum(axis=-1) / 2
+    half = np.minimum(asked, mass.min(axis=-1))
+    if not np.all(half > 0):
+        raise ValueError("nu_svc needs two classes with a positive weight each.")
+    return asked, asked / half
 
 
 def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQP:

@@ -1,8 +1,9 @@
 """Problems of two classes each, for many pairs of classes at once.
 
-The variables of one pair stand after those of another, and within a pair those of the
-second class after those of the first: `svc` and `nu_svc` of every pair as a few long
-arrays, and the certificates of all of them by sums over parts of these.
+`PairProblems` is a sequence of ordinary `BoxQP`s, each made when it is asked for: their
+variables stand one pair after another in a few long arrays, and within a pair those of
+the second class after those of the first. `PairSolutions` is the sequence of their
+solutions, whose certificates are sums over parts of these arrays.
 """
 
 from __future__ import annotations
@@ -15,32 +16,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.outcomes import Certificate, Certificates
-from mercer.solvers.boxqp import RUN, UNIT
+from mercer.outcomes import Certificates, Solution
+from mercer.solvers.boxqp import RUN, UNIT, BoxQP, certificate, reduced_hulls, svc
 
 
 @dataclass(frozen=True, eq=False)
-class PairProblems:
+class PairProblems(Sequence):
     """min ½ βᵀKβ - targetᵀβ,  lower ≤ β ≤ upper,  Σβ = total: one for each pair.
 
     Parameters
     ----------
-    gram : of all points
+    joint : the variables of all of them, and what is fixed of none
     members : for each class, which points are its; none of a pair is empty
     pairs : (m, 2) array of two different classes; the first one is positive
-    target, lower, upper : a number for each variable
     totals : (m, 2) array, what β sums to: in either class, if `grouped`; else over
         both, the second number being 0
     bias : without one there is no total
     surplus : (m,) array, as of `BoxQP`
     """
 
-    gram: Gram
+    joint: BoxQP
     members: Sequence[np.ndarray]
     pairs: np.ndarray
-    target: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
     totals: np.ndarray
     grouped: bool = False
     bias: bool = True
@@ -49,22 +46,76 @@ class PairProblems:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def __getitem__(self, number) -> BoxQP:  # type: ignore[override]
+        part = self.part(number)
+        points = self.joint.index[part]
+        total: Any = self.totals[number, 0] if self.bias else None
+        group, surplus = None, 0.0
+        if self.grouped:
+            group = np.repeat([0, 1], self.sizes[number])
+            total = tuple(self.totals[number].tolist())
+            surplus = float(np.broadcast_to(self.surplus, (len(self),))[number])
+        return BoxQP(
+            self.gram.take(points),
+            self.joint.linear[part],
+            self.joint.sign[part],
+            self.joint.lower[part],
+            self.joint.upper[part],
+            total,
+            group=group,
+            unit_margin=self.grouped,
+            surplus=surplus,
+        )
+
+    @property
+    def gram(self) -> Gram:
+        """Of all points."""
+        return self.joint.gram
+
     @cached_property
     def sizes(self) -> np.ndarray:
         """The number of variables of either class of a pair, (m, 2)."""
         return np.array([len(places) for places in self.members])[self.pairs]
 
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Where the variables of each pair end, (m,)."""
+        return np.cumsum(self.sizes.sum(axis=1))
+
+    def part(self, number: int) -> slice:
+        """The variables of one pair."""
+        number = range(len(self))[number]
+        return slice(
+            int(self.ends[number - 1]) if number else 0, int(self.ends[number])
+        )
+
+    @property
+    def target(self) -> np.ndarray:
+        """That of every variable."""
+        return self.joint.target
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper bound of β of every variable."""
+        return self.joint.bounds
+
     def take(self, chosen: np.ndarray) -> PairProblems:
         """Those of the pairs that a (m,) array of booleans chooses."""
         if chosen.all():
             return self
-        own = np.repeat(chosen, self.sizes.sum(axis=1))
+        own, joint = np.repeat(chosen, self.sizes.sum(axis=1)), self.joint
         return replace(
             self,
+            joint=BoxQP(
+                joint.gram,
+                joint.linear[own],
+                joint.sign[own],
+                joint.lower[own],
+                joint.upper[own],
+                total=None,
+                index=joint.index[own],
+            ),
             pairs=self.pairs[chosen],
-            target=self.target[own],
-            lower=self.lower[own],
-            upper=self.upper[own],
             totals=self.totals[chosen],
             surplus=np.broadcast_to(self.surplus, (len(self),))[chosen],
         )
@@ -78,18 +129,10 @@ def svc_pairs(gram: Gram, members, pairs, upper, *, bias: bool = True) -> PairPr
     members, pairs, bias : as of `PairProblems`
     upper : (n,) array, C of each point
     """
-    sign, points, _ = _variables(members, pairs)
-    bound = sign * upper[points]
-    return PairProblems(
-        gram,
-        members,
-        pairs,
-        target=sign,
-        lower=np.minimum(bound, 0.0),
-        upper=np.maximum(bound, 0.0),
-        totals=np.zeros((len(pairs), 2)),
-        bias=bias,
-    )
+    sign, points = _variables(members, pairs)
+    joint = svc(gram, sign, upper[points], bias=False, index=points)
+    totals = np.zeros((len(pairs), 2))
+    return PairProblems(joint, members, pairs, totals, bias=bias)
 
 
 def nu_svc_pairs(gram: Gram, members, pairs, nu: float, weight) -> PairProblems:
@@ -100,55 +143,102 @@ def nu_svc_pairs(gram: Gram, members, pairs, nu: float, weight) -> PairProblems:
     members, pairs : as of `PairProblems`
     weight : (n,) array, how often each point counts
     """
-    sign, points, sizes = _variables(members, pairs)
+    sign, points = _variables(members, pairs)
     mass = np.array([weight[places].sum() for places in members])[pairs]
-    asked = nu * mass.sum(axis=1) / 2
-    half = np.minimum(asked, mass.min(axis=1))
-    if not np.all(half > 0):
-        raise ValueError("nu_svc needs two classes with a positive weight each.")
-    bound = sign * weight[points] * np.repeat(asked / half, sizes.sum(axis=1))
+    asked, growth = reduced_hulls(nu, mass)
+    lengths = np.array([len(places) for places in members])[pairs].sum(axis=1)
+    upper = weight[points] * np.repeat(growth, lengths)
     return PairProblems(
-        gram,
+        BoxQP(gram, 0.0, sign, 0.0, upper, total=None, index=points),
         members,
         pairs,
-        target=np.zeros(len(sign)),
-        lower=np.minimum(bound, 0.0),
-        upper=np.maximum(bound, 0.0),
         totals=np.column_stack([asked, -asked]),
         grouped=True,
-        surplus=asked / half - 1,
+        surplus=growth - 1,
     )
 
 
-def _variables(members, pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sign of each variable and its point, and the sizes of the classes, (m, 2)."""
+def _variables(members, pairs) -> tuple[np.ndarray, np.ndarray]:
+    """The sign of each variable, and its point."""
     lengths = np.array([len(places) for places in members])
     classes, sizes = np.ravel(pairs), lengths[np.ravel(pairs)]
     ends = np.cumsum(sizes)
     within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
     starts = np.cumsum(lengths) - lengths
     points = np.concatenate(members)[np.repeat(starts[classes], sizes) + within]
-    sign = np.repeat(np.tile([1.0, -1.0], len(pairs)), sizes)
-    return sign, points, sizes.reshape(-1, 2)
+    return np.repeat(np.tile([1.0, -1.0], len(pairs)), sizes), points
 
 
-class SolvedPairs(NamedTuple):
-    """f of many pairs: coef of one after another, and an entry of the rest for each."""
+@dataclass(frozen=True, eq=False)
+class PairSolutions(Sequence):
+    """The solutions of `PairProblems`, each made when it is asked for.
 
-    coef: np.ndarray
-    ends: np.ndarray  # where each ends in coef
-    bias: np.ndarray
-    trusted: np.ndarray  # computed precisely enough
-    found: Certificates
+    Parameters
+    ----------
+    beta, function : β and F = Kβ of all pairs, one after another
+    level : (m, 1) or (m, 2) array, of each group
+    certificates : of every pair
+    """
 
-    def certificate(self, number: int) -> Certificate:
-        """That of one pair."""
-        return self.found[number]
+    problems: PairProblems
+    beta: np.ndarray
+    function: np.ndarray
+    level: np.ndarray
+    certificates: Certificates
 
-    def coefficients(self, number: int) -> np.ndarray:
-        """Those of one pair: of its first class, then of its second."""
-        start = self.ends[number - 1] if number else 0
-        return self.coef[start : self.ends[number]]
+    @classmethod
+    def empty(cls, problems: PairProblems) -> PairSolutions:
+        """Room for those of these problems."""
+        n, m = len(problems.target), len(problems)
+        level = np.zeros((m, 2 if problems.grouped else 1))
+        numbers = np.zeros((2, n))
+        return cls(problems, *numbers, level, Certificates.empty(m))
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def __getitem__(self, number) -> Solution:  # type: ignore[override]
+        part, found = self.problems.part(number), self.certificates[number]
+        level = self.level[number]
+        return Solution(
+            value=self.problems.joint.sign[part] * self.beta[part],
+            bias=-float(level.mean()),
+            primal=found.primal,
+            dual=found.dual,
+            violation=found.violation,
+            run=found.run,
+            level=tuple(level.tolist()),
+            function=self.function[part],
+            rounding=found.rounding,
+            objective_rounding=found.objective_rounding,
+        )
+
+    def put(self, number: int, solution: Solution) -> None:
+        """Set that of one pair."""
+        part = self.problems.part(number)
+        self.beta[part] = self.problems.joint.sign[part] * solution.value
+        self.function[part] = solution.function
+        self.level[number] = solution.level
+        found = certificate(self.problems[number], solution)
+        self.certificates.put(number, found)
+
+    def put_all(self, chosen: np.ndarray, solutions: PairSolutions) -> None:
+        """Set those of the pairs that a (m,) array of booleans chooses."""
+        own = np.repeat(chosen, self.problems.sizes.sum(axis=1))
+        self.beta[own], self.function[own] = solutions.beta, solutions.function
+        self.level[chosen] = solutions.level
+        self.certificates.put(chosen, solutions.certificates)
+
+    def decisions(self) -> tuple[np.ndarray, np.ndarray]:
+        """coef of one pair after another, and the bias of each, as of `BoxQP`."""
+        factor = np.ones(len(self))
+        if self.problems.grouped:
+            distance = (self.level[:, 0] - self.level[:, 1]) / 2
+            factor[distance > 0] = 1 / distance[distance > 0]
+        bias = -factor * self.level.mean(axis=1)
+        if not self.problems.grouped:
+            return self.beta, bias
+        return self.beta * np.repeat(factor, self.problems.sizes.sum(axis=1)), bias
 
 
 class PairReport(NamedTuple):
@@ -156,6 +246,7 @@ class PairReport(NamedTuple):
 
     indefinite: np.ndarray
     unfit: np.ndarray  # whether single precision was not precise enough
+    limited: np.ndarray  # whether it took all the steps there were
     iterations: np.ndarray
     rows: np.ndarray
     hits: np.ndarray
@@ -180,8 +271,8 @@ def concluded(
     report: PairReport,
     precision: Precision,
     tol: float,
-) -> SolvedPairs:
-    """f and the certificate of each pair, from β and F = Kβ at its points."""
+) -> PairSolutions:
+    """The solution of each pair, with its certificate, from β and F = Kβ."""
     sums = _Sums(problems, beta, function)
     level, violation = sums.levels()
     free, bound = sums.counts()
@@ -190,9 +281,9 @@ def concluded(
     of_totals = problems.totals[:, : level.shape[1]]
     loss = sums.losses(level)
     primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
-    width = problems.upper - problems.lower
+    low, high = problems.bounds
     mass = sums.total(np.abs(beta))
-    weight = mass + sums.total(np.where(loss > 0, width, 0.0))
+    weight = mass + sums.total(np.where(loss > 0, high - low, 0.0))
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
     # Of F at a point, and of the violation, the difference of two of them.
@@ -207,13 +298,15 @@ def concluded(
     fits = (4 * off <= tol - violation) & (4 * off > violation_error)
     indefinite = _indefinite(problems, square, product)
     indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
-    factor, distance = np.ones(len(problems)), np.ones(len(problems))
-    status = np.where(indefinite, "indefinite", "optimal").astype(object)
+    status = np.where(violation <= tol, "imprecise", "stalled").astype(object)
+    status[violation + violation_error <= tol] = "optimal"
+    status[indefinite] = "indefinite"
+    distance = np.ones(len(problems))
     if problems.grouped:
         distance = (level[:, 0] - level[:, 1]) / 2
-        factor[distance > 0] = 1 / distance[distance > 0]
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
-        status[flat] = "flat"
+        status[flat & (violation + violation_error <= tol)] = "flat"
+    status[(report.limited > 0) & (status != "optimal")] = "max_iter"
     most = square + mass * rounding + UNIT * (2 * RUN) * product
     length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
     margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
@@ -237,12 +330,7 @@ def concluded(
     }
     for name, column in columns.items():
         found.columns[name][:] = column
-    trusted = (report.indefinite == 0) | (problems.gram.kernel.psd is not True)
-    if precision.word == "single":
-        trusted &= report.unfit == 0
-    coef = beta * np.repeat(factor, sums.sizes) if problems.grouped else beta
-    bias = -factor * level.mean(axis=1)
-    return SolvedPairs(coef, np.cumsum(sums.sizes), bias, trusted, found)
+    return PairSolutions(problems, beta, function, level, found)
 
 
 def _indefinite(problems: PairProblems, square, size) -> np.ndarray:
@@ -267,7 +355,8 @@ class _Sums:
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.of_group = halves.ravel() if problems.grouped else self.sizes
         self.groups = np.cumsum(self.of_group) - self.of_group
-        self.falls, self.rises = beta > problems.lower, beta < problems.upper
+        low, high = problems.bounds
+        self.falls, self.rises = beta > low, beta < high
 
     def total(self, values) -> np.ndarray:
         """The sum over each pair, (m,)."""
@@ -318,5 +407,6 @@ class _Sums:
         problems = self.problems
         surplus = problems.target - self.function
         surplus = surplus + np.repeat(level.ravel(), self.of_group)
-        most = np.maximum(surplus * problems.lower, surplus * problems.upper)
+        low, high = problems.bounds
+        most = np.maximum(surplus * low, surplus * high)
         return np.maximum(most, 0.0)

@@ -8,8 +8,8 @@ points; gradients and variables are always double.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +25,8 @@ from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
     PairReport,
+    PairSolutions,
     Precision,
-    SolvedPairs,
     concluded,
 )
 
@@ -108,36 +108,35 @@ class SMO:
             found = run(found.beta, np.float64)
         return run.solution(found)
 
-    def solve_pairs(
-        self, problems: PairProblems
-    ) -> Iterator[tuple[np.ndarray, SolvedPairs]]:
-        """The minimisers of many problems, some at a time, with their numbers.
+    def solve_many(self, problems: Sequence[BoxQP]) -> Sequence[Solution]:
+        """The minimisers of many problems, in their order.
 
-        Points are packed once for all pairs; small problems are solved side by side,
-        large ones with all threads. Where the kernel is not compiled, the matrix of all
-        points is held.
+        Of `PairProblems` the points are packed once for all pairs; small problems are
+        solved side by side, large ones with all threads. Where the kernel is not
+        compiled, the matrix of all points is held.
         """
-        gram = problems.gram
+        if not isinstance(problems, PairProblems):
+            return [self.solve(problem) for problem in problems]
+        gram, sizes = problems.gram, problems.sizes.sum(axis=1)
         if gram.kernel.native(gram.X) is None:
-            yield np.arange(len(problems)), self._pairs_of_matrix(problems)
-            return
-        sizes = problems.sizes.sum(axis=1)
+            return self._pairs_of_matrix(problems)
         single = np.full(len(problems), self.precision == "single")
         if self.precision == "auto":
             single = sizes > SMALL
         # Of very small problems all kernel values are computed at once.
         n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
-        tiny = sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any()
+        if sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any():
+            return self._pairs_of_matrix(problems)
+        if single.all() or not single.any():
+            dtype = np.float32 if single.any() else np.float64
+            return self._pairs_of_points(problems, dtype)
+        solutions = PairSolutions.empty(problems)
         for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
-            if not chosen.any():
-                continue
-            some = problems.take(chosen)
-            if tiny:
-                yield np.flatnonzero(chosen), self._pairs_of_matrix(some)
-            else:
-                yield np.flatnonzero(chosen), self._pairs_of_points(some, dtype)
+            some = self._pairs_of_points(problems.take(chosen), dtype)
+            solutions.put_all(chosen, some)
+        return solutions
 
-    def _pairs_of_points(self, problems: PairProblems, dtype) -> SolvedPairs:
+    def _pairs_of_points(self, problems: PairProblems, dtype) -> PairSolutions:
         gram = problems.gram
         recipe = gram.kernel.native(gram.X)
         X = centered(vectors(gram.X), recipe.part, dtype)
@@ -166,10 +165,9 @@ class SMO:
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        report = _report(outcomes)
-        return concluded(problems, value, function, report, precision, self.tol)
+        return self._concluded(problems, value, function, outcomes, precision)
 
-    def _pairs_of_matrix(self, problems: PairProblems) -> SolvedPairs:
+    def _pairs_of_matrix(self, problems: PairProblems) -> PairSolutions:
         matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
         size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
         _refuse_unless_finite(problems.gram, size)
@@ -188,15 +186,33 @@ class SMO:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        report = _report(outcomes)
-        return concluded(problems, value, function, report, precision, self.tol)
+        return self._concluded(problems, value, function, outcomes, precision)
+
+    def _concluded(
+        self, problems: PairProblems, value, function, outcomes, precision: Precision
+    ) -> PairSolutions:
+        """The solutions; those that need more digits than they were given go on."""
+        report = PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
+        found = concluded(problems, value, function, report, precision, self.tol)
+        again = report.indefinite & (problems.gram.kernel.psd is True)
+        if precision.word == "single":
+            again |= report.unfit | report.limited
+        for j in np.flatnonzero(again).tolist():
+            first, problem = found[j], problems[j]
+            left = self.max_iter
+            if left >= 0:
+                left = max(0, left - first.run.iterations)
+            word = "double" if self.precision == "auto" else self.precision
+            solver = replace(self, precision=word, max_iter=left)
+            rest = solver.solve(problem, start=problem.start(first.value))
+            found.put(j, replace(rest, run=rest.run.after(first.run)))
+        return found
 
     def _pair_program(self, problems: PairProblems, pairs, dtype) -> _core.PairProgram:
         return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
             problems.target,
-            problems.lower,
-            problems.upper,
+            *problems.bounds,
             np.ascontiguousarray(problems.totals).ravel(),
             grouped=problems.grouped,
             bias=problems.bias,
@@ -214,10 +230,6 @@ class SMO:
         """Pair steps for n variables."""
         most = self.max_iter if self.max_iter >= 0 else max(BUDGET, 100 * n)
         return min(most, 2**62)  # the core counts with 64 bits
-
-
-def _report(outcomes: _core.PairOutcomes) -> PairReport:
-    return PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
 
 
 class _Found(NamedTuple):

@@ -18,13 +18,14 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.data.points import take
 from mercer.kernels.base import row_blocks
 from mercer.kernels.ways import Precomputed
-from mercer.machines.kinds import Classifier, Regressor
 from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.perceptron import MistakeDriven, Perceptron
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.stochastic import KernelSGD
 from mercer.machines.svm import SVC, SVR
+from mercer.machines.svm.classifier import Classifier
+from mercer.machines.svm.svr import Regressor
 from mercer.theory.assumptions import Absent, Judged, first_sentence
 
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"

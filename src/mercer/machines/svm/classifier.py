@@ -1,26 +1,16 @@
-"""The three kinds of support vector machine: of classes, of numbers, of one class.
-
-Each has its `fit`, what it says of new points and scikit-learn's attributes; a machine
-adds its parameters and the problem it solves.
-"""
+"""What SVC and NuSVC share: two classes by the sign of f, several by pairs or rests."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import (
-    ClassifierMixin,
-    MultiOutputMixin,
-    OutlierMixin,
-    RegressorMixin,
-    _fit_context,
-)
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +18,6 @@ from mercer import calibration, multiclass
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WeightedGram
 from mercer.machines.labels import (
     available_if,
@@ -39,18 +28,12 @@ from mercer.machines.labels import (
     class_factors,
     classes_of,
 )
-from mercer.machines.support import (
-    COMMON_CONSTRAINTS,
-    FRACTION,
-    SMALL,
-    SupportVectorMachine,
-)
+from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
 from mercer.multiclass import Classes, PairExpansion, Pairs
-from mercer.native import memory
-from mercer.outcomes import Certificate, Certificates, iterations
-from mercer.solvers.boxqp import BoxQP, certificate
+from mercer.outcomes import Certificate, iterations
+from mercer.solvers.auto import Problems
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems
-from mercer.solvers.smo import SMO, matrix_bytes
 
 FOLDS = 5  # of the values that probabilities are fitted on
 
@@ -111,7 +94,8 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         names = self._names(classes, len(parts))
         counted = self._shared(counted, len(names))
         with self._watched(names, X, y, sample_weight):
-            coef, bias, found = self._solved_parts(counted, parts, weight)
+            problems = self._problems(counted.gram, parts, weight)
+            coef, bias, found = self._columns(counted, problems, parts)
             sigmoids = None
             if self._calibrates:
                 sigmoids = self._sigmoids(counted, label, parts, factors, names)
@@ -175,84 +159,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     @abstractmethod
     def _pair_problems(self, gram: Gram, members, pairs, weight) -> PairProblems:
-        """The problems of pairs of classes, all at once."""
+        """The two-class problems of pairs of classes."""
 
-    @property
-    def _pairs_apply(self) -> bool:
-        """Whether `_pair_problems` has the problems at these parameters."""
-        return True
-
-    def _solved_parts(self, counted: WeightedGram, parts, weight):
-        """A column of coef, a bias and a certificate for each two-class problem."""
-        if self._in_one_call(counted.gram, parts):
-            every = np.arange(len(parts))
-            return self._solved_pairs(counted.gram, parts, weight, every)
-        problems = self._problems(counted.gram, parts, weight)
-        return self._columns(counted, problems, parts)
-
-    def _in_one_call(self, gram: Gram, parts) -> bool:
-        """Whether the core can take on all pairs of classes in one call."""
-        if not isinstance(parts, Pairs) or self.solver is not None:
-            return False
-        if self._watcher is not None or not self._pairs_apply:
-            return False
-        if gram.kernel.native(gram.X) is None:
-            there = gram.is_held or isinstance(gram.kernel, Precomputed)
-            room = memory.room_to_keep() if there else matrix_bytes(self.cache_size)
-            if 8.0 * gram.shape[0] ** 2 > room:
-                return False
-        return self._coefficients_before(gram.X, parts.width) is None
-
-    def _solved_pairs(self, gram: Gram, parts: Pairs, weight, numbers):
-        """coef, and the bias and certificate of each of these pairs of classes.
-
-        Small ones are solved to rounding, unless they are very many.
-        """
-        coef, bias = np.zeros((len(weight), parts.width)), np.zeros(len(parts))
-        found, trusted = Certificates.empty(len(parts)), np.zeros(len(parts), bool)
-        solver = SMO(tol=self.tol, cache_mb=self.cache_size, max_iter=self.max_iter)
-        members = [parts.members(c) for c in range(parts.n_classes)]
-        small = (parts.totals <= SMALL) & (not parts.compact)
-        for some in (numbers[~small[numbers]], numbers[small[numbers]]):
-            if not len(some):
-                continue
-            problems = self._pair_problems(gram, members, parts.pairs[some], weight)
-            solve = solver
-            if small[some[0]]:
-                largest = np.abs(problems.totals).max(initial=1.0)
-                solve = self._to_rounding(solver, float(largest))
-            for which, solved in solve.solve_pairs(problems):
-                places = some[which]
-                coef[parts.places(places)] = solved.coef
-                bias[places], trusted[places] = solved.bias, solved.trusted
-                if len(places) == len(parts):
-                    found = solved.found
-                else:
-                    found.put(places, solved.found)
-        about = found.columns
-        trusted &= about["violation"] + about["rounding"] <= self.tol
-        # Those that took all their steps are not solved again.
-        spent = ~trusted & (about["iterations"] >= self.max_iter) & (self.max_iter >= 0)
-        spent &= about["precision"] == "double"
-        about["status"][spent] = "max_iter"
-        trusted |= spent
-        for j in numbers[~trusted[numbers]].tolist():
-            # It takes more steps, or more digits, than all of them were given.
-            [(problem, own)] = self._problems(gram, [parts[j]], weight)
-            places = own, parts.column(j)
-            start = problem.start(problem.inverse(coef[places], 0.0)[0])
-            solution = self._solve(problem, start, precision="double")
-            coef[places], bias[j] = problem.decision(solution)
-            found.put(j, certificate(problem, solution))
-        return coef, bias, found
-
-    def _problems(
-        self, gram: Gram, parts, weight
-    ) -> Iterator[tuple[BoxQP, np.ndarray]]:
-        """The two-class problems, each made when it is asked for."""
-        for part in parts:
-            own = gram if len(part.index) == gram.shape[0] else gram.take(part.index)
-            yield self._problem(own, part.sign, weight[part.index]), part.index
+    def _problems(self, gram: Gram, parts, weight, numbers=None) -> Sequence[BoxQP]:
+        """The two-class problems, or those of these numbers, made when asked for."""
+        numbers = np.arange(len(parts)) if numbers is None else numbers
+        if isinstance(parts, Pairs):
+            members = [parts.members(c) for c in range(parts.n_classes)]
+            return self._pair_problems(gram, members, parts.pairs[numbers], weight)
+        return Problems(
+            len(numbers), lambda j: self._problem(gram, parts[numbers[j]].sign, weight)
+        )
 
     def _check_number(self, k: int, n: int) -> None:
         """Refuse so many classes that their problems would not fit into memory."""
@@ -432,25 +349,15 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _fold(self, gram: Gram, parts, weight, name: Callable[[int], str]):
         """A column of coef and a bias for each problem, of which some lack a class."""
-        if self._in_one_call(gram, parts):
-            there = parts.sizes[parts.pairs] > 0
-            both = there.all(axis=1)
-            some = np.flatnonzero(both)
-            coef, bias, _ = self._solved_pairs(gram, parts, weight, some)
-            # A fold without one of the two classes predicts the other.
-            bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
-            return coef, bias
-        coef = np.zeros((len(weight), multiclass.width(parts)))
-        bias = np.zeros(len(parts))
-        for j, part in enumerate(parts):
-            if len(np.unique(part.sign)) < 2:
-                # A fold without one of the two classes predicts the other.
-                bias[j] = part.sign[0] if len(part.sign) else 0.0
-                continue
-            [(problem, members)] = self._problems(gram, [part], weight)
-            solution = self._solve(problem, name=name(j))
-            places = members, multiclass.column(parts, j)
-            coef[places], bias[j] = problem.decision(solution)
+        there = multiclass.present(parts)
+        both = there.all(axis=1)
+        some = np.flatnonzero(both)
+        problems = self._problems(gram, parts, weight, some)
+        watching = self._watching(lambda j: name(some[j]))
+        solutions = self._auto().solve_many(problems, watching=watching)
+        coef, bias, _ = self._gathered(gram, solutions, parts, some)
+        # A fold without one of the two classes predicts the other.
+        bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
         return coef, bias
 
     # Attributes
@@ -483,7 +390,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         _, label, factors = self._labels(y, counted)
         parts = multiclass.parts(label, len(factors), self.multiclass)
         problems = self._problems(counted.gram, parts, counted.weight * factors[label])
-        return self._recomputed(X, counted, problems)
+        return self._recomputed(X, counted, problems, parts)
 
 
 class _Names(Sequence):
@@ -518,147 +425,3 @@ def _folds(label: np.ndarray, random) -> np.ndarray:
         fold[members] = (first + np.arange(len(members))) % FOLDS
         first += len(members)
     return fold
-
-
-class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
-    """f for each of the targets, within a tube around them."""
-
-    @abstractmethod
-    def _problem(self, gram: Gram, target, weight) -> BoxQP:
-        """The problem for one target; each point counts weight times."""
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
-        """Learn f from the points X and the targets y; returns self.
-
-        Parameters
-        ----------
-        X : n points; for "precomputed" the (n, n) matrix of their kernel values
-        y : (n,) array, or (n, q) for q targets
-        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
-        """
-        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        y = _targets(y)
-        n_targets = 1 if y.ndim == 1 else y.shape[1]
-        counted = self._shared(self._weighted_gram(X, sample_weight), n_targets)
-        problems = self._problems(y, counted)
-        names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
-        with self._watched(names, X, y, sample_weight):
-            coef, bias, found = self._columns(counted, problems, range(n_targets))
-            if y.ndim == 1:
-                coef, bias = coef[:, 0], bias[0]
-            order = np.arange(len(counted.index))
-            self._store(X, counted, order, coef, bias, found)
-            steps = [part.run.iterations for part in found]
-            self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
-        self._warn_unless_optimal(self._certificate)
-        return self
-
-    def _problems(self, y, counted: WeightedGram) -> Iterator[tuple[BoxQP, slice]]:
-        targets = y[counted.index].reshape(len(counted.index), -1)
-        for target in targets.T:
-            yield self._problem(counted.gram, target, counted.weight), slice(None)
-
-    def predict(self, X: Points) -> np.ndarray:
-        """f at the m points of X: (m,), or (m, q) for q targets."""
-        return self._values(X)
-
-    def _dual_rows(self) -> np.ndarray:
-        coef = self.expansion_.coef
-        return coef.reshape(len(coef), -1).T if coef.size else np.zeros((1, 0))
-
-    @property
-    def n_support_(self) -> np.ndarray:
-        """How many support vectors there are."""
-        return np.array([len(self.support_)], dtype=np.int32)
-
-    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
-        """The certificate of f, recomputed in float64 from the training data alone.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as they were given to `fit`
-        """
-        check_is_fitted(self)
-        X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
-        counted = self._weighted_gram(X, sample_weight)
-        return self._recomputed(X, counted, self._problems(_targets(y), counted))
-
-
-def _targets(y: np.ndarray) -> np.ndarray:
-    """Targets as float64; a single column is one target, and scikit-learn says so."""
-    single = y.ndim == 1 or y.shape[1] == 1
-    y = column_or_1d(y, warn=True) if single else y
-    return y.astype(np.float64, copy=False)
-
-
-class OneClass(OutlierMixin, SupportVectorMachine):
-    """Where the points are: +1 there, -1 elsewhere."""
-
-    _parameter_constraints: ClassVar[dict] = {**COMMON_CONSTRAINTS, "nu": FRACTION}
-
-    nu: float
-    offset_: Any
-
-    @abstractmethod
-    def _problem(self, gram: Gram, weight) -> BoxQP:
-        """The problem; each point counts weight times."""
-
-    @abstractmethod
-    def _learn(self, X, counted: WeightedGram, coef, bias, found) -> None:
-        """Set what was learnt."""
-
-    @abstractmethod
-    def _depth(self, X) -> np.ndarray:
-        """How far inside checked points are."""
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
-        """Learn where the points X are; returns self.
-
-        Parameters
-        ----------
-        X : n points; for "precomputed" the (n, n) matrix of their kernel values
-        y : ignored
-        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
-        """
-        X = self._validated_points(X)
-        counted = self._weighted_gram(X, sample_weight)
-        problem = self._problem(counted.gram, counted.weight)
-        with self._watched([""], X, None, sample_weight):
-            coef, bias, found = self._columns(
-                counted, [(problem, slice(None))], range(1)
-            )
-            self._learn(X, counted, coef[:, 0], bias[0], found)
-            self.n_iter_ = found[0].run.iterations
-        self._warn_unless_optimal(self._certificate)
-        return self
-
-    def _loosened(self, found, moved: float, weight) -> list[Certificate]:
-        """The certificates, where the level was moved outwards by so much.
-
-        A point's loss grows by at most its weight times that.
-        """
-        error = moved * float(np.sum(weight))
-        return [one.loosened(error, self._tolerance) for one in found]
-
-    def decision_function(self, X: Points) -> np.ndarray:
-        """How far inside the m points of X are; negative outside."""
-        check_is_fitted(self)
-        return self._depth(self._validated_points(X, reset=False))
-
-    def score_samples(self, X: Points) -> np.ndarray:
-        """`decision_function` before `offset_` was taken off."""
-        return self.decision_function(X) + self.offset_
-
-    def predict(self, X: Points) -> np.ndarray:
-        """+1 for the points inside, -1 for those outside."""
-        return np.where(self.decision_function(X) > 0, 1, -1)
-
-    def _dual_rows(self) -> np.ndarray:
-        return self.expansion_.coef[None]
-
-    @property
-    def n_support_(self) -> np.ndarray:
-        """How many support vectors there are."""
-        return np.array([len(self.support_)], dtype=np.int32)

@@ -1,7 +1,7 @@
-"""What the support vector machines share: from points to a Gram, from solutions to f.
+"""What the support vector machines share: from data to problems, from solutions to f.
 
-A machine states its two-class, regression or one-class problem; everything between the
-data and that problem, and between its solution and scikit-learn's attributes, is here.
+A machine states its two-class, regression or one-class problem, and `AutoSMO` solves
+it; what is between the solution and scikit-learn's attributes is here.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import pickle
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from threading import Event
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,19 +38,12 @@ from mercer.machines.base import (
     checked_weight,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
-from mercer.native.threads import threads
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
+from mercer.solvers.auto import AutoSMO, held
 from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
-from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.hull import HullDistance
-from mercer.solvers.smo import SMO, matrix_bytes
-
-# Problems this small are solved to rounding, at next to no cost: then it does not show
-# in what order the points came, or whether one counted twice or came twice.
-SMALL = 256
-ROUNDING = 1e-11
-STEPS = 200  # for each variable; a small problem that takes more is solved to tol
+from mercer.solvers.class_pairs import PairSolutions
+from mercer.solvers.smo import SMO
 
 COMMON_CONSTRAINTS: dict[str, list] = {
     "kernel": [StrOptions(set(WORDS)), callable],
@@ -70,9 +61,7 @@ COMMON_CONSTRAINTS: dict[str, list] = {
 }
 
 
-# Solvers that need no sum to be fixed; None stands for SMO.
-_WITHOUT_TOTAL = SMO | CoordinateAscent | None
-
+BOX = [Interval(Real, 0, None, closed="right")]
 FRACTION = [Interval(Real, 0, 1, closed="right")]
 
 
@@ -223,13 +212,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _shared(self, counted: WeightedGram, n_problems: int) -> WeightedGram:
         """The same, K in memory where several problems would each compute it anew."""
-        gram = counted.gram
-        if n_problems == 1 or gram.kernel.native(gram.X) is not None:
-            return counted
-        if isinstance(gram.kernel, Precomputed):
-            return counted
-        fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(self.cache_size)
-        return replace(counted, gram=gram.held()) if fits else counted
+        return replace(counted, gram=held(counted.gram, n_problems, self.cache_size))
 
     # From problems to solutions
 
@@ -246,70 +229,21 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             finally:
                 self.__dict__.pop("_watcher", None)
 
-    def _solve(
-        self,
-        problem: BoxQP,
-        start: np.ndarray | None = None,
-        stop: Event | None = None,
-        name: str | None = None,
-        precision: str = "auto",
-        objectives: bool = True,
-    ) -> Solution:
-        """The solution; an event that is set from outside ends the search for it.
+    def _auto(self, objectives: bool = True) -> AutoSMO:
+        """What solves the problems."""
+        return AutoSMO(
+            self.tol, self.cache_size, self.max_iter, objectives, self.solver
+        )
 
-        `name` is for progress reports; None is the next of those given to `_watched`.
-        Without `objectives`, primal and dual may be left to `certificate_`.
+    def _watching(self, name: Callable[[int], str] | None = None) -> Any:
+        """What watches problem j while it is solved; None where nobody does.
+
+        Without names, problems have those given to `_watched`, one after another.
         """
-        if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
-            return self._solve_without_total(problem, start)
-        # Problems that are solved at the same time share the memory for rows.
-        sharing = 1 if stop is None else threads()
-        solver = self._solver(problem, sharing, precision, objectives)
-        reporting: Any = nullcontext(stop and (lambda progress: stop.is_set()))
-        if stop is None and self._watcher is not None:
-            reporting = self._watcher.problem(name)
-        small = self.solver is None and len(problem) <= SMALL
-        with reporting as watch:
-            if isinstance(solver, SMO) and small:
-                solution = self._solve_to_rounding(solver, problem, start, watch)
-            else:
-                solution = solver.solve(problem, start=start, watch=watch)
-        reached = solution.violation + solution.rounding <= self._tolerance
-        if solution.status == "stopped" and reached:
-            solution = _reached(solution)  # in the very round in which it was stopped
-        self._refuse_unless_finite(problem, solution)
-        if solution.status == "infeasible":
-            raise self._inseparable(problem, solution)
-        if (
-            problem.unit_margin
-            and problem.is_flat(solution.level)
-            and not early(solution)
-        ):
-            return solution.ended(Status.FLAT)
-        return solution
-
-    def _solver(
-        self,
-        problem: BoxQP,
-        sharing: int = 1,
-        precision: str = "auto",
-        objectives: bool = True,
-    ) -> Any:
-        """What minimises this problem, beside so many others."""
-        solver = self.solver
-        if solver is None:
-            cache = None if self.cache_size is None else self.cache_size / sharing
-            objectives = objectives or problem.unit_margin  # there f is not Σβk(x, ·)
-            solver = SMO(
-                self.tol,
-                cache,
-                self.max_iter,
-                precision=precision,
-                objectives=objectives,
-            )
-        hard = problem.tube is None and np.isinf(problem.upper).all()
-        hulls = hard and problem.total is not None and not problem.lower.any()
-        return HullDistance(solver) if hulls else solver
+        watcher = self._watcher
+        if watcher is None:
+            return None
+        return lambda j: watcher.problem(None if name is None else name(j))
 
     def _inseparable(self, problem: BoxQP, solution: Solution) -> ValueError:
         """What to say where no hard margin exists: the proof, and the soft margin."""
@@ -333,125 +267,47 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         error.slack = slack  # type: ignore[attr-defined]
         return error
 
-    def _solve_to_rounding(self, solver: SMO, problem: BoxQP, start, watch) -> Solution:
-        """The solution to the last digits; to tol, where that takes too long."""
-        total = 0.0 if problem.total is None else problem.total
-        size = max(1.0, np.abs(problem.linear).max(), np.abs(total).max())
-        fine = self._to_rounding(solver, size)
-        first = fine.solve(problem, start=start, watch=watch)
-        if first.status not in ("max_iter", "stalled", "imprecise", "indefinite"):
-            return first
-        if first.violation + first.rounding <= self.tol:
-            return _reached(first)
-        if self.max_iter >= 0:
-            return first
-        rest = solver.solve(problem, start=first.value, watch=watch)
-        return replace(rest, run=rest.run.after(first.run))
-
-    def _to_rounding(self, solver: SMO, size: float = 1.0) -> SMO:
-        """The solver to the last digits of numbers of this size, within limits."""
-        budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
-        return replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
-
-    def _solve_without_total(self, problem: BoxQP, start) -> Solution:
-        """The solution of a problem without bias, by one that every solver knows."""
-        padded = problem.padded()
-        if start is not None:
-            start = padded.start(np.append(start, -problem.sign @ start))
-        solution = self._solve(padded, start)
-        assert solution.function is not None
-        value, function = solution.value[:-1], solution.function[:-1]
-        primal, dual = problem.objectives(value, function, (0.0,))
-        return replace(
-            solution,
-            value=value,
-            bias=0.0,
-            primal=np.nan if np.isnan(solution.primal) else primal,
-            dual=dual,
-            violation=problem.violation(value, function),
-            level=(0.0,),
-            function=function,
-        )
-
-    def _refuse_unless_finite(self, problem: BoxQP, solution: Solution) -> None:
-        if not (
-            np.isfinite(solution.value).all() and np.isfinite(solution.level).all()
-        ):
-            raise ValueError(
-                f"{_NOT_FINITE}; or the kernel {problem.gram.kernel!r} has values that "
-                "are not finite."
-            )
-
     # From solutions to f
 
     def _columns(
-        self,
-        counted: WeightedGram,
-        problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
-        parts: Sequence,
-    ) -> tuple[np.ndarray, np.ndarray, list[Certificate]]:
-        """Solve the problems one after another: a column of coef and a bias for each.
+        self, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence
+    ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
+        """Solve the problems: a column of coef, a bias and a certificate for each.
 
-        Each comes with the places of its points among those that count. `parts` has an
-        entry for each; those of many classes share columns.
+        `parts` has an entry for each problem; those of many classes share columns.
         """
-        n_columns = len(parts)
-        coef = np.zeros((len(counted.index), multiclass.width(parts)))
-        bias, found = np.zeros(n_columns), []
-        near = self._coefficients_before(counted.gram.X, coef.shape[1])
+        before = self._coefficients_before(counted.gram.X, multiclass.width(parts))
+        near = None
+        if before is not None:
+            near = lambda j: before[multiclass.cells(parts, j)]  # noqa: E731
+        solver = self._auto(objectives=len(parts) > 1 or not self._f_is_expansion)
+        solutions = solver.solve_many(problems, near=near, watching=self._watching())
+        return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
-        def tasks():
-            for j, (problem, members) in enumerate(problems):
-                start = None
-                if near is not None:
-                    known = near[members, multiclass.column(parts, j)]
-                    start = problem.start(problem.inverse(known, 0.0)[0])
-                yield problem, start, members
-
-        workers = self._workers(counted.gram, n_columns)
-        for j, (problem, members, solution) in enumerate(
-            self._solved(tasks(), workers, n_columns > 1 or not self._f_is_expansion)
-        ):
-            places = members, multiclass.column(parts, j)
-            coef[places], bias[j] = problem.decision(solution)
-            found.append(certificate(problem, solution))
+    def _gathered(
+        self, gram: Gram, solutions, parts: Sequence, numbers: Sequence[int]
+    ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
+        """coef, biases and certificates of the problems of these numbers."""
+        coef = np.zeros((gram.shape[0], multiclass.width(parts)))
+        bias = np.zeros(len(parts))
+        found: Sequence[Certificate]
+        if isinstance(solutions, PairSolutions):
+            chosen = np.asarray(numbers)
+            coef[parts.places(chosen)], bias[chosen] = solutions.decisions()
+            found = solutions.certificates
+        else:
+            found = []
+            for j, (problem, solution) in zip(numbers, solutions, strict=True):
+                if solution.status == Status.INFEASIBLE:
+                    raise self._inseparable(problem, solution)
+                coef[multiclass.cells(parts, j)], bias[j] = problem.decision(solution)
+                found.append(certificate(problem, solution))
+        if not (np.isfinite(coef).all() and np.isfinite(bias).all()):
+            raise ValueError(
+                f"{_NOT_FINITE}; or the kernel {gram.kernel!r} has values that are not "
+                "finite."
+            )
         return coef, bias, found
-
-    def _workers(self, gram: Gram, n_problems: int) -> int:
-        """How many problems to solve at once: several, where the core does the work."""
-        # Progress is reported of one problem after another.
-        watched = self._watcher is not None
-        if self.solver is not None or watched or gram.shape[0] <= SMALL:
-            return 1
-        compiled = gram.kernel.native(gram.X) is not None
-        return min(threads(), n_problems) if compiled else 1
-
-    def _solved(self, tasks: Iterable, workers: int, objectives: bool) -> Iterator:
-        """(problem, members, solution) for each of (problem, start, members), in order.
-
-        Each problem is solved by one thread; few wait, as they hold their points.
-        """
-        if workers == 1:
-            for problem, start, members in tasks:
-                solution = self._solve(problem, start, objectives=objectives)
-                yield problem, members, solution
-            return
-        stop = Event()
-        waiting: deque = deque()
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                for problem, start, members in tasks:
-                    future = pool.submit(self._solve, problem, start, stop)
-                    waiting.append((problem, members, future))
-                    if len(waiting) > 2 * workers:
-                        problem, members, future = waiting.popleft()
-                        yield problem, members, future.result()
-                for problem, members, future in waiting:
-                    yield problem, members, future.result()
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
 
     def _store(
         self,
@@ -535,10 +391,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return found
 
     def _recomputed(
-        self,
-        X,
-        counted: WeightedGram,
-        problems: Iterable[tuple[BoxQP, np.ndarray | slice]],
+        self, X, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
         f = self.expansion_
@@ -548,7 +401,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         bias = np.atleast_1d(f.bias)
         values, indefinite = self._dense_values(counted.gram, coef)
         found = []
-        for j, (problem, members) in enumerate(problems):
+        for j, problem in enumerate(problems):
+            members, _ = multiclass.cells(parts, j)
             beta = coef[members, j]
             # f of a problem on some points is 0 off them: the column is already theirs.
             function = problem.unscaling(beta) * values[members, j]
@@ -630,15 +484,6 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 def early(found: Solution | Certificate) -> bool:
     """Whether the solver was stopped, by a limit or a callback, or got stuck."""
     return not found.status.at_the_end
-
-
-def _reached(solution: Solution) -> Solution:
-    """The solution with the status of one whose violation is below tol.
-
-    Without a primal, a stationary point is all that is claimed.
-    """
-    convex = not np.isnan(solution.primal)
-    return solution.ended(Status.OPTIMAL if convex else Status.INDEFINITE)
 
 
 def _keys(points) -> list[Hashable]:

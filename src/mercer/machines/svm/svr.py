@@ -1,0 +1,252 @@
+"""SVR and NuSVR: a tube around f, of a given width or around a given share of points.
+
+Drop-ins for scikit-learn's machines of the same names, on points and kernels of any
+kind, and for several targets at once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.data.points import Points
+from mercer.gram import Gram
+from mercer.machines.base import WeightedGram
+from mercer.machines.svm.base import (
+    BOX,
+    COMMON_CONSTRAINTS,
+    FRACTION,
+    SupportVectorMachine,
+)
+from mercer.outcomes import Certificate
+from mercer.solvers.auto import Problems
+from mercer.solvers.boxqp import BoxQP, nu_svr, svr
+
+
+class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
+    """f for each of the targets, within a tube around them."""
+
+    @abstractmethod
+    def _problem(self, gram: Gram, target, weight) -> BoxQP:
+        """The problem for one target; each point counts weight times."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Points, y, sample_weight=None) -> Self:
+        """Learn f from the points X and the targets y; returns self.
+
+        Parameters
+        ----------
+        X : n points; for "precomputed" the (n, n) matrix of their kernel values
+        y : (n,) array, or (n, q) for q targets
+        sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        y = _targets(y)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        counted = self._shared(self._weighted_gram(X, sample_weight), n_targets)
+        problems = self._problems(y, counted)
+        names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
+        with self._watched(names, X, y, sample_weight):
+            coef, bias, found = self._columns(counted, problems, range(n_targets))
+            if y.ndim == 1:
+                coef, bias = coef[:, 0], bias[0]
+            order = np.arange(len(counted.index))
+            self._store(X, counted, order, coef, bias, found)
+            steps = [part.run.iterations for part in found]
+            self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
+        self._warn_unless_optimal(self._certificate)
+        return self
+
+    def _problems(self, y, counted: WeightedGram) -> Sequence[BoxQP]:
+        targets = y[counted.index].reshape(len(counted.index), -1).T
+        return Problems(
+            len(targets),
+            lambda j: self._problem(counted.gram, targets[j], counted.weight),
+        )
+
+    def predict(self, X: Points) -> np.ndarray:
+        """f at the m points of X: (m,), or (m, q) for q targets."""
+        return self._values(X)
+
+    def _dual_rows(self) -> np.ndarray:
+        coef = self.expansion_.coef
+        return coef.reshape(len(coef), -1).T if coef.size else np.zeros((1, 0))
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        """How many support vectors there are."""
+        return np.array([len(self.support_)], dtype=np.int32)
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
+        counted = self._weighted_gram(X, sample_weight)
+        problems = self._problems(_targets(y), counted)
+        return self._recomputed(X, counted, problems, range(len(problems)))
+
+
+def _targets(y: np.ndarray) -> np.ndarray:
+    """Targets as float64; a single column is one target, and scikit-learn says so."""
+    single = y.ndim == 1 or y.shape[1] == 1
+    y = column_or_1d(y, warn=True) if single else y
+    return y.astype(np.float64, copy=False)
+
+
+class SVR(Regressor):
+    """min ½‖f‖² + C Σᵢ wᵢ max(0, |yᵢ - f(xᵢ)| - ε): what is within ε costs nothing.
+
+    A drop-in for scikit-learn's SVR that takes any kernel on any points, several
+    targets at once, and knows how far from optimal it is at most.
+
+    Parameters
+    ----------
+    C : > 0, the price of a unit outside the tube; inf is a hard tube, and as f is
+        within tol of it, the certificate has a dual and no finite primal
+    epsilon : ≥ 0, half the width of the tube
+
+    The others, and the attributes, are those of SVC; with q targets `expansion_` has a
+    column, and `dual_coef_`, `coef_` and `intercept_` a row, for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import SVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = SVR(C=100, epsilon=0.1).fit(X, np.sin(X[:, 0]))
+    >>> bool(np.abs(machine.predict(X) - np.sin(X[:, 0])).max() < 0.12)
+    True
+    >>> len(machine.support_) < 25, bool(machine.certificate_.gap < 1e-6)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **COMMON_CONSTRAINTS,
+        "C": BOX,
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        fit_intercept: bool = True,
+        solver: Any = None,
+        warm_start: bool = False,
+        callback: Any = None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.warm_start = warm_start
+        self.callback = callback
+
+    def _problem(self, gram, target, weight):
+        upper = self._upper(weight)
+        return svr(gram, target, upper, self.epsilon, bias=self.fit_intercept)
+
+
+class NuSVR(Regressor):
+    """SVR whose ε is found so that a fraction ν of the points is not inside the tube.
+
+    A drop-in for scikit-learn's NuSVR, for any kernel and several targets.
+
+    Parameters
+    ----------
+    nu : in (0, 1], at most the fraction outside the tube, at least that of support
+        vectors
+    C : > 0 and finite, the price of a unit outside the tube
+
+    The others, and the attributes, are those of SVR; there is always a bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import NuSVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = NuSVR(nu=0.2, C=100).fit(X, np.sin(X[:, 0]))
+    >>> len(machine.support_) >= 0.2 * len(X), machine.score(X, np.sin(X[:, 0])) > 0.99
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **COMMON_CONSTRAINTS,
+        "C": BOX,
+        "nu": FRACTION,
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: Any = None,
+        warm_start: bool = False,
+        callback: Any = None,
+    ):
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+        self.callback = callback
+
+    def _problem(self, gram, target, weight):
+        if np.isinf(float(self.C)):
+            raise ValueError(
+                "NuSVR(C=inf) has no solution: its coefficients sum to ν C n / 2. "
+                "Choose a finite C, or SVR(C=inf, epsilon=...) for a tube that holds "
+                "every point."
+            )
+        return nu_svr(gram, target, self._upper(weight), self.nu)
