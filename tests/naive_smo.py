@@ -5,6 +5,7 @@ the kink, and the next one goes on from there.
 """
 
 from dataclasses import dataclass
+from math import frexp, fsum
 
 import numpy as np
 
@@ -83,3 +84,32 @@ class NaiveSMO:
             if best is None or worth[j] > best[0]:
                 best = worth[j], (int(i), int(candidates[j]), gain[j])
         return best and best[1]
+
+
+def snapped(value, lower, upper, slack):
+    """Values with what rounding took off a bound put back."""
+    largest, value = np.abs(value).max(initial=0.0), np.array(value)
+    for t in range(len(value)):
+        ends = (lower[t], upper[t])
+        for bound, other in (ends, ends[::-1]):
+            size = abs(bound) if bound else min(abs(other), largest)
+            if np.isfinite(bound) and abs(value[t] - bound) <= slack * size:
+                value[t] = bound
+    return value
+
+
+def balanced(value, lower, upper, total):
+    """Values of this sum, what is left over taken off one of each binary order."""
+    value, orders = np.array(value), {}
+    for t, number in enumerate(value):
+        if lower[t] < number < upper[t] and number != 0:
+            orders.setdefault(frexp(number)[1], t)
+    for order in sorted(orders, reverse=True):
+        excess = fsum([*value.tolist(), -total])
+        if excess == 0:
+            break
+        t = orders[order]
+        moved = value[t] - excess
+        if lower[t] < moved < upper[t] and moved != 0:
+            value[t] = moved
+    return value

@@ -89,6 +89,7 @@ NATIVE = {
     "native/threads": "threads.cpp",
     "native/memory": "kept.cpp",
     "multiclass": "votes.cpp",
+    "solvers/boxqp": "bounds.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bind.hpp"
+#include "bounds.hpp"
 #include "class_pairs.hpp"
 #include "kept.hpp"
 #include "rows.hpp"
@@ -207,6 +208,12 @@ PairOutcomes solve_pairs_of_matrix(Matrix<double> matrix, Vector<Index> sizes,
   return solve_pairs<double>(source, count, program, value, function);
 }
 
+void check_bounds(const ResultVector<double>& value, const Vector<double>& lower,
+                  const Vector<double>& upper) {
+  check(value.shape(0) == lower.shape(0) && value.shape(0) == upper.shape(0),
+        "Each variable needs a lower and an upper bound.");
+}
+
 template <class T>
 void bind_of(nb::module_& m) {
   m.def(
@@ -315,6 +322,20 @@ void bind_smo(nb::module_& m) {
       .def_prop_ro("missed", &array_of<double, &PairOutcomes::missed>);
   m.def("solve_pairs_of_matrix", &solve_pairs_of_matrix, "matrix"_a, "sizes"_a, "members"_a,
         "program"_a, "value"_a, "function"_a);
+  m.def(
+      "snap",
+      [](ResultVector<double> value, Vector<double> lower, Vector<double> upper, double slack) {
+        check_bounds(value, lower, upper);
+        snap(view(value), view(lower), view(upper), slack);
+      },
+      "value"_a, "lower"_a, "upper"_a, "slack"_a);
+  m.def(
+      "balance",
+      [](ResultVector<double> value, Vector<double> lower, Vector<double> upper, double total) {
+        check_bounds(value, lower, upper);
+        return balance(view(value), view(lower), view(upper), total);
+      },
+      "value"_a, "lower"_a, "upper"_a, "total"_a);
   bind_of<float>(m);
   bind_of<double>(m);
   m.def("kept_bytes", &kept_bytes, "Memory that the last solve left for the next.");

@@ -6,12 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <stdexcept>
 
+#include "bounds.hpp"
 #include "rows.hpp"
 #include "threads.hpp"
 
@@ -111,55 +110,6 @@ class PairRows final : public Rows<T> {
   std::span<const T> first_matrix_, second_matrix_;
   Poll poll_;
 };
-
-// What rounding took off a bound is put back: a relative tolerance of the bound, or at 0 of the
-// other one.
-void snap(std::span<double> beta, std::span<const double> lower, std::span<const double> upper) {
-  constexpr double tolerance = 1e-13;
-  double largest = 0;
-  for (double b : beta) largest = std::max(largest, std::abs(b));
-  for (std::size_t t = 0; t < beta.size(); ++t) {
-    double far = std::max(std::abs(lower[t]), std::abs(upper[t]));
-    if (std::abs(beta[t]) <= tolerance * std::min(far, largest)) beta[t] = 0;
-    for (double bound : {lower[t], upper[t]}) {
-      if (bound != 0 && std::abs(beta[t] - bound) <= tolerance * std::abs(bound)) beta[t] = bound;
-    }
-  }
-}
-
-// Σβ - total in twice the digits of a double: the rounding errors of the sum are summed themselves.
-double excess_over(std::span<const double> beta, double total) {
-  double sum = -total, rest = 0;
-  for (double by : beta) {
-    double before = sum;
-    sum += by;
-    double took = sum - before;
-    rest += (before - (sum - took)) + (by - took);
-  }
-  return sum + rest;
-}
-
-// Makes Σβ = total without an error where that can be, as BoxQP.balanced does: what rounding left
-// over is taken off free variables, from a large one to the smallest, whose last digits are finer
-// and finer. Returns what is still missed, where a bound has finer digits than all of them.
-double balance(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
-               double total) {
-  double excess = excess_over(beta, total);
-  if (excess == 0) return 0;
-  std::map<int, std::size_t, std::greater<>> of_order;  // one of each binary order: the same digits
-  for (std::size_t t = 0; t < beta.size(); ++t) {
-    bool free = beta[t] > lower[t] && beta[t] < upper[t] && beta[t] != 0;
-    if (free) of_order.try_emplace(std::ilogb(beta[t]), t);
-  }
-  for (auto [order, t] : of_order) {
-    double moved = beta[t] - excess;
-    if (!(moved > lower[t] && moved < upper[t]) || moved == 0) continue;
-    beta[t] = moved;
-    excess = excess_over(beta, total);
-    if (excess == 0) break;
-  }
-  return std::abs(excess);
-}
 
 // One variable after another goes to its bound until they sum to `total`.
 void fill(std::span<double> beta, std::span<const double> lower, std::span<const double> upper,
@@ -282,7 +232,7 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   }
   std::copy_n(result.value.begin(), one.size, value.begin());
   std::copy_n(result.function.begin(), one.size, function.begin());
-  snap(value, lower, upper);
+  snap(value, lower, upper, 1e-13);
   double missed = 0;
   if (all.grouped) {
     each_group([&](auto... part) { missed += balance(part...); });

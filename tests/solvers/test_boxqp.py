@@ -1,11 +1,15 @@
 """BoxQP: its optimum against an independent solver, its certificate, its family."""
 
 from dataclasses import replace
+from math import fsum
 
+import naive_smo
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from naive_smo import NaiveSMO
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 from mercer.gram import Gram
@@ -490,6 +494,39 @@ def test_rounding_is_put_back_on_the_bounds_and_nothing_else():
     assert problem.snapped(near, 1e-13).tolist() == [2.0, 0.0, 1.0, 2 - 1e-6]
     tiny = np.array([1e-15, 0.0, 5e-16, 5e-16])
     assert problem.snapped(tiny, 1e-13).tolist() == tiny.tolist()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, -1.0, -1e-3, -3.5, -np.inf]),
+            st.sampled_from([0.0, 1.0, 1e-3, 2.5, 1 / 3, np.inf]),
+            st.sampled_from([0, 1, 2, 3]),
+            st.floats(-2, 2),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([1e-13, 1e-9]),
+)
+def test_bounds_and_sums_are_those_of_the_slow_twin(variables, slack):
+    lower, upper, place, number = (
+        np.array(part) for part in zip(*variables, strict=True)
+    )
+    # At a bound, near it, or anywhere.
+    near = np.choose(place, [lower, upper, upper * (1 - slack / 3), number])
+    value = np.clip(np.where(np.isfinite(near), near, number), lower, upper)
+    n = len(value)
+    problem = BoxQP(Gram(Linear(), np.ones((n, 1))), 0.0, 1.0, lower, upper)
+    found = problem.snapped(value, slack)
+    assert_array_equal(found, naive_smo.snapped(value, lower, upper, slack))
+    for total in (0.0, float(np.sum(value)), 0.7):
+        made = replace(problem, total=total).balanced(found)
+        expected = naive_smo.balanced(found, lower, upper, total)
+        # Half way between two numbers either may be taken: both miss as much.
+        missed, least = (abs(fsum([*v.tolist(), -total])) for v in (made, expected))
+        assert missed <= least * (1 + 1e-9)
+        assert_allclose(made, expected, rtol=4e-16, atol=1e-300)
 
 
 def test_start_near_a_feasible_point_is_that_point():

@@ -205,19 +205,18 @@ class AutoSMO:
         solver = SMO(self.tol, self.cache_mb, self.max_iter)
         small = problems.sizes.sum(axis=1) <= SMALL
         small &= len(problems) <= MANY
-        if not small.any():
-            found = solver.solve_many(problems)
+        size = float(np.abs(problems.totals[small]).max(initial=1.0))
+        fine = self._to_rounding(solver, size)
+        if small.all() or not small.any():
+            found = (fine if small.any() else solver).solve_many(problems)
             assert isinstance(found, PairSolutions)
             solutions = found
         else:
             solutions = PairSolutions.empty(problems)
-            size = float(np.abs(problems.totals[small]).max(initial=1.0))
-            fine = self._to_rounding(solver, size)
             for chosen, solve in ((~small, solver), (small, fine)):
-                if chosen.any():
-                    some = solve.solve_many(problems.take(chosen))
-                    assert isinstance(some, PairSolutions)
-                    solutions.put_all(chosen, some)
+                some = solve.solve_many(problems.take(chosen))
+                assert isinstance(some, PairSolutions)
+                solutions.put_all(chosen, some)
         about = solutions.certificates.columns
         status, reached = (
             about["status"],

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer import _core
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.outcomes import Certificate, Run, Solution, Status
@@ -228,12 +229,8 @@ class BoxQP:
         At 0 it is a share of the other bound, or of the largest α if that is less: all
         α may be tiny, and none of them 0.
         """
-        largest = np.abs(value).max(initial=0.0)
-        ends = (self.lower, self.upper)
-        for bound, other in (ends, ends[::-1]):
-            size = np.where(bound == 0, np.minimum(np.abs(other), largest), bound)
-            near = np.abs(value - bound) <= slack * np.abs(size)
-            value = np.where(near & np.isfinite(bound), bound, value)
+        value = np.array(value, dtype=float)
+        _core.snap(value, self.lower, self.upper, slack)
         return value
 
     def balanced(self, value) -> np.ndarray:
@@ -248,17 +245,9 @@ class BoxQP:
         for members, total in self.groups():
             if total is None:
                 continue
-            part, least, most = beta[members], low[members], high[members]
-            free = np.flatnonzero((part > least) & (part < most) & (part != 0))
-            # One of each binary order: others of that order have the same digits.
-            _, first = np.unique(np.frexp(part[free])[1], return_index=True)
-            for t in free[first[::-1]]:
-                excess = fsum([*part.tolist(), -total])
-                if excess == 0:
-                    break
-                moved = part[t] - excess
-                if least[t] < moved < most[t] and moved != 0:
-                    part[t] = moved
+            part = np.ascontiguousarray(beta[members])
+            least, most = (np.ascontiguousarray(ends[members]) for ends in (low, high))
+            _core.balance(part, least, most, total)
             beta[members] = part
         return self.sign * beta
 
@@ -518,7 +507,7 @@ def _reach(surplus, bound, tube) -> np.ndarray:
 
 
 def _per_variable(name: str, given, n: int) -> np.ndarray:
-    values = np.asarray(given, dtype=float)
+    values = np.ascontiguousarray(given, dtype=float).reshape(np.shape(given))
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
         raise ValueError(
             f"BoxQP needs one {name}, or one for each of its {n} variables; got shape "
