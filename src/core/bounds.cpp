@@ -6,21 +6,31 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <vector>
 
 namespace mercer {
 namespace {
 
-// Σ value - total in twice the digits of a double: the rounding errors of the sum are summed
-// themselves.
+// Σ value - total without an error but the last rounding: the sum is kept as numbers none of which
+// has a digit in common with another (Shewchuk, Discrete & Computational Geometry 18, 1997).
 double excess_over(std::span<const double> value, double total) {
-  double sum = -total, rest = 0;
-  for (double by : value) {
-    double before = sum;
-    sum += by;
-    double took = sum - before;
-    rest += (before - (sum - took)) + (by - took);
-  }
-  return sum + rest;
+  std::vector<double> parts;
+  auto add = [&](double by) {
+    std::size_t kept = 0;
+    for (double part : parts) {
+      double sum = by + part, took = sum - by;
+      double rest = (by - (sum - took)) + (part - took);
+      if (rest != 0) parts[kept++] = rest;
+      by = sum;
+    }
+    parts.resize(kept);
+    parts.push_back(by);
+  };
+  add(-total);
+  for (double by : value) add(by);
+  double sum = 0;  // from the smallest on
+  for (double part : parts) sum += part;
+  return sum;
 }
 
 }  // namespace

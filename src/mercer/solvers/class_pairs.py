@@ -191,8 +191,8 @@ class PairSolutions(Sequence):
         """Room for those of these problems."""
         n, m = len(problems.target), len(problems)
         level = np.zeros((m, 2 if problems.grouped else 1))
-        numbers = np.zeros((2, n))
-        return cls(problems, *numbers, level, Certificates.empty(m))
+        beta, function = np.zeros((2, n))
+        return cls(problems, beta, function, level, Certificates.empty(m))
 
     def __len__(self) -> int:
         return len(self.problems)

@@ -285,7 +285,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     def _gathered(
-        self, gram: Gram, solutions, parts: Sequence, numbers: Sequence[int]
+        self, gram: Gram, solutions, parts: Any, numbers: Sequence[int] | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
         """coef, biases and certificates of the problems of these numbers."""
         coef = np.zeros((gram.shape[0], multiclass.width(parts)))
