@@ -27,8 +27,14 @@ FLAGS = {
 }
 LIBRARY = {"address": "libasan.so", "thread": "libtsan.so"}
 TESTS = {
-    "address": "core vectors smo class_pairs perceptron l1 sgd sequences tree memory",
-    "thread": "smo class_pairs",
+    "address": """
+        native/test_core native/test_vectors native/test_memory native/test_threads
+        solvers/test_smo solvers/test_class_pairs solvers/test_boxqp solvers/test_l1
+        machines/test_many_classes machines/test_neighbors machines/test_perceptron
+        data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
+        kernels/test_graph
+    """,
+    "thread": "solvers/test_smo solvers/test_class_pairs native/test_threads",
 }
 # Tests that a sanitizer cannot run, each with its reason.
 LEFT_OUT = {
@@ -92,7 +98,7 @@ def run(kind: str) -> int:
         # finds the functions that throw exceptions only where they are loaded already.
         "LD_PRELOAD": f"{library(LIBRARY[kind])} {library('libstdc++.so.6')}",
     }
-    tests = [f"tests/test_{name}.py" for name in TESTS[kind].split()]
+    tests = [f"tests/{name}.py" for name in TESTS[kind].split()]
     chosen = " and ".join(f"not {word}" for word in LEFT_OUT[kind])
     command = [
         # TSan wants its memory where addresses that are chosen at random may be.

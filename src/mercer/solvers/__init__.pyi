@@ -5,6 +5,7 @@ from mercer.outcomes import Progress as Progress
 from mercer.outcomes import Run as Run
 from mercer.outcomes import Solution as Solution
 from mercer.outcomes import Status as Status
+from mercer.solvers.auto import AutoSMO as AutoSMO
 from mercer.solvers.bayes import Posterior as Posterior
 from mercer.solvers.bayes import SparseBayes as SparseBayes
 from mercer.solvers.boxqp import BoxQP as BoxQP

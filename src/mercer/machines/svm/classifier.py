@@ -85,34 +85,30 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X, y = self._validated(X, y)
-        check_classes(self, y)
         counted = self._weighted_gram(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
-        self._check_number(len(classes), len(label))
         parts = multiclass.parts(label, len(classes), self.multiclass)
-        weight = counted.weight * factors[label]
         names = self._names(classes, len(parts))
         counted = self._shared(counted, len(names))
+        weight = counted.weight * factors[label]
         with self._watched(names, X, y, sample_weight):
             problems = self._problems(counted.gram, parts, weight)
-            coef, bias, found = self._columns(counted, problems, parts)
-            sigmoids = None
-            if self._calibrates:
-                sigmoids = self._sigmoids(counted, label, parts, factors, names)
+            columns = self._columns(counted, problems, parts)
+            self._sigmoid = self._sigmoids(counted, label, parts, factors, names)
             self.classes_, self.class_weight_ = classes, factors
-            if len(parts) == 1:
-                coef, bias = coef[:, 0], bias[0]
-            # Grouped by class, in the order of X within a class, as LIBSVM has them.
-            order = np.argsort(label, kind="stable")
-            by_rival = isinstance(parts, Pairs) and parts.compact
-            self._store(
-                X, counted, order, coef, bias, found, label if by_rival else None
-            )
-            self._label = label[np.searchsorted(counted.index, self.support_)]
-            self._sigmoid = np.zeros((2, 0)) if sigmoids is None else sigmoids
-            self.n_iter_ = iterations(found)
+            self._learn(X, counted, label, parts, *columns)
         self._warn_unless_optimal(self._certificate)
         return self
+
+    def _learn(self, X, counted: WeightedGram, label, parts, coef, bias, found) -> None:
+        """Set f on its support vectors, grouped by class as LIBSVM has them."""
+        if len(parts) == 1:
+            coef, bias = coef[:, 0], bias[0]
+        order = np.argsort(label, kind="stable")
+        by_rival = isinstance(parts, Pairs) and parts.compact
+        self._store(X, counted, order, coef, bias, found, label if by_rival else None)
+        self._label = label[np.searchsorted(counted.index, self.support_)]
+        self.n_iter_ = iterations(found)
 
     @property
     def _calibrates(self) -> bool:
@@ -125,6 +121,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
 
     def _labels(self, y, counted: WeightedGram):
         """The classes, the class of each point by its number, and what each counts."""
+        check_classes(self, y)
         named, _ = classes_of(y)
         check_two(self, named)
         classes, label = classes_of(y[counted.index])
@@ -141,6 +138,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if np.sum(totals > 0) < 2:
             raise ValueError(self._one_class)
         self._check_weights(classes, counts, totals)
+        self._check_number(len(classes), len(label))
         return classes, label.ravel(), factors
 
     # In LIBSVM's words
@@ -294,7 +292,12 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _sigmoids(
         self, counted: WeightedGram, label, parts, factors, names
     ) -> np.ndarray:
-        """A and B of every two-class problem, as rows, from values out of fold."""
+        """A and B of every two-class problem, as rows, from values out of fold.
+
+        None of them, without `probability`.
+        """
+        if not self._calibrates:
+            return np.zeros((2, 0))
         values = np.zeros((len(label), multiclass.width(parts)))
         fold = _folds(label, check_random_state(self.random_state))
         for k in range(FOLDS):
