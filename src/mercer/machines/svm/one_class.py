@@ -33,8 +33,38 @@ class OneClass(OutlierMixin, SupportVectorMachine):
 
     _parameter_constraints: ClassVar[dict] = {**COMMON_CONSTRAINTS, "nu": FRACTION}
 
-    nu: float
     offset_: Any
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float | None = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: Any = None,
+        warm_start: bool = False,
+        callback: Any = None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+        self.callback = callback
 
     @abstractmethod
     def _problem(self, gram: Gram, weight) -> BoxQP:
@@ -126,37 +156,6 @@ class OneClassSVM(OneClass):
     [1, -1]
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        nu: float = 0.5,
-        shrinking: bool = True,
-        cache_size: float | None = 200,
-        verbose: Any = False,
-        max_iter: int = -1,
-        solver: Any = None,
-        warm_start: bool = False,
-        callback: Any = None,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.callback = callback
-
     def _problem(self, gram, weight):
         return one_class(gram, self.nu, weight)
 
@@ -217,37 +216,6 @@ class SVDD(OneClass):
     """
 
     _f_is_expansion: ClassVar[bool] = False  # that is the centre
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        nu: float = 0.5,
-        shrinking: bool = True,
-        cache_size: float | None = 200,
-        verbose: Any = False,
-        max_iter: int = -1,
-        solver: Any = None,
-        warm_start: bool = False,
-        callback: Any = None,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.callback = callback
 
     def _problem(self, gram, weight):
         if self._precomputed:
