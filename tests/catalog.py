@@ -57,16 +57,16 @@ from mercer.kernels.ways import (
 )
 from mercer.kernels.window import ProductWindow, RadialWindow
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.pca import KernelPCA
-from mercer.machines.penalized import (
+from mercer.machines.perceptron import KernelPerceptron
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
-from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor

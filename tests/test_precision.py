@@ -17,9 +17,9 @@ from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.pca import KernelPCA
+from mercer.machines.regularized import KernelLogisticRegression
 from mercer.machines.ridge import KernelRidge
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.l1 import CoordinateDescent

@@ -15,10 +15,10 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.losses import Hinge, Squared, SquaredHinge
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.pca import KernelPCA
-from mercer.machines.penalized import (
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
@@ -178,7 +178,7 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
     machine = make(reg).set_params(kernel=kernel)
     if solver == "many":  # single precision within, as for thousands of points
         monkeypatch.setattr(Newton, "direct", 0)
-        monkeypatch.setattr("mercer.machines.representer.SMALL", 0)
+        monkeypatch.setattr("mercer.solvers.auto.SMALL", 0)
         machine.solver = Newton(direct=0) if "hinge" != name != "quantile" else None
     quiet(lambda: machine.fit(X, y))
     claimed = machine.certificate_

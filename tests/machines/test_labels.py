@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from mercer.kernels.radial import RBF
 from mercer.losses import Logistic
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
+from mercer.machines.regularized import KernelLogisticRegression, RegularizedMachine
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR

@@ -30,13 +30,13 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.machines.logistic import KernelLogisticRegression
-from mercer.machines.penalized import (
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
+    regularization_path,
 )
-from mercer.machines.representer import regularization_path
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC, SVR
 from mercer.solvers.linear import ConjugateGradient
@@ -271,9 +271,9 @@ def test_kernel_values_give_what_points_give(loss):
 def test_expansion_is_the_truth(loss):
     machine = RegularizedMachine(loss, fit_intercept=True).fit(X, target_of(loss))
     assert_array_equal(values(machine, NEW), machine.expansion_(NEW))
-    assert machine.dual_coef_ is machine.expansion_.coef
-    assert machine.intercept_ == machine.expansion_.bias
-    assert len(machine.support_) == len(machine.dual_coef_)
+    assert_array_equal(machine.dual_coef_, [machine.expansion_.coef])
+    assert_array_equal(machine.intercept_, [machine.expansion_.bias])
+    assert machine.dual_coef_.shape == (1, len(machine.support_))
 
 
 def test_three_classes_are_one_against_the_rest():

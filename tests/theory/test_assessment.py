@@ -29,8 +29,8 @@ from mercer.losses import (
 from mercer.machines.base import Machine
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
 from mercer.machines.perceptron import KernelPerceptron, Perceptron
+from mercer.machines.regularized import RegularizedMachine
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier

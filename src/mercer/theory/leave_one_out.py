@@ -23,7 +23,7 @@ from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.perceptron import MistakeDriven, Perceptron
 from mercer.machines.ridge import KernelRidge
-from mercer.machines.stochastic import KernelSGD
+from mercer.machines.sgd.base import KernelSGD
 from mercer.machines.svm import SVC, SVR
 from mercer.theory.assumptions import Absent, Judged, first_sentence
 
