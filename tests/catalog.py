@@ -441,7 +441,7 @@ machines = [
     machine(KernelHuberRegression(0.5, reg=0.05)),
     machine(KernelKNNClassifier(3)),
     machine(KernelKNNRegressor(3)),
-    machine(ParzenClassifier("mean")),
+    machine(ParzenClassifier(method="mean")),
     machine(SparseKernelClassifier(C=2.0)),
     machine(SparseKernelRegressor(alpha=0.02)),
     machine(KernelPCA(n_components=3)),

@@ -82,7 +82,7 @@ def test_float32_points_give_what_float64_points_give(machine, kernel, scale, of
 @pytest.mark.parametrize("kind", ["sparse", "frame", "list"])
 @pytest.mark.parametrize(
     "machine",
-    [KernelRidge(1e-3), KernelLogisticRegression(), ParzenClassifier("mean")],
+    [KernelRidge(1e-3), KernelLogisticRegression(), ParzenClassifier(method="mean")],
     ids=lambda m: type(m).__name__,
 )
 def test_points_of_other_kinds_give_it_too(machine, kind):

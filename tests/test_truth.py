@@ -128,7 +128,7 @@ def test_ridge_of_a_proved_kernel_is_never_called_indefinite():
 
 
 def curved(loss):
-    return lambda reg: RegularizedMachine(loss, reg, fit_intercept=True)
+    return lambda reg: RegularizedMachine(loss, reg=reg, fit_intercept=True)
 
 
 FAMILY = {
@@ -137,11 +137,11 @@ FAMILY = {
         lambda reg: KernelLogisticRegression(1 / (2 * N * reg)),
         lambda kind: np.argsort(numbers(kind)) % 3,
     ),
-    "huber": (lambda reg: KernelHuberRegression(0.5, reg), numbers),
+    "huber": (lambda reg: KernelHuberRegression(0.5, reg=reg), numbers),
     "squared": (curved(Squared()), numbers),
     "squared hinge": (curved(SquaredHinge()), sides),
-    "quantile": (lambda reg: KernelQuantileRegression(0.3, reg), numbers),
-    "hinge": (lambda reg: RegularizedMachine(Hinge(), reg), sides),
+    "quantile": (lambda reg: KernelQuantileRegression(0.3, reg=reg), numbers),
+    "hinge": (lambda reg: RegularizedMachine(Hinge(), reg=reg), sides),
 }
 
 

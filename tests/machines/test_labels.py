@@ -193,7 +193,7 @@ def test_probabilities_that_were_not_asked_for_say_how():
     [
         (KernelSGDClassifier("hinge"), "predict_proba", "logistic loss"),
         (KernelSGDClassifier(kernel="precomputed"), "partial_fit", "needs points"),
-        (ParzenClassifier("mean"), "predict_proba", "method='density'"),
+        (ParzenClassifier(method="mean"), "predict_proba", "method='density'"),
         (RegularizedMachine(), "decision_function", "predict gives f"),
         (KernelKMeans(kernel="precomputed"), "transform", "k\\(x, x\\)"),
     ],

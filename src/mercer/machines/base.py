@@ -661,6 +661,11 @@ def dual_rows(f: Expansion) -> np.ndarray:
     return f.coef.reshape(len(f.coef), f.n_outputs).T
 
 
+def biases(f) -> np.ndarray:
+    """The biases of f, (q,): one for each output."""
+    return np.array(np.atleast_1d(f.bias))
+
+
 def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
     """What the parameter `kernel` of a machine stands for, owned by the machine.
 

@@ -1,8 +1,8 @@
 """What machines predict for a point that was left out of their fit.
 
 In closed form: KernelRidge, from the inverse of its matrix; nearest neighbours, which
-judge a point by the others; ParzenClassifier("mean"), whose means lose a point. All
-others by a fit for each point that matters. The kernel stays as it is, and a point
+judge a point by the others; ParzenClassifier(method="mean"), whose means lose a point.
+All others by a fit for each point that matters. The kernel stays as it is, and a point
 leaves with all of its weight; one of weight 0 was never there.
 """
 

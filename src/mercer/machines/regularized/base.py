@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
-from mercer.machines.base import WORDS, FitData, Machine, dual_rows
+from mercer.machines.base import WORDS, FitData, Machine, biases, dual_rows
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, together
@@ -156,7 +156,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     @property
     def intercept_(self) -> np.ndarray:
         """b, one for each function."""
-        return np.array(np.atleast_1d(self.expansion_.bias))
+        return biases(self.expansion_)
 
     def certify(self, X: Points, y, sample_weight=None) -> Certificate:
         """The certificate of f, recomputed in float64 from the training data alone.
@@ -172,9 +172,9 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         coef = np.zeros((count(data.given[0]), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
         columns = np.array_split(coef[data.index], len(problems), axis=1)
-        biases = np.array_split(self.intercept_, len(problems))
+        constants = np.array_split(self.intercept_, len(problems))
         regs = np.broadcast_to(self.reg_, len(problems)).tolist()
-        parts = zip(problems, columns, biases, regs, strict=True)
+        parts = zip(problems, columns, constants, regs, strict=True)
         return together([certified(*part) for part in parts])
 
 

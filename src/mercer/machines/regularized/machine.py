@@ -42,11 +42,11 @@ class RegularizedMachine(RepresenterMachine):
     Parameters
     ----------
     loss : a loss; None for Squared()
-    reg : number > 0; None for 1e-3, or for the one that goes with `norm`
-    norm : the radius of the ball ‖f‖ ≤ norm, that is cᵀKc ≤ norm²; None for no ball
     kernel : a kernel; a word ("rbf", "linear", ..., "precomputed"), the kernel of that
         name with its defaults; a function of two sets of points, giving their matrix;
         None for RBF()
+    reg : number > 0; None for 1e-3, or for the one that goes with `norm`
+    norm : the radius of the ball ‖f‖ ≤ norm, that is cᵀKc ≤ norm²; None for no ball
     fit_intercept : whether f has a constant b, which is not penalised and has no part
         in ‖f‖; the theorem is about f without
     tol : the duality gap to reach, as a share of the loss of f = 0
@@ -73,7 +73,7 @@ class RegularizedMachine(RepresenterMachine):
     >>> from mercer import RBF, RegularizedMachine
     >>> from mercer.losses import Hinge
     >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
-    >>> machine = RegularizedMachine(Hinge(), 1e-3, kernel=RBF(1)).fit(X, y)
+    >>> machine = RegularizedMachine(Hinge(), kernel=RBF(1), reg=1e-3).fit(X, y)
     >>> machine.predict(X).tolist()
     [0, 1, 1, 0]
     >>> bool(machine.certificate_.gap < 1e-6)
@@ -90,10 +90,10 @@ class RegularizedMachine(RepresenterMachine):
     def __init__(
         self,
         loss: Any = None,
-        reg: float | None = None,
         *,
-        norm: float | None = None,
         kernel: Any = None,
+        reg: float | None = None,
+        norm: float | None = None,
         fit_intercept: bool = False,
         tol: float = 1e-4,
         max_iter: int = -1,
@@ -103,9 +103,9 @@ class RegularizedMachine(RepresenterMachine):
         callback: Any = None,
     ):
         self.loss = loss
+        self.kernel = kernel
         self.reg = reg
         self.norm = norm
-        self.kernel = kernel
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter

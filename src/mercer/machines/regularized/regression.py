@@ -88,9 +88,9 @@ class KernelQuantileRegression(_Regression):
     def __init__(
         self,
         quantile: float = 0.5,
-        reg: float = REG,
         *,
         kernel: Any = None,
+        reg: float = REG,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = -1,
@@ -100,8 +100,8 @@ class KernelQuantileRegression(_Regression):
         callback: Any = None,
     ):
         self.quantile = quantile
-        self.reg = reg
         self.kernel = kernel
+        self.reg = reg
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -137,7 +137,7 @@ class KernelHuberRegression(_Regression):
     >>> from mercer import KernelHuberRegression, Linear
     >>> X = np.arange(6.0)[:, None]
     >>> y = np.array([0, 1, 2, 3, 4, 100])  # the last one is an outlier
-    >>> machine = KernelHuberRegression(0.1, 1e-4, kernel=Linear()).fit(X, y)
+    >>> machine = KernelHuberRegression(0.1, kernel=Linear(), reg=1e-4).fit(X, y)
     >>> bool(abs(machine.predict([[4.0]])[0] - 4) < 0.5)
     True
     """
@@ -151,9 +151,9 @@ class KernelHuberRegression(_Regression):
     def __init__(
         self,
         delta: float = 1.0,
-        reg: float = REG,
         *,
         kernel: Any = None,
+        reg: float = REG,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = -1,
@@ -163,8 +163,8 @@ class KernelHuberRegression(_Regression):
         callback: Any = None,
     ):
         self.delta = delta
-        self.reg = reg
         self.kernel = kernel
+        self.reg = reg
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter

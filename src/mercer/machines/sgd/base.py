@@ -23,7 +23,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
-from mercer.machines.base import WORDS, FitData, Machine
+from mercer.machines.base import WORDS, FitData, Machine, dual_rows
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -273,10 +273,10 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return float(root[0]) if len(root) == 1 else root
 
     @property
-    def coef_(self) -> np.ndarray:
-        """The coefficients of `expansion_`, (m,) or (m, q)."""
+    def dual_coef_(self) -> np.ndarray:
+        """The coefficients of `expansion_`, (q, m): a row for each function."""
         check_is_fitted(self)
-        return self.expansion_.coef
+        return dual_rows(self.expansion_)
 
     @property
     def t_(self) -> int:

@@ -82,7 +82,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     ----------
     expansion_ : f itself, on kernel k + 1 with fit_intercept
     last_ : w after the last step, where `expansion_` is an average
-    coef_ : of `expansion_`
+    dual_coef_ : the coefficients of `expansion_`, a row for each function
     norm_ : ‖w‖ of `last_`, kept step by step
     classes_ : the classes, in order
     loss_curve_ : mean loss of each pass or batch, at each point before its step
@@ -100,7 +100,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     >>> for start in range(0, 300, 100):
     ...     part = slice(start, start + 100)
     ...     machine = machine.partial_fit(X[part], y[part], classes=[0, 1])
-    >>> machine.t_, len(machine.coef_) <= 100, machine.score(X, y) > 0.9
+    >>> machine.t_, machine.dual_coef_.shape[1] <= 100, machine.score(X, y) > 0.9
     (300, True, True)
     """
 

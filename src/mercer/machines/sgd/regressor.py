@@ -40,7 +40,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
 
     Attributes
     ----------
-    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
+    expansion_, last_, dual_coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
         `KernelSGDClassifier`
 
     Examples

@@ -18,7 +18,7 @@ from mercer.data.points import Points, brief, count
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
-from mercer.machines.base import WORDS, FitData, Machine, dual_rows
+from mercer.machines.base import WORDS, FitData, Machine, biases, dual_rows
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -275,7 +275,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
     @property
     def intercept_(self) -> np.ndarray:
         """The biases, one for each function."""
-        return np.array(np.atleast_1d(self.expansion_.bias))
+        return biases(self.expansion_)
 
     @property
     def support_vectors_(self) -> Points:
