@@ -236,14 +236,17 @@ def real():
     X, y, X_test, y_test = (
         file[key] for key in ("X_train", "y_train", "X_test", "y_test")
     )
-    for machine in (ParzenClassifier(), ParzenClassifier("mean", kernel=RBF(2.0))):
+    for machine in (
+        ParzenClassifier(),
+        ParzenClassifier(method="mean", kernel=RBF(2.0)),
+    ):
         error = 1 - machine.fit(X, y).score(X_test, y_test)
         print(f"  {machine}: {error:.1%} wrong", flush=True)
     print("skin_nonskin, 20000/20000 of 245,057: Parzen")
     file = arrays("skin_nonskin")
     order = shuffled(len(file["y"]))
     X, y = file["X"][order] / 255, file["y"][order]
-    for machine in (ParzenClassifier(), ParzenClassifier("mean")):
+    for machine in (ParzenClassifier(), ParzenClassifier(method="mean")):
         start = time.perf_counter()
         share = machine.fit(X[:20000], y[:20000]).score(X[20000:40000], y[20000:40000])
         h = getattr(machine, "bandwidth_", float("nan"))

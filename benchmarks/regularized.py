@@ -271,7 +271,7 @@ def band(options):
     reg, gamma = chosen_band(X, y)
     begin, ends, gap = time.perf_counter(), [], 0.0
     for q in (0.1, 0.5, 0.9):
-        machine = KernelQuantileRegression(q, reg, kernel=RBF(gamma), tol=1e-3)
+        machine = KernelQuantileRegression(q, reg=reg, kernel=RBF(gamma), tol=1e-3)
         machine.fit(X, y)
         ends.append(machine.predict(X_test))
         gap = max(gap, machine.certificate_.gap)
@@ -294,7 +294,9 @@ def chosen_band(X, y):
         for reg in (1e-6, 1e-5, 1e-4):
             loss = 0.0
             for q in (0.1, 0.9):
-                machine = KernelQuantileRegression(q, reg, kernel=RBF(gamma), tol=1e-3)
+                machine = KernelQuantileRegression(
+                    q, reg=reg, kernel=RBF(gamma), tol=1e-3
+                )
                 machine.fit(X[:cut], y[:cut])
                 values = Quantile(q).value(y[cut:], machine.predict(X[cut:]))
                 loss += float(np.mean(values))

@@ -104,7 +104,7 @@ y = np.repeat(["ring", "middle"], [len(ring), len(middle)])
 figure, axes = plt.subplots(1, 2, figsize=(10.6, 5), layout="constrained", sharey=True)
 for ax, machine in zip(
     axes,
-    (ParzenClassifier(), ParzenClassifier("mean", kernel=RBF(0.5 / h**2))),
+    (ParzenClassifier(), ParzenClassifier(method="mean", kernel=RBF(0.5 / h**2))),
     strict=True,
 ):
     share = machine.fit(X, y).score(X, y)

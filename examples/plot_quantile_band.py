@@ -42,7 +42,8 @@ kernel, reg = RBF(0.5), 2e-4
 
 levels = (0.1, 0.25, 0.5, 0.75, 0.9)
 machines = [
-    KernelQuantileRegression(q, reg, kernel=kernel, tol=1e-9).fit(X, y) for q in levels
+    KernelQuantileRegression(q, reg=reg, kernel=kernel, tol=1e-9).fit(X, y)
+    for q in levels
 ]
 for q, machine in zip(levels, machines, strict=True):
     residual = y - machine.predict(X)
@@ -82,8 +83,8 @@ thrown = rng.choice(np.flatnonzero((x > 4) & (x < 7)), 30, replace=False)
 spoilt[thrown] += rng.uniform(4, 8, 30)
 robust = {
     "least squares": RegularizedMachine(reg=reg, kernel=kernel, fit_intercept=True),
-    "Huber, delta = 0.3": KernelHuberRegression(0.3, reg, kernel=kernel),
-    "median": KernelQuantileRegression(0.5, reg, kernel=kernel),
+    "Huber, delta = 0.3": KernelHuberRegression(0.3, reg=reg, kernel=kernel),
+    "median": KernelQuantileRegression(0.5, reg=reg, kernel=kernel),
 }
 figure, ax = plt.subplots(figsize=(10, 4.6), layout="constrained")
 ax.scatter(x, spoilt, s=9, color="0.5")

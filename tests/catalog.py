@@ -57,16 +57,16 @@ from mercer.kernels.ways import (
 )
 from mercer.kernels.window import ProductWindow, RadialWindow
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.pca import KernelPCA
-from mercer.machines.penalized import (
+from mercer.machines.perceptron import KernelPerceptron
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
-from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
@@ -441,7 +441,7 @@ machines = [
     machine(KernelHuberRegression(0.5, reg=0.05)),
     machine(KernelKNNClassifier(3)),
     machine(KernelKNNRegressor(3)),
-    machine(ParzenClassifier("mean")),
+    machine(ParzenClassifier(method="mean")),
     machine(SparseKernelClassifier(C=2.0)),
     machine(SparseKernelRegressor(alpha=0.02)),
     machine(KernelPCA(n_components=3)),

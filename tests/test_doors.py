@@ -291,7 +291,7 @@ def with_editable_parameters():
         KernelPerceptron(max_iter=3),
         KernelSGDClassifier("logistic", shuffle=False),
         KernelLogisticRegression(),
-        ParzenClassifier("mean"),
+        ParzenClassifier(method="mean"),
         SparseKernelClassifier(C=2.0),
         RVC(),
     ],

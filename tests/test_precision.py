@@ -17,9 +17,9 @@ from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.pca import KernelPCA
+from mercer.machines.regularized import KernelLogisticRegression
 from mercer.machines.ridge import KernelRidge
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.l1 import CoordinateDescent
@@ -82,7 +82,7 @@ def test_float32_points_give_what_float64_points_give(machine, kernel, scale, of
 @pytest.mark.parametrize("kind", ["sparse", "frame", "list"])
 @pytest.mark.parametrize(
     "machine",
-    [KernelRidge(1e-3), KernelLogisticRegression(), ParzenClassifier("mean")],
+    [KernelRidge(1e-3), KernelLogisticRegression(), ParzenClassifier(method="mean")],
     ids=lambda m: type(m).__name__,
 )
 def test_points_of_other_kinds_give_it_too(machine, kind):

@@ -15,10 +15,10 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.losses import Hinge, Squared, SquaredHinge
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.pca import KernelPCA
-from mercer.machines.penalized import (
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
@@ -128,7 +128,7 @@ def test_ridge_of_a_proved_kernel_is_never_called_indefinite():
 
 
 def curved(loss):
-    return lambda reg: RegularizedMachine(loss, reg, fit_intercept=True)
+    return lambda reg: RegularizedMachine(loss, reg=reg, fit_intercept=True)
 
 
 FAMILY = {
@@ -137,11 +137,11 @@ FAMILY = {
         lambda reg: KernelLogisticRegression(1 / (2 * N * reg)),
         lambda kind: np.argsort(numbers(kind)) % 3,
     ),
-    "huber": (lambda reg: KernelHuberRegression(0.5, reg), numbers),
+    "huber": (lambda reg: KernelHuberRegression(0.5, reg=reg), numbers),
     "squared": (curved(Squared()), numbers),
     "squared hinge": (curved(SquaredHinge()), sides),
-    "quantile": (lambda reg: KernelQuantileRegression(0.3, reg), numbers),
-    "hinge": (lambda reg: RegularizedMachine(Hinge(), reg), sides),
+    "quantile": (lambda reg: KernelQuantileRegression(0.3, reg=reg), numbers),
+    "hinge": (lambda reg: RegularizedMachine(Hinge(), reg=reg), sides),
 }
 
 
@@ -178,7 +178,7 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
     machine = make(reg).set_params(kernel=kernel)
     if solver == "many":  # single precision within, as for thousands of points
         monkeypatch.setattr(Newton, "direct", 0)
-        monkeypatch.setattr("mercer.machines.representer.SMALL", 0)
+        monkeypatch.setattr("mercer.solvers.auto.SMALL", 0)
         machine.solver = Newton(direct=0) if "hinge" != name != "quantile" else None
     quiet(lambda: machine.fit(X, y))
     claimed = machine.certificate_

@@ -43,9 +43,9 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.expansion": "Expansion",
         "mercer.machines.svm": "SVC NuSVC SVR NuSVR OneClassSVM SVDD",
         "mercer.machines.ridge": "KernelRidge",
-        "mercer.machines.logistic": "KernelLogisticRegression",
-        "mercer.machines.penalized": (
-            "RegularizedMachine KernelQuantileRegression KernelHuberRegression"
+        "mercer.machines.regularized": (
+            "KernelLogisticRegression RegularizedMachine KernelQuantileRegression "
+            "KernelHuberRegression"
         ),
         "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
         "mercer.machines.rvm": "RVC RVR",

@@ -70,21 +70,21 @@ from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
-from mercer.machines.logistic import (
-    KernelLogisticRegression as KernelLogisticRegression,
-)
 from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
 from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier as ParzenClassifier
 from mercer.machines.parzen import ParzenDensity as ParzenDensity
 from mercer.machines.pca import KernelPCA as KernelPCA
-from mercer.machines.penalized import (
-    KernelQuantileRegression as KernelQuantileRegression,
-)
-from mercer.machines.penalized import KernelHuberRegression as KernelHuberRegression
-from mercer.machines.penalized import RegularizedMachine as RegularizedMachine
 from mercer.machines.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.machines.perceptron import Perceptron as Perceptron
+from mercer.machines.regularized import (
+    KernelLogisticRegression as KernelLogisticRegression,
+)
+from mercer.machines.regularized import (
+    KernelQuantileRegression as KernelQuantileRegression,
+)
+from mercer.machines.regularized import KernelHuberRegression as KernelHuberRegression
+from mercer.machines.regularized import RegularizedMachine as RegularizedMachine
 from mercer.machines.ridge import KernelRidge as KernelRidge
 from mercer.machines.rvm import RVC as RVC
 from mercer.machines.rvm import RVR as RVR

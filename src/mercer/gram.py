@@ -71,6 +71,15 @@ class Gram(LinearOperator):
         held._matrix = self.dense()
         return held
 
+    def held_in_double(self) -> Gram:
+        """The same Gram with its matrix in memory as float64, also of float32 points.
+
+        Its points stay as they are.
+        """
+        held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
+        held._matrix = self.double().dense()
+        return held
+
     def double(self) -> Gram:
         """The same Gram with kernel values in float64, also of float32 points."""
         X = double(self.X)

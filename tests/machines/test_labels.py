@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from mercer.kernels.radial import RBF
 from mercer.losses import Logistic
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
+from mercer.machines.regularized import KernelLogisticRegression, RegularizedMachine
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR
@@ -194,7 +193,7 @@ def test_probabilities_that_were_not_asked_for_say_how():
     [
         (KernelSGDClassifier("hinge"), "predict_proba", "logistic loss"),
         (KernelSGDClassifier(kernel="precomputed"), "partial_fit", "needs points"),
-        (ParzenClassifier("mean"), "predict_proba", "method='density'"),
+        (ParzenClassifier(method="mean"), "predict_proba", "method='density'"),
         (RegularizedMachine(), "decision_function", "predict gives f"),
         (KernelKMeans(kernel="precomputed"), "transform", "k\\(x, x\\)"),
     ],

@@ -6,6 +6,7 @@ kernel has of computing (`WAYS`), and each kernel meets two machines.
 """
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -13,6 +14,7 @@ import catalog
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import decomposition, kernel_ridge, svm
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, PositiveSpectrumWarning
 from sklearn.model_selection import cross_val_predict
@@ -23,6 +25,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.vector import VectorKernel
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
 from mercer.machines.base import Machine
+from mercer.machines.ridge import KernelRidge
 
 WAYS = (FeatureKernel, PairKernel, VectorKernel, Kernel)  # the first that it is
 N, NEW = 14, 6
@@ -96,6 +99,85 @@ def test_every_machine_is_in_the_catalogue():
     }
     entries = catalog.machines + catalog.window_machines
     assert made == {type(entry.values[0]) for entry in entries}
+
+
+def public_machines():
+    public = {name: getattr(mercer, name) for name in dir(mercer)}
+    return {
+        name: kind
+        for name, kind in public.items()
+        if isinstance(kind, type) and issubclass(kind, Machine)
+    }
+
+
+def parameters(kind):
+    """The parameters by place, and those by name alone."""
+    known = inspect.signature(kind).parameters.values()
+    by_name = [p.name for p in known if p.kind is p.KEYWORD_ONLY]
+    return [p.name for p in known if p.name not in by_name], by_name
+
+
+# scikit-learn's, whose constructors ours follow
+DROP_INS = {
+    "SVC": svm.SVC,
+    "NuSVC": svm.NuSVC,
+    "SVR": svm.SVR,
+    "NuSVR": svm.NuSVR,
+    "OneClassSVM": svm.OneClassSVM,
+    "SVDD": svm.OneClassSVM,
+    "KernelRidge": kernel_ridge.KernelRidge,
+    "KernelPCA": decomposition.KernelPCA,
+}
+ALPHA = {"KernelRidge", "KernelPCA", "SparseKernelRegressor"}  # as theirs and Lasso's
+
+
+@pytest.mark.parametrize("name", public_machines())
+def test_main_parameter_is_by_place_then_kernel_and_all_else_by_name(name):
+    by_place, by_name = parameters(public_machines()[name])
+    assert ("alpha" in by_place + by_name) == (name in ALPHA)
+    if name in DROP_INS:
+        theirs = parameters(DROP_INS[name])
+        assert by_place == theirs[0] and set(theirs[1]) <= set(by_name)
+    elif name == "Perceptron":  # on vectors, without a kernel
+        assert not by_place
+    else:
+        assert len(by_place) == 1
+        assert by_place == ["kernel"] or by_name[0] == "kernel"
+    assert not {"C", "reg", "alpha"} & set(by_place[1:])
+
+
+def targets_of_every_width(machine):
+    yield targets(machine)
+    if is_classifier(machine):
+        yield targets(machine) == "cat"
+    elif machine.__sklearn_tags__().target_tags.multi_output:
+        yield np.column_stack([np.sin(np.arange(N)), np.arange(N) % 3])
+
+
+# KernelPCA's are of its inverse transform, as in scikit-learn.
+WITH_DUAL_COEF = [
+    entry
+    for entry in catalog.machines
+    if hasattr(type(entry.values[0]), "dual_coef_") and entry.id != "KernelPCA"
+]
+
+
+@pytest.mark.parametrize("machine", WITH_DUAL_COEF)
+def test_dual_coef_has_a_row_for_each_function(machine):
+    X = catalog.vectors(1, N)
+    for y in targets_of_every_width(machine):
+        found = clone(machine).fit(X, y)
+        f, twin = found.expansion_, DROP_INS.get(type(machine).__name__)
+        if isinstance(found, KernelRidge):
+            assert found.dual_coef_ is f.coef  # as scikit-learn's
+            continue
+        pairs = twin is svm.SVC or twin is svm.NuSVC
+        rows = len(found.classes_) - 1 if pairs else f.n_outputs
+        assert found.dual_coef_.shape == (rows, len(f.coef))
+        if hasattr(found, "intercept_"):
+            assert found.intercept_.shape == (f.n_outputs,)
+        if not pairs:
+            assert_array_equal(found.dual_coef_, np.atleast_2d(f.coef.T))
 
 
 def targets(machine):

@@ -20,7 +20,7 @@ from mercer.losses import Logistic
 from mercer.machines import labels, svm
 from mercer.machines.neighbors import KernelKNNClassifier
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
+from mercer.machines.regularized import RegularizedMachine
 from mercer.machines.svm import SVC, NuSVC
 from mercer.outcomes import Certificate, together
 

@@ -51,8 +51,8 @@ each_window = pytest.mark.parametrize("kernel", WINDOWS, ids=repr)
         ParzenDensity(0.5, kernel=Laplacian()),
         ParzenClassifier(),
         ParzenClassifier(bandwidth=0.7, kernel=Matern(1.5)),
-        ParzenClassifier("mean"),
-        ParzenClassifier("mean", kernel="precomputed"),
+        ParzenClassifier(method="mean"),
+        ParzenClassifier(method="mean", kernel="precomputed"),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):
@@ -397,7 +397,7 @@ def test_classes_of_one_point_each_share_a_window():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_nearest_mean_is_that_of_explicit_features(classes):
     kernel, chosen = Polynomial(2, offset=0), y != ("c" if classes == 2 else "")
-    machine = ParzenClassifier("mean", kernel=kernel).fit(X[chosen], y[chosen])
+    machine = ParzenClassifier(method="mean", kernel=kernel).fit(X[chosen], y[chosen])
     reference = NearestCentroid().fit(kernel.features(X[chosen]), y[chosen])
     assert_array_equal(machine.predict(NEW), reference.predict(kernel.features(NEW)))
     values = machine.decision_function(NEW)
@@ -414,7 +414,7 @@ def test_the_nearest_mean_is_that_of_explicit_features(classes):
 def test_both_methods_agree_where_the_means_are_equally_long():
     A = np.vstack([X, -X])  # a mirror keeps all distances within a class
     label = np.repeat([0, 1], 80)
-    mean = ParzenClassifier("mean", kernel=RBF(0.7)).fit(A, label)
+    mean = ParzenClassifier(method="mean", kernel=RBF(0.7)).fit(A, label)
     assert_allclose(mean.expansion_.bias, 0, atol=1e-14)
     density = ParzenClassifier(kernel=RBF(0.7)).fit(A, label)
     assert_array_equal(mean.predict(NEW), density.predict(NEW))
@@ -422,7 +422,9 @@ def test_both_methods_agree_where_the_means_are_equally_long():
 
 def test_strings_have_means_too():
     words = ["banana", "bandana", "canal", "queue", "queued", "quest"]
-    machine = ParzenClassifier("mean", kernel=Spectrum(2)).fit(words, list("aaabbb"))
+    machine = ParzenClassifier(method="mean", kernel=Spectrum(2)).fit(
+        words, list("aaabbb")
+    )
     assert_array_equal(machine.predict(["cabana", "request"]), ["a", "b"])
     assert not hasattr(machine, "predict_proba")
 
@@ -431,17 +433,17 @@ def test_weights_count_as_repeated_rows_in_both_methods():
     weight = rng.integers(0, 3, 80)
     A, label = np.repeat(X, weight, axis=0), np.repeat(y, weight)
     for method in ("density", "mean"):
-        one = ParzenClassifier(method).fit(X, y, sample_weight=weight)
-        other = ParzenClassifier(method).fit(A, label)
+        one = ParzenClassifier(method=method).fit(X, y, sample_weight=weight)
+        other = ParzenClassifier(method=method).fit(A, label)
         found, expected = one.decision_function(NEW), other.decision_function(NEW)
         assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
 
 
 def test_kernel_values_have_the_means_of_their_kernel():
     kernel, weight = RBF(0.4), rng.integers(0, 3, 80)
-    known = ParzenClassifier("mean", kernel=kernel).fit(X, y, weight)
+    known = ParzenClassifier(method="mean", kernel=kernel).fit(X, y, weight)
     for word in ("precomputed", Precomputed()):
-        machine = ParzenClassifier("mean", kernel=word).fit(kernel(X), y, weight)
+        machine = ParzenClassifier(method="mean", kernel=word).fit(kernel(X), y, weight)
         found = machine.decision_function(kernel(NEW, X))
         assert_allclose(found, known.decision_function(NEW), rtol=1e-10)
 
@@ -452,13 +454,13 @@ def test_priors_and_bandwidths_are_checked():
     with pytest.raises(ValueError, match="sum to 1"):
         ParzenClassifier(priors=[0.5, 0.5, 0.5]).fit(X, y)
     with pytest.raises(ValueError, match="has no bandwidth"):
-        ParzenClassifier("mean", bandwidth=2.0).fit(X, y)
+        ParzenClassifier(method="mean", bandwidth=2.0).fit(X, y)
     with pytest.raises(ValueError, match="at least one non-zero"):
         ParzenClassifier().fit(X, y, sample_weight=np.zeros(80))
 
 
 def test_a_second_fit_forgets_the_other_method():
-    machine = ParzenClassifier("mean").fit(X, y)
+    machine = ParzenClassifier(method="mean").fit(X, y)
     machine.set_params(method="density").fit(X, y)
     assert not hasattr(machine, "expansion_")
     machine.set_params(method="mean").fit(X, y)

@@ -30,13 +30,13 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.machines.logistic import KernelLogisticRegression
-from mercer.machines.penalized import (
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
+    regularization_path,
 )
-from mercer.machines.representer import regularization_path
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC, SVR
 from mercer.solvers.linear import ConjugateGradient
@@ -93,7 +93,9 @@ def test_scikit_learn_checks_pass(estimator, check):
 def test_squared_loss_is_kernel_ridge():
     for weight in (None, WEIGHT):
         mass = 60 if weight is None else WEIGHT.sum()
-        ours = RegularizedMachine(Squared(), 0.01, kernel=RBF(0.5)).fit(X, y, weight)
+        ours = RegularizedMachine(Squared(), reg=0.01, kernel=RBF(0.5)).fit(
+            X, y, weight
+        )
         ridge = KernelRidge(0.01 * mass, kernel=RBF(0.5)).fit(X, y, weight)
         assert_allclose(ours.predict(NEW), ridge.predict(NEW), rtol=1e-9)
 
@@ -102,7 +104,7 @@ def test_squared_loss_is_kernel_ridge():
 def test_hinge_loss_is_the_svm(intercept):
     reg = 0.01
     ours = RegularizedMachine(
-        Hinge(), reg, kernel=RBF(0.5), fit_intercept=intercept
+        Hinge(), kernel=RBF(0.5), reg=reg, fit_intercept=intercept
     ).fit(X, SIDES)
     svm = SVC(
         C=1 / (2 * reg * 60), kernel=RBF(0.5), fit_intercept=intercept, tol=1e-9
@@ -114,7 +116,7 @@ def test_hinge_loss_is_the_svm(intercept):
 def test_epsilon_insensitive_loss_is_support_vector_regression():
     reg = 0.01
     ours = RegularizedMachine(
-        EpsilonInsensitive(0.2), reg, kernel=RBF(0.5), fit_intercept=True
+        EpsilonInsensitive(0.2), kernel=RBF(0.5), reg=reg, fit_intercept=True
     ).fit(X, y)
     svr = SVR(C=1 / (2 * reg * 60), epsilon=0.2, kernel=RBF(0.5), tol=1e-9).fit(X, y)
     assert_allclose(ours.predict(NEW), svr.predict(NEW), atol=1e-7)
@@ -122,7 +124,7 @@ def test_epsilon_insensitive_loss_is_support_vector_regression():
 
 def test_logistic_loss_is_kernel_logistic_regression():
     reg = 0.004
-    ours = RegularizedMachine(Logistic(), reg, fit_intercept=True).fit(X, SIDES)
+    ours = RegularizedMachine(Logistic(), reg=reg, fit_intercept=True).fit(X, SIDES)
     other = KernelLogisticRegression(C=1 / (2 * reg * 60)).fit(X, SIDES)
     assert_allclose(
         ours.decision_function(NEW), other.decision_function(NEW), atol=1e-8
@@ -132,10 +134,10 @@ def test_logistic_loss_is_kernel_logistic_regression():
 
 def test_named_losses_are_the_regularized_machine():
     for named, loss in [
-        (KernelQuantileRegression(0.3, 0.01), Quantile(0.3)),
-        (KernelHuberRegression(0.4, 0.01), Huber(0.4)),
+        (KernelQuantileRegression(0.3, reg=0.01), Quantile(0.3)),
+        (KernelHuberRegression(0.4, reg=0.01), Huber(0.4)),
     ]:
-        general = RegularizedMachine(loss, 0.01, fit_intercept=True).fit(X, y)
+        general = RegularizedMachine(loss, reg=0.01, fit_intercept=True).fit(X, y)
         assert_allclose(named.fit(X, y).predict(NEW), general.predict(NEW), atol=1e-9)
 
 
@@ -148,7 +150,7 @@ def test_perceptron_loss_is_least_at_zero():
 @on_losses
 def test_norm_form_and_penalty_form_agree_at_matching_norm(loss):
     target = target_of(loss)
-    penalty = RegularizedMachine(loss, 0.01, kernel=RBF(0.5), tol=1e-9)
+    penalty = RegularizedMachine(loss, reg=0.01, kernel=RBF(0.5), tol=1e-9)
     penalty.fit(X, target)
     B = float(np.max(penalty.expansion_.norm())) or 1.0
     ball = RegularizedMachine(loss, norm=B, kernel=RBF(0.5), tol=1e-7).fit(X, target)
@@ -215,7 +217,7 @@ def test_polynomial_kernel_is_regression_on_its_own_map():
 def test_linear_median_is_scikit_learn_s_without_penalty():
     # At a small reg the loss is that of scikit-learn's optimum.
     reference = QuantileRegressor(quantile=0.3, alpha=0.0).fit(X, y)
-    ours = KernelQuantileRegression(0.3, 1e-5, kernel=Linear()).fit(X, y)
+    ours = KernelQuantileRegression(0.3, reg=1e-5, kernel=Linear()).fit(X, y)
     loss = Quantile(0.3)
     expected = loss.value(y, reference.predict(X)).mean()
     assert_allclose(loss.value(y, ours.predict(X)).mean(), expected, rtol=1e-3)
@@ -224,7 +226,7 @@ def test_linear_median_is_scikit_learn_s_without_penalty():
 def test_linear_huber_is_no_worse_than_scikit_learn_s():
     reference = HuberRegressor(epsilon=1.35, alpha=0.0).fit(X, y)
     delta = 1.35 * reference.scale_
-    ours = KernelHuberRegression(delta, 1e-10, kernel=Linear()).fit(X, y)
+    ours = KernelHuberRegression(delta, reg=1e-10, kernel=Linear()).fit(X, y)
     assert_allclose(ours.predict(NEW), reference.predict(NEW), atol=1e-3)
 
 
@@ -235,7 +237,7 @@ def test_linear_huber_is_no_worse_than_scikit_learn_s():
 @pytest.mark.parametrize("intercept", [False, True])
 def test_weight_two_is_the_row_twice_and_weight_zero_no_row(loss, intercept):
     target = target_of(loss)
-    machine = RegularizedMachine(loss, 0.01, fit_intercept=intercept)
+    machine = RegularizedMachine(loss, reg=0.01, fit_intercept=intercept)
     weighted = clone(machine).fit(X, target, TIMES)
     repeated = clone(machine).fit(np.repeat(X, TIMES, axis=0), np.repeat(target, TIMES))
     # An unpenalised constant is unique but for losses with a flat piece.
@@ -246,7 +248,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row(loss, intercept):
 
 @on_losses
 def test_certificate_is_computed_again(loss):
-    machine = RegularizedMachine(loss, 0.01, fit_intercept=True)
+    machine = RegularizedMachine(loss, reg=0.01, fit_intercept=True)
     machine.fit(X, target_of(loss), WEIGHT)
     fresh = machine.certify(X, target_of(loss), WEIGHT)
     assert fresh.status == "recomputed"
@@ -271,17 +273,17 @@ def test_kernel_values_give_what_points_give(loss):
 def test_expansion_is_the_truth(loss):
     machine = RegularizedMachine(loss, fit_intercept=True).fit(X, target_of(loss))
     assert_array_equal(values(machine, NEW), machine.expansion_(NEW))
-    assert machine.dual_coef_ is machine.expansion_.coef
-    assert machine.intercept_ == machine.expansion_.bias
-    assert len(machine.support_) == len(machine.dual_coef_)
+    assert_array_equal(machine.dual_coef_, [machine.expansion_.coef])
+    assert_array_equal(machine.intercept_, [machine.expansion_.bias])
+    assert machine.dual_coef_.shape == (1, len(machine.support_))
 
 
 def test_three_classes_are_one_against_the_rest():
-    machine = RegularizedMachine(SquaredHinge(), 0.01).fit(X, LABELS)
+    machine = RegularizedMachine(SquaredHinge(), reg=0.01).fit(X, LABELS)
     found = machine.decision_function(NEW)
     assert found.shape == (25, 3) and len(machine.certificate_.parts) == 3
     for j, name in enumerate(machine.classes_):
-        alone = RegularizedMachine(SquaredHinge(), 0.01).fit(X, LABELS == name)
+        alone = RegularizedMachine(SquaredHinge(), reg=0.01).fit(X, LABELS == name)
         assert_allclose(found[:, j], alone.decision_function(NEW), atol=1e-9)
     assert_array_equal(machine.predict(NEW), machine.classes_[found.argmax(axis=1)])
 
@@ -341,7 +343,7 @@ def test_probabilities_average_to_the_shares_of_the_classes():
 def test_a_quantile_has_its_share_of_targets_below():
     # Σ cᵢ = 0 with slopes q - 1 below and q above: shares q up to the free points.
     for q in (0.1, 0.5, 0.9):
-        machine = KernelQuantileRegression(q, 1e-3).fit(X, y)
+        machine = KernelQuantileRegression(q, reg=1e-3).fit(X, y)
         residual = y - machine.predict(X)
         free = np.sum(np.abs(residual) < 1e-6)
         below = np.sum(residual < -1e-6)
@@ -394,14 +396,14 @@ def test_path_needs_positive_values():
 
 @on_losses
 def test_warm_start_reaches_the_same_machine_in_no_more_steps(loss):
-    cold = RegularizedMachine(loss, 0.01).fit(X, target_of(loss))
-    warm = RegularizedMachine(loss, 0.01, warm_start=True).fit(X, target_of(loss))
+    cold = RegularizedMachine(loss, reg=0.01).fit(X, target_of(loss))
+    warm = RegularizedMachine(loss, reg=0.01, warm_start=True).fit(X, target_of(loss))
     first = warm.n_iter_
     warm.fit(X, target_of(loss))
     assert warm.n_iter_ <= first
     assert_allclose(values(warm, NEW), values(cold, NEW), atol=1e-6)
-    warm.fit(X[:30], target_of(loss)[:30])  # other points: from the beginning
-    fresh = RegularizedMachine(loss, 0.01).fit(X[:30], target_of(loss)[:30])
+    warm.fit(X[:30], target_of(loss)[:30])  # from the coefficients of these
+    fresh = RegularizedMachine(loss, reg=0.01).fit(X[:30], target_of(loss)[:30])
     assert_allclose(values(warm, NEW), values(fresh, NEW), atol=1e-6)
 
 
@@ -544,7 +546,7 @@ LENGTHS = np.array([float(len(word)) for word in WORDS])
 
 @on_losses
 def test_strings_are_points(loss):
-    machine = RegularizedMachine(loss, 1e-4, kernel=PairFunction(common_letters))
+    machine = RegularizedMachine(loss, reg=1e-4, kernel=PairFunction(common_letters))
     target = LENGTHS > 5 if loss.of_sides else LENGTHS
     machine.fit(WORDS, target)
     assert np.isfinite(values(machine, ["letters", "a"])).all()

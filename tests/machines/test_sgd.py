@@ -31,8 +31,8 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.machines import progress, stochastic
-from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
+from mercer.machines import progress
+from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor, visits
 from mercer.machines.svm import SVC
 from mercer.solvers import sgd
 from mercer.solvers.sgd import SGD
@@ -411,9 +411,10 @@ def test_shuffled_fit_does_not_depend_on_how_points_are_listed():
 
 def test_copies_of_a_point_are_spread_over_the_pass():
     corners = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-    machine = KernelSGDClassifier(random_state=0, max_iter=1)
-    keys = stochastic._keys(np.repeat(corners, 250, axis=0), np.zeros((1000, 1)))
-    [(order, _)] = machine._orders(keys, None)
+    points, places = np.repeat(corners, 250, axis=0), np.arange(1000)
+    keys = visits.keys_of(points, np.zeros((1000, 1)), places)
+    random = np.random.RandomState(0)
+    [(order, _)] = visits.orders(keys, np.ones(1000), 1, random)
     assert sorted(order) == list(range(1000))
     changes = np.count_nonzero(np.diff(order // 250))
     # 999 independent chances of 3/4, up to a probability of 1e-9.
@@ -421,8 +422,9 @@ def test_copies_of_a_point_are_spread_over_the_pass():
 
 
 def test_every_pass_is_shuffled_anew_and_visits_every_point_once():
-    machine = KernelSGDClassifier(random_state=0, max_iter=3)
-    orders = [order for order, _ in machine._orders(np.arange(40), None)]
+    random = np.random.RandomState(0)
+    passes = visits.orders(np.arange(40), np.ones(40), 3, random)
+    orders = [order for order, _ in passes]
     assert all(sorted(order) == list(range(40)) for order in orders)
     assert len({tuple(order) for order in orders}) == 3
 

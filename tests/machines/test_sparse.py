@@ -389,7 +389,7 @@ def test_callback_stops_the_fit_which_a_warm_start_finishes(machine, y):
     machine = clone(machine).set_params(callback=stop, warm_start=True)
     with pytest.warns(ConvergenceWarning, match="was stopped after"):
         machine.fit(X, y)
-    assert machine.certificate_.status == "stopped" and machine.fit_status_ == 1
+    assert machine.certificate_.status == machine.run_.status == "stopped"
     assert {p.round for p in seen} <= {1, 2}
     machine.set_params(callback=None).fit(X, y)
     assert_allclose(values(machine), values(whole), atol=1e-7)

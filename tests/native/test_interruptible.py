@@ -24,8 +24,8 @@ from mercer.kernels.radial import RBF, Matern, Radial
 from mercer.kernels.vector import Bilinear, Polynomial
 from mercer.machines import labels
 from mercer.machines.labels import classes_of
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.pca import KernelPCA
+from mercer.machines.regularized import KernelLogisticRegression
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC
 from mercer.native import interruptible as module

@@ -308,14 +308,13 @@ def test_norm_form_and_penalty_form_agree_at_matching_norm(loss, bias):
         assert isinstance(loss, PerceptronLoss)
         B = 1.0
     made = problem(loss, None, norm=B, bias=bias)
-    found = within_ball(made, solve, 1e-8)
-    solution = found.solution
+    solution = within_ball(made, solve, 1e-8)
     assert solution.status == "optimal" and -1e-12 <= solution.gap <= 1e-7
     inner = np.asarray(solution.function) - solution.bias
     assert np.sqrt(max(solution.value @ inner, 0)) <= B * (1 + 1e-9)
     assert_allclose(solution.function, expected.function, atol=2e-3)
     if loss.curved:
-        assert_allclose(found.reg, reg, rtol=1e-2)
+        assert_allclose(solution.reg, reg, rtol=1e-2)
 
 
 def test_ball_that_holds_the_best_function_is_not_felt():
@@ -323,7 +322,7 @@ def test_ball_that_holds_the_best_function_is_not_felt():
     c = rng.normal(size=40)
     c *= 2 / np.sqrt(c @ (GRAM @ c))
     made = Penalized(GRAM, GRAM @ c, Squared(), norm=5.0)
-    solution = within_ball(made, solve, 1e-7).solution
+    solution = within_ball(made, solve, 1e-7)
     assert solution.status == "optimal" and solution.primal < 1e-6
     assert np.sqrt(solution.value @ solution.function) < 3
 
@@ -332,7 +331,7 @@ def test_loss_falls_and_norm_grows_with_the_ball():
     radii, losses = [0.1, 1.0, 3.0, 10.0], []
     for B in radii:
         made = problem(Logistic(), None, norm=B)
-        solution = within_ball(made, solve, 1e-7).solution
+        solution = within_ball(made, solve, 1e-7)
         losses.append(solution.primal)
         assert np.sqrt(solution.value @ solution.function) <= B * (1 + 1e-9)
     assert np.all(np.diff(losses) < 0)

@@ -29,8 +29,8 @@ from mercer.losses import (
 from mercer.machines.base import Machine
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier
-from mercer.machines.penalized import RegularizedMachine
 from mercer.machines.perceptron import KernelPerceptron, Perceptron
+from mercer.machines.regularized import RegularizedMachine
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.sparse import SparseKernelClassifier
@@ -167,7 +167,7 @@ def test_a_class_derived_from_a_machine_is_that_machine():
 def test_points_may_be_of_any_kind_and_classes_several():
     words = ["ab" * (k % 4) + "ba" * (k % 3) + "c" for k in range(12)]
     y = np.array(["x", "y", "z"])[np.arange(12) % 3]
-    for machine in (SVC(), KernelKNNClassifier(2), ParzenClassifier("mean")):
+    for machine in (SVC(), KernelKNNClassifier(2), ParzenClassifier(method="mean")):
         machine = with_kernel(machine, Subsequence(2, 0.5)).fit(words, y)
         found = bounds(machine, words, y, refit=True)
         assert_allclose(found["training error"].value, 1 - machine.score(words, y))
@@ -455,7 +455,7 @@ def test_losses_and_ceilings_that_do_not_fit_are_refused_or_absent():
         bounds(machine, X, y, clip=-1.0)
     absent = dict(bounds(machine, X, y, clip=np.inf).absent)
     assert "pass what |y| is at most" in absent["loss bound"]
-    parzen = ParzenClassifier("mean").fit(X, targets["sides"])
+    parzen = ParzenClassifier(method="mean").fit(X, targets["sides"])
     assert (
         "minimises no loss"
         in dict(bounds(parzen, X, targets["sides"]).absent)["loss bound"]

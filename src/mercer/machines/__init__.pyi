@@ -1,3 +1,3 @@
 # Written by tools/public_names.py: the names `__init__.py` loads when used.
 
-from mercer.machines.representer import regularization_path as regularization_path
+from mercer.machines.regularized import regularization_path as regularization_path

@@ -30,6 +30,7 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     sigmoid_kernel,
 )
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
@@ -79,6 +80,7 @@ from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
+from mercer.machines.labels import check_classes
 from mercer.outcomes import Run, Status
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
@@ -128,6 +130,14 @@ class WeightedGram:
     gram: Gram
     index: np.ndarray
     weight: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FitData(WeightedGram):
+    """A fit that is ready: the points that count, with their targets."""
+
+    target: np.ndarray
+    given: tuple  # X, y and sample_weight, all checked, for callbacks
 
 
 def outside() -> int:
@@ -447,6 +457,19 @@ class Machine(BaseEstimator, ABC):
 
     def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points of weight > 0, with a kernel that has learnt from them."""
+        points, index, weight = self._weighted_points(X, sample_weight)
+        if self._precomputed:
+            return WeightedGram(Gram(Precomputed(X), points), index, weight)
+        kernel = self._resolved(points, None if sample_weight is None else weight)
+        return WeightedGram(Gram(kernel, points), index, weight)
+
+    def _weighted_points(
+        self, X, sample_weight
+    ) -> tuple[Points, np.ndarray, np.ndarray]:
+        """The points of weight > 0, their places and weights.
+
+        Where X holds kernel values, the places are the points.
+        """
         n = count(X)
         self._check_square(X)
         index, weight = np.arange(n), np.ones(n)
@@ -455,10 +478,24 @@ class Machine(BaseEstimator, ABC):
             index = np.flatnonzero(weight > 0)
             weight = weight[index]
         if self._precomputed:
-            return WeightedGram(Gram(Precomputed(X), index), index, weight)
-        points = X if len(index) == n else take(X, index)
-        share = None if sample_weight is None else weight
-        return WeightedGram(Gram(self._resolved(points, share), points), index, weight)
+            return index, index, weight
+        return (X if len(index) == n else take(X, index)), index, weight
+
+    def _fit_data(self, X, y, sample_weight=None, **y_checks) -> FitData:
+        """X, y and the weights, checked once, with a kernel that learnt from them.
+
+        With `y_numeric` the targets are numbers, else classes.
+        """
+        X, y = self._validated(X, y, **y_checks)
+        (check_squares if y_checks.get("y_numeric") else check_classes)(self, y)
+        counted = self._weighted_gram(X, sample_weight)
+        return FitData(
+            counted.gram,
+            counted.index,
+            counted.weight,
+            y[counted.index],
+            (X, y, sample_weight),
+        )
 
     def _check_square(self, X) -> None:
         """Refuse kernel values that are not those of the points with each other."""
@@ -476,6 +513,23 @@ class Machine(BaseEstimator, ABC):
     def _resolved(self, points, weight) -> Kernel:
         """What the parameter `kernel` stands for, having learnt from these points."""
         return as_kernel(self.kernel).resolve(points, weight)
+
+    # From coefficients to f
+
+    def _expanded(
+        self, gram: Gram, X, coef: np.ndarray, bias: Any = 0.0, chosen=None
+    ) -> Expansion:
+        """f with these coefficients at points of the Gram, in memory of its own.
+
+        Parameters
+        ----------
+        X : the checked points of the fit
+        chosen : the numbers of the points that coef belongs to; None for all
+        """
+        # Kernel values of new points come with them: no need for the old ones.
+        kernel = Precomputed() if self._precomputed else gram.kernel
+        points = gram.X if chosen is None else take(gram.X, chosen)
+        return Expansion(kernel, self._own(points, X), coef, bias)
 
     def _warn_unless_optimal(self, solution: HasRun) -> None:
         """Say how a fit ended that did not come to its end, and what to do about it."""
@@ -593,6 +647,23 @@ def check_squares(machine, y: np.ndarray) -> None:
             f"numbers: the largest |y| is {largest:.3g}. Divide y by that, and "
             "multiply predictions by it."
         )
+
+
+def columns_of(y: np.ndarray) -> np.ndarray:
+    """Targets as float64 columns; a single column is one target, with a warning."""
+    single = y.ndim == 1 or y.shape[1] == 1
+    y = column_or_1d(y, warn=True) if single else y
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def dual_rows(f: Expansion) -> np.ndarray:
+    """The coefficients of f as scikit-learn's SVC has them, a row for each output."""
+    return f.coef.reshape(len(f.coef), f.n_outputs).T
+
+
+def biases(f) -> np.ndarray:
+    """The biases of f, (q,): one for each output."""
+    return np.array(np.atleast_1d(f.bias))
 
 
 def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:

@@ -7,6 +7,7 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import update_wrapper, wraps
 from numbers import Number
 from types import MethodType
@@ -54,6 +55,23 @@ def encoded(
     if scheme == "ovr":
         check_columns(machine, len(names), len(y), what)
     return Classes(names, scheme), label.ravel()
+
+
+def labelled(machine, data, weighted: bool = False):
+    """The data of a fit with the number of its class as each target; sets `classes_`.
+
+    Parameters
+    ----------
+    data : a `FitData` whose targets passed `check_classes`
+    weighted : whether the machine has `class_weight`; sets `class_weight_`
+    """
+    classes, label = encoded(machine, data.target)
+    machine.classes_ = classes.names
+    if not weighted:
+        return replace(data, target=label)
+    factors = class_factors(machine, classes.names, data.target, data.weight)
+    machine.class_weight_ = factors
+    return replace(data, target=label, weight=data.weight * factors[label])
 
 
 def check_two(machine, names) -> None:

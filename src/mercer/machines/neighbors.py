@@ -53,12 +53,12 @@ class NearestNeighbors(Machine):
         self,
         n_neighbors: int = 5,
         *,
-        weights: str | Callable = "uniform",
         kernel: Any = None,
+        weights: str | Callable = "uniform",
     ):
         self.n_neighbors = n_neighbors
-        self.weights = weights
         self.kernel = kernel
+        self.weights = weights
 
     @abstractmethod
     def fit(self, X: Points, y) -> Self: ...
@@ -194,11 +194,11 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     Parameters
     ----------
     n_neighbors : how many points have a vote
-    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
-        distances and returns as many weights
     kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
         name with its defaults, or a function of two sets of points, giving their
         matrix; "precomputed" takes kernel values for points
+    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
+        distances and returns as many weights
 
     Attributes
     ----------
@@ -275,11 +275,11 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     Parameters
     ----------
     n_neighbors : how many points are averaged
-    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
-        distances and returns as many weights
     kernel : a kernel, None for RBF(), a word ("rbf", "linear", ...), the kernel of that
         name with its defaults, or a function of two sets of points, giving their
         matrix; "precomputed" takes kernel values for points
+    weights : "uniform", "distance" for 1/distance, or a function that takes an array of
+        distances and returns as many weights
 
     Attributes
     ----------

@@ -388,11 +388,11 @@ class ParzenClassifier(ClassifierMixin, Parzen):
 
     Parameters
     ----------
-    method : "density" or "mean"
     bandwidth : as in `ParzenDensity`, for "density" only; "loo" leaves each point out
         of the density of its own class
     kernel : any kernel for "mean"; a window as in `ParzenDensity` for "density", where
         "linear" and "cosine" are windows and no similarities; None for RBF()
+    method : "density" or "mean"
     priors : one number ≥ 0 for each class in sorted order, summing to 1; None for their
         shares of the points. For "density" only
     verbose, callback : as in `ParzenDensity`
@@ -429,17 +429,17 @@ class ParzenClassifier(ClassifierMixin, Parzen):
 
     def __init__(
         self,
-        method: str = "density",
-        *,
         bandwidth: float | str | None = None,
+        *,
         kernel: Any = None,
+        method: str = "density",
         priors: Any = None,
         verbose: bool = False,
         callback: Callable | None = None,
     ):
-        self.method = method
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.method = method
         self.priors = priors
         self.verbose = verbose
         self.callback = callback

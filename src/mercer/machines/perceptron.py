@@ -25,7 +25,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine, as_kernel, biases
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -505,7 +505,7 @@ class Perceptron(MistakeDriven):
     @property
     def intercept_(self) -> np.ndarray:
         """The biases, one per function."""
-        return np.array(np.atleast_1d(self.expansion_.bias))
+        return biases(self.expansion_)
 
     @property
     def kernel_(self) -> Kernel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from sklearn.callback import CallbackContext, CallbackSupportMixin
@@ -18,7 +18,7 @@ Progress = Any  # a named tuple: counts, seconds, the problem's name, and its `l
 
 PAUSE = 0.1  # seconds between lines; the last one of a problem does not wait
 
-__all__ = ["CallbackSupportMixin", "Watcher", "watching"]
+__all__ = ["CallbackSupportMixin", "Watcher", "reporting", "watching"]
 
 
 @contextmanager
@@ -35,6 +35,11 @@ def watching(
     watched = machine.verbose or machine.callback is not None or followed is not None
     yield Watcher(machine, followed, names) if watched else None
     task.call_on_fit_task_end(**data, reconstruction_attributes={})
+
+
+def reporting(watcher: Watcher | None, name: str | None = None):
+    """A context with what to give a solver as `watch`; None where nothing reports."""
+    return nullcontext() if watcher is None else watcher.problem(name)
 
 
 class Watcher:

@@ -26,7 +26,9 @@ from mercer.machines.base import (
     WORDS,
     Machine,
     WeightedGram,
+    biases,
     check_squares,
+    dual_rows,
 )
 from mercer.machines.labels import check_classes, encoded
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
@@ -131,13 +133,13 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        """The means of w at the relevance vectors."""
-        return self.expansion_.coef
+        """The means of w at the relevance vectors, (q, s): a row for each function."""
+        return dual_rows(self.expansion_)
 
     @property
-    def intercept_(self):
-        """The mean of w₀."""
-        return self.expansion_.bias
+    def intercept_(self) -> np.ndarray:
+        """The means of w₀, one for each function."""
+        return biases(self.expansion_)
 
     def _of_each(self, name: str):
         if isinstance(self.posterior_, list):
@@ -200,7 +202,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     ----------
     expansion_ : the mean of f
     relevance_, relevance_vectors_ : the places of the relevance vectors in X, and they
-    dual_coef_, intercept_ : the means of their w, and of w₀
+    dual_coef_, intercept_ : the means of their w, a row, and of w₀
     alpha_, sigma_ : α, and the covariance of w, of the vectors and then of the bias
     beta_ : 1 / the variance of the noise
     evidence_, evidence_curve_ : log p(y) at the end, and after each step
@@ -310,7 +312,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
     expansion_ : the mode of f, a column for each class if there are more than two
     classes_ : the classes
     relevance_, relevance_vectors_ : the places of the relevance vectors in X, and they
-    dual_coef_, intercept_ : the modes of their w, and of w₀
+    dual_coef_, intercept_ : the modes of their w, a row for each function, and of w₀
     alpha_, sigma_, evidence_, evidence_curve_, posterior_ : those of RVR; for more than
         two classes a list with one for each, on the vectors of that class
     n_iter_, n_features_in_, feature_names_in_ : as scikit-learn's

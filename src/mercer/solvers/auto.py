@@ -1,6 +1,7 @@
-"""The one place that chooses how a problem is solved: by what, and in which digits.
+"""The one place that chooses how a problem is solved: by what, how exactly, K held.
 
-Machines state problems and read solutions; what suits a problem is decided here.
+Each class here is itself a solver. A machine states a problem, hands it to one of them
+and reads the solution; a solver of the user's own takes the place of what is chosen.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status
+from mercer.solvers.ball import within_ball
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.l1 import Columns, CoordinateDescent
+from mercer.solvers.lasso import L1Problem
+from mercer.solvers.lasso_features import Design
+from mercer.solvers.newton import Newton
+from mercer.solvers.penalized import Penalized, unboxed
 from mercer.solvers.smo import SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -31,6 +40,7 @@ from mercer.solvers.smo import SMO, matrix_bytes
 SMALL = 256
 ROUNDING = 1e-11
 STEPS = 200  # for each variable; a small problem that takes more is solved to tol
+ROUNDING_GAP = 1e-12  # of an L1 problem, relative to the objective of the best constant
 MANY = 496  # pairs of 32 classes; of more, small ones are not solved to rounding
 
 # How a solve to rounding ends where it does not come to rounding.
@@ -39,7 +49,39 @@ _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 # Solvers that need no sum to be fixed; None stands for SMO.
 _WITHOUT_TOTAL = SMO | CoordinateAscent | None
 
-Watch = Callable[[Progress], bool]
+Watch = Callable[[Progress], bool] | None
+
+
+def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
+    """The same, K in memory where several problems would compute its rows anew."""
+    if n_problems == 1 or gram.kernel.native(gram.X) is not None:
+        return gram
+    if isinstance(gram.kernel, Precomputed):
+        return gram
+    fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
+    return gram.held() if fits else gram
+
+
+def held_for_many(gram: Gram) -> Gram:
+    """The same Gram with K in memory, where several problems would each compute it."""
+    if isinstance(gram.kernel, Precomputed) or gram.is_held:
+        return gram
+    fits = memory.keeps(8.0 * gram.shape[0] ** 2)
+    return gram.held_in_double() if fits else gram
+
+
+def held_for_passes(gram: Gram) -> Gram:
+    """K as a matrix that its points are places in, where it is slow, for many passes.
+
+    Where the core computes kernel values itself, or K does not fit, the same Gram.
+    """
+    kernel, n = gram.kernel, gram.shape[0]
+    if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
+        kernel = kernel.left  # k + 1 is as slow as k
+    slow = kernel.native(gram.X) is None and not isinstance(kernel, Precomputed)
+    if not slow or not memory.keeps(8.0 * n**2):
+        return gram
+    return Gram(Precomputed(gram.dense()), np.arange(n))
 
 
 @dataclass(frozen=True)
@@ -80,7 +122,7 @@ class AutoSMO:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Watch | None = None,
+        watch: Watch = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         return self._solve(problem, start, watch, sharing=1)
@@ -127,7 +169,7 @@ class AutoSMO:
         else:
             solution = solver.solve(problem, start=start, watch=watch)
         if solution.status == "stopped" and self._is_reached(solution):
-            solution = _reached(solution)  # in the very round in which it was stopped
+            solution = _at_tol(solution)  # in the very round in which it was stopped
         return _judged(problem, solution)
 
     def _chosen(self, problem: BoxQP, sharing: int = 1) -> Any:
@@ -154,7 +196,7 @@ class AutoSMO:
         if first.status not in _SHORT:
             return first
         if self._is_reached(first):
-            return _reached(first)
+            return _at_tol(first)
         if self.max_iter >= 0:
             return first
         solver = replace(self._chosen(problem), precision="double")
@@ -295,17 +337,7 @@ class Problems(Sequence):
         return self.make(range(self.n)[number])
 
 
-def held(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
-    """The same, K in memory where several problems would each compute it anew."""
-    if n_problems == 1 or gram.kernel.native(gram.X) is not None:
-        return gram
-    if isinstance(gram.kernel, Precomputed):
-        return gram
-    fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
-    return gram.held() if fits else gram
-
-
-def _reached(solution: Solution) -> Solution:
+def _at_tol(solution: Solution) -> Solution:
     """The solution with the status of one whose violation is below tol.
 
     Without a primal, a stationary point is all that is claimed.
@@ -319,3 +351,148 @@ def _judged(problem: BoxQP, solution: Solution) -> Solution:
     ended = solution.status.at_the_end and problem.unit_margin
     flat = ended and problem.is_flat(solution.level)
     return solution.ended(Status.FLAT) if flat else solution
+
+
+@dataclass
+class AutoL1:
+    """Minimise a `L1Problem` until gap ≤ tol · (the objective of the best constant).
+
+    By `CoordinateDescent`, small problems to rounding. Problems on the same Gram that
+    are solved one after another share what was read of K.
+
+    Parameters
+    ----------
+    max_iter, cache_mb : those of `CoordinateDescent`
+    solver : what solves the problem in its place; its own tol counts, where it has one
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+    cache_mb: float | None = None
+    solver: Any = None
+    _last: tuple[Any, Columns | Design] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    def solve(
+        self,
+        problem: L1Problem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch = None,
+    ) -> Solution:
+        """The minimiser, from `start` or from 0; `watch` returns True to stop."""
+        solution = self._solving(problem)(problem, start=start, watch=watch)
+        goal = getattr(self.solver, "tol", self.tol) * problem.of_constant()
+        early = solution.status in ("stalled", "max_iter", "stopped")
+        if early and solution.gap + solution.rounding <= goal:
+            return solution.ended(Status.OPTIMAL)
+        return solution
+
+    def _solving(self, problem: L1Problem) -> Callable[..., Solution]:
+        if self.solver is not None:
+            return self.solver.solve
+        small = problem.gram.shape[0] <= SMALL
+        tol = min(self.tol, ROUNDING_GAP) if small else self.tol
+        solver = CoordinateDescent(tol, self.max_iter, self.cache_mb)
+        if self._last is None or self._last[0] is not problem.gram:
+            self._last = problem.gram, solver.columns(problem.gram)
+        return partial(solver.solve, columns=self._last[1])
+
+
+@dataclass(frozen=True)
+class AutoPenalized:
+    """Minimise a `Penalized` until gap ≤ tol · (the loss of f = 0).
+
+    Curved losses by `Newton`; those of straight pieces in their dual by `SMO`, small
+    ones to rounding, others in single precision first where that is enough; the loss
+    alone in a ball, ‖f‖ ≤ norm, by a search for the reg that goes with it.
+
+    Parameters
+    ----------
+    max_iter : steps of the solver; -1 for its own limit
+    solver : a `Newton`, or for straight pieces an `SMO`, in place of what is chosen
+    seed : of the columns that precondition `Newton`
+    """
+
+    tol: float = 1e-4
+    max_iter: int = -1
+    solver: Any = None
+    seed: int = 0
+
+    def solve(
+        self,
+        problem: Penalized,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch = None,
+    ) -> Solution:
+        """The minimiser, from `start` or from 0; `watch` returns True to stop.
+
+        Of a problem with norm it has the reg that gave it, a `BallSolution`.
+        """
+        solve = self._newton if problem.loss.curved else self._box
+        if problem.norm is None:
+            return solve(problem, start, watch, self.tol)
+        # The gap of the ball is made of that of the problem and of the norm.
+        return within_ball(
+            problem,
+            lambda part, near: solve(part, near, watch, self.tol / 4),
+            self.tol,
+            start,
+        )
+
+    def _newton(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:
+        most = 100 if self.max_iter < 0 else self.max_iter
+        solver = self.solver or Newton(tol, most, seed=self.seed)
+        return solver.solve(problem, start=start, watch=watch)
+
+    def _box(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:
+        """The dual of straight pieces by SMO, until the gap is small enough."""
+        box = problem.boxed()
+        near = None if start is None else box.start(start)
+        if self.solver is not None:
+            found = self.solver.solve(box, start=near, watch=watch)
+            return unboxed(problem, found)
+        low, high = problem.loss.slopes(problem.target)
+        goal = tol * problem.zero_loss
+        # gap ≤ violation · (largest - least slope), up to rounding.
+        close = max(goal, 1e-300) / float(np.max(high - low))
+        if len(box) <= SMALL:
+            found = self._to_rounding(problem, box, near, watch, close)
+            found = _reached(found, goal)
+            done = found.status == "optimal" and _near(found, goal)
+            if done or self.max_iter >= 0:
+                return found
+            near = found.value
+        solver = SMO(close, None, self.max_iter)
+        found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        if found.status == "imprecise":
+            found = _reached(found, goal)
+        for _ in range(3):
+            if found.status != "optimal" or _near(found, goal):
+                return found
+            solver = replace(solver, tol=solver.tol / 10, precision="double")
+            near = found.value
+            found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        if found.status == "optimal" and not _near(found, goal):
+            return found.ended(Status.IMPRECISE)
+        return found
+
+    def _to_rounding(
+        self, problem: Penalized, box: BoxQP, near, watch: Watch, close: float
+    ) -> Solution:
+        size = max(1.0, np.abs(box.linear).max())
+        budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
+        fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
+        return unboxed(problem, fine.solve(box, start=near, watch=watch))
+
+
+def _near(found: Solution, goal: float) -> bool:
+    return found.gap + found.objective_rounding <= goal
+
+
+def _reached(found: Solution, goal: float) -> Solution:
+    """The solution, optimal where a limit or rounding ended it below the goal."""
+    early = found.status in ("max_iter", "stalled", "imprecise")
+    return found.ended(Status.OPTIMAL) if early and _near(found, goal) else found

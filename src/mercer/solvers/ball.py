@@ -20,12 +20,11 @@ MOST = 60  # values of reg at most
 FALL = 8.0  # by what reg is divided while no f has left the ball
 
 
-@dataclass(frozen=True)
-class Within:
-    """What the search found: the solution in the ball, and the reg that gave it."""
+@dataclass(frozen=True, eq=False)
+class BallSolution(Solution):
+    """The solution in the ball, and the reg that gave it."""
 
-    solution: Solution
-    reg: float
+    reg: float = float("nan")
 
 
 def within_ball(
@@ -33,7 +32,7 @@ def within_ball(
     solve: Callable[[Penalized, np.ndarray | None], Solution],
     tol: float,
     start: np.ndarray | None = None,
-) -> Within:
+) -> BallSolution:
     """Minimise a `Penalized` with `norm`, until gap ≤ tol · (loss of f = 0).
 
     Parameters
@@ -52,13 +51,13 @@ def within_ball(
     reg = (problem.zero_loss or 1.0) / problem.norm**2
     inside: tuple[float, float] | None = None
     outside: tuple[float, float] | None = None
-    best: Within | None = None
+    best: BallSolution | None = None
     for _ in range(MOST):
         found = solve(problem.at(reg), start)
         start, run = found.value, found.run.after(run)
         size, drawn = _drawn(problem, reg, found)
-        if best is None or drawn.gap < best.solution.gap:
-            best = Within(drawn, reg)
+        if best is None or drawn.gap < best.gap:
+            best = BallSolution(**vars(drawn), reg=reg)
         near = drawn.gap + drawn.rounding <= goal
         if near or found.status not in ("optimal", "stalled"):
             break
@@ -68,13 +67,12 @@ def within_ball(
         if inside and outside and abs(inside[0] - outside[0]) < 1e-14:
             break
     assert best is not None
-    status = best.solution.status
-    if best.solution.gap + best.solution.rounding <= goal:
+    status = best.status
+    if best.gap + best.rounding <= goal:
         status = Status.OPTIMAL
     elif status == Status.OPTIMAL:
         status = Status.STALLED
-    run = replace(run, status=status)
-    return Within(replace(best.solution, run=run), best.reg)
+    return replace(best, run=replace(run, status=status))
 
 
 def _next(inside, outside) -> float:

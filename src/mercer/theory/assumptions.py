@@ -31,7 +31,6 @@ from mercer.losses import (
 )
 from mercer.machines.base import Machine
 from mercer.machines.kmeans import KernelKMeans
-from mercer.machines.logistic import KernelLogisticRegression
 from mercer.machines.neighbors import (
     KernelKNNClassifier,
     KernelKNNRegressor,
@@ -39,12 +38,13 @@ from mercer.machines.neighbors import (
 )
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.machines.pca import KernelPCA
-from mercer.machines.penalized import (
+from mercer.machines.perceptron import KernelPerceptron, MistakeDriven, Perceptron
+from mercer.machines.regularized import (
     KernelHuberRegression,
+    KernelLogisticRegression,
     KernelQuantileRegression,
     RegularizedMachine,
 )
-from mercer.machines.perceptron import KernelPerceptron, MistakeDriven, Perceptron
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor

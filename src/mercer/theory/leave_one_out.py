@@ -1,8 +1,8 @@
 """What machines predict for a point that was left out of their fit.
 
 In closed form: KernelRidge, from the inverse of its matrix; nearest neighbours, which
-judge a point by the others; ParzenClassifier("mean"), whose means lose a point. All
-others by a fit for each point that matters. The kernel stays as it is, and a point
+judge a point by the others; ParzenClassifier(method="mean"), whose means lose a point.
+All others by a fit for each point that matters. The kernel stays as it is, and a point
 leaves with all of its weight; one of weight 0 was never there.
 """
 
@@ -22,7 +22,7 @@ from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.perceptron import MistakeDriven, Perceptron
 from mercer.machines.ridge import KernelRidge
-from mercer.machines.stochastic import KernelSGD
+from mercer.machines.sgd.base import KernelSGD
 from mercer.machines.svm import SVC, SVR
 from mercer.machines.svm.classifier import Classifier
 from mercer.machines.svm.svr import Regressor

@@ -88,9 +88,10 @@ def bounds(
     "Rademacher bound" (B/m) √(Σᵢ k(xᵢ, xᵢ)) ≥ the row before, ≤ BR/√m
     "leave-one-out"    the training error with each point judged by a machine fitted
                        without it, k staying as it is: of KernelRidge, nearest
-                       neighbours and ParzenClassifier("mean") in closed form, of any
-                       other by a fit for each point that matters with refit=True. Its
-                       mean over draws is the mean error of machines on m - 1 points.
+                       neighbours and ParzenClassifier(method="mean") in closed form,
+                       of any other by a fit for each point that matters with
+                       refit=True. Its mean over draws is the mean error of machines on
+                       m - 1 points.
                        f = 0 is a mistake, and so is what is 0 but for rounding
     "support vectors"  #SV/m ≥ leave-one-out: no other point matters. SVC only
     "xi-alpha"         #{αᵢ > 0, αᵢ cᵢ + ξᵢ ≥ 1}/m ≥ leave-one-out. SVC without bias:

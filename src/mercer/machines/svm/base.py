@@ -6,10 +6,8 @@ it; what is between the solution and scikit-learn's attributes is here.
 
 from __future__ import annotations
 
-import pickle
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
@@ -22,25 +20,26 @@ from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
-from mercer.data.points import Points, count, double, each, is_frame, take
-from mercer.expansion import Expansion
+from mercer.data.matching import carried_over
+from mercer.data.points import Points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
-from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.kernels.ways import BlockFunction
 from mercer.machines.base import (
     WORDS,
     Machine,
     WeightedGram,
     as_scikit_learn_kernel,
+    biases,
     check_numbers,
     checked_weight,
 )
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
-from mercer.solvers.auto import AutoSMO, held
+from mercer.solvers.auto import AutoSMO, held_for_rows
 from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
 from mercer.solvers.class_pairs import PairSolutions
 from mercer.solvers.smo import SMO
@@ -212,7 +211,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _shared(self, counted: WeightedGram, n_problems: int) -> WeightedGram:
         """The same, K in memory where several problems would each compute it anew."""
-        return replace(counted, gram=held(counted.gram, n_problems, self.cache_size))
+        return replace(
+            counted, gram=held_for_rows(counted.gram, n_problems, self.cache_size)
+        )
 
     # From problems to solutions
 
@@ -325,16 +326,14 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         """
         used = np.asarray(coef.reshape(len(coef), -1).any(axis=1))
         chosen = order[used[order]]
-        kernel, points = counted.gram.kernel, counted.gram.X
-        # Kernel values of new points come with them: no need for the old ones.
-        kernel = Precomputed() if self._precomputed else kernel
-        points, kept = self._own(take(points, chosen), X), coef[chosen]
+        gram = counted.gram
         if label is None:
-            self.expansion_ = Expansion(kernel, points, kept, bias)
+            self.expansion_ = self._expanded(gram, X, coef[chosen], bias, chosen)
         else:
+            f = self._expanded(gram, X, coef[chosen], chosen=chosen)
             self.__dict__.pop("_expansion", None)
             self._pair_function = multiclass.PairExpansion(
-                kernel.copied(), points, label[chosen], kept, bias
+                f.kernel, f.points, label[chosen], f.coef, bias
             )
         self.support_ = counted.index[chosen].astype(np.int32)
         self._certificate = together(found)
@@ -353,18 +352,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             return None
         # With another C, points at their bound are to stay at it.
         coef = self._growth() * f.coef.reshape(-1, n_columns)
-        known, keys = _keys(f.points), _keys(points)
-        rows = np.zeros((len(keys), n_columns))
-        if [keys[i] for i in self._places if i < len(keys)] == known:
-            rows[self._places] = coef  # the points of the last fit, where they were
-            return rows
-        waiting: dict[Hashable, deque] = {}
-        for key, row in zip(known, coef, strict=True):
-            waiting.setdefault(key, deque()).append(row)
-        for i, key in enumerate(keys):
-            if waiting.get(key):
-                rows[i] = waiting[key].popleft()
-        return rows
+        return carried_over(coef, f.points, points, self._places)
 
     def _growth(self) -> float:
         """By what coef has grown since the last fit: C over that one's, if finite."""
@@ -415,7 +403,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
         And whether two of the points have k(x, y)² > k(x, x) k(y, y): K is indefinite.
         """
-        points = _double(gram.X)
+        points = double(gram.X)
         used = np.flatnonzero(coef.any(axis=1))
         values, indefinite = np.zeros(coef.shape), False
         unknown = gram.kernel.psd is None
@@ -454,7 +442,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     @property
     def intercept_(self) -> np.ndarray:
         """The biases, one for each function."""
-        return np.array(np.atleast_1d(self._function.bias))
+        return biases(self._function)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -484,37 +472,3 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 def early(found: Solution | Certificate) -> bool:
     """Whether the solver was stopped, by a limit or a callback, or got stuck."""
     return not found.status.at_the_end
-
-
-def _keys(points) -> list[Hashable]:
-    """Something to know each point by; equal points have equal keys."""
-    if sp.issparse(points):
-        points = points.sorted_indices()
-        ends = zip(points.indptr[:-1], points.indptr[1:], strict=True)
-        return [
-            (points.indices[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in ends
-        ]
-    if isinstance(points, np.ndarray) and points.dtype != object:
-        return [np.asarray(point).tobytes() for point in points]
-    if is_frame(points):
-        return [tuple(row.items()) for row in each(points)]
-    return [_key(point) for point in points]
-
-
-def _key(point) -> Hashable:
-    """The point itself where it compares by value, else all that it is made of."""
-    if type(point).__hash__ not in (None, object.__hash__):
-        try:
-            hash(point)
-            return point
-        except TypeError:  # a tuple of lists
-            pass
-    try:
-        return pickle.dumps(point)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return id(point)
-
-
-def _double(points) -> Points:
-    single = getattr(points, "dtype", None) == np.float32
-    return points.astype(np.float64) if single else points

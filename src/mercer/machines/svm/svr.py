@@ -13,20 +13,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points
 from mercer.gram import Gram
-from mercer.machines.base import WeightedGram
+from mercer.machines.base import WeightedGram, columns_of
 from mercer.machines.svm.base import (
     BOX,
     COMMON_CONSTRAINTS,
     FRACTION,
     SupportVectorMachine,
 )
-from mercer.outcomes import Certificate
+from mercer.outcomes import Certificate, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP, nu_svr, svr
 
@@ -49,27 +48,24 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         sample_weight : n numbers; weight 2 is the row twice, weight ≤ 0 no row
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        y = _targets(y)
-        n_targets = 1 if y.ndim == 1 else y.shape[1]
-        counted = self._shared(self._weighted_gram(X, sample_weight), n_targets)
-        problems = self._problems(y, counted)
-        names = [""] if y.ndim == 1 else [f"output {j}" for j in range(n_targets)]
+        targets = columns_of(y)
+        q = targets.shape[1]
+        counted = self._shared(self._weighted_gram(X, sample_weight), q)
+        problems = self._problems(targets, counted)
+        names = [""] if q == 1 else [f"output {j}" for j in range(q)]
         with self._watched(names, X, y, sample_weight):
-            coef, bias, found = self._columns(counted, problems, range(n_targets))
-            if y.ndim == 1:
+            coef, bias, found = self._columns(counted, problems, range(q))
+            self.n_iter_ = iterations(found) if q > 1 else found[0].run.iterations
+            if q == 1:
                 coef, bias = coef[:, 0], bias[0]
-            order = np.arange(len(counted.index))
-            self._store(X, counted, order, coef, bias, found)
-            steps = [part.run.iterations for part in found]
-            self.n_iter_ = steps[0] if y.ndim == 1 else np.array(steps, dtype=np.int32)
+            self._store(X, counted, np.arange(len(coef)), coef, bias, found)
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _problems(self, y, counted: WeightedGram) -> Sequence[BoxQP]:
-        targets = y[counted.index].reshape(len(counted.index), -1).T
+    def _problems(self, targets, counted: WeightedGram) -> Sequence[BoxQP]:
+        rows = targets[counted.index].T
         return Problems(
-            len(targets),
-            lambda j: self._problem(counted.gram, targets[j], counted.weight),
+            len(rows), lambda j: self._problem(counted.gram, rows[j], counted.weight)
         )
 
     def predict(self, X: Points) -> np.ndarray:
@@ -95,15 +91,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
         counted = self._weighted_gram(X, sample_weight)
-        problems = self._problems(_targets(y), counted)
+        problems = self._problems(columns_of(y), counted)
         return self._recomputed(X, counted, problems, range(len(problems)))
-
-
-def _targets(y: np.ndarray) -> np.ndarray:
-    """Targets as float64; a single column is one target, and scikit-learn says so."""
-    single = y.ndim == 1 or y.shape[1] == 1
-    y = column_or_1d(y, warn=True) if single else y
-    return y.astype(np.float64, copy=False)
 
 
 class SVR(Regressor):

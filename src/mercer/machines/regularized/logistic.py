@@ -12,12 +12,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import Logistic
-from mercer.machines.representer import (
-    REPRESENTER_CONSTRAINTS,
-    FitData,
-    RepresenterMachine,
-    classes_and_sides,
-)
+from mercer.machines.base import FitData
+from mercer.machines.labels import labelled
+from mercer.machines.regularized.base import CONSTRAINTS, RepresenterMachine
 from mercer.multiclass import Classes
 from mercer.solvers.newton import Softmax
 from mercer.solvers.penalized import Penalized
@@ -41,7 +38,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     tol : the duality gap to reach, as a share of the loss of f = 0
     max_iter : Newton steps; -1 for the solver's own limit
     class_weight : {class: weight}, "balanced", or None for 1 each
-    warm_start : whether a fit starts from the last one, if it was of the same points
+    warm_start : whether `fit` starts from the last solution, on points known from it
     random_state : seed of the columns that precondition; the solution agrees to tol
     solver : a `Newton`; None for one with `tol` and `max_iter`
     verbose : whether to print how far the fit is
@@ -50,7 +47,8 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     Attributes
     ----------
     expansion_ : f itself
-    classes_ : positive f speaks for the second of two
+    classes_, class_weight_ : the classes, of two of which a positive f speaks for the
+        second, and what each counts
     certificate_ : primal, dual and gap, of the objective divided by C Σw;
         `certify(X, y)` computes it anew
     reg_ : 1 / (2 C Σw), of the form reg ‖f‖² + mean loss
@@ -71,14 +69,12 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **REPRESENTER_CONSTRAINTS,
+        **CONSTRAINTS,
         "C": [Interval(Real, 0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
     }
     _path: ClassVar[tuple[str, bool]] = ("C", False)
-
-    classes_: np.ndarray
 
     def __init__(
         self,
@@ -117,30 +113,18 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         y : n classes, numbers or strings
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        self._learn(self._fit_data(X, y, sample_weight))
+        self._learn(self._prepared(X, y, sample_weight))
         return self
 
-    def _targets(self, y, index, weight):
-        self.classes_, label, factors = classes_and_sides(
-            self, y, index, weight, weighted=True
-        )
-        return label, factors
+    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+        return labelled(self, self._fit_data(X, y, sample_weight, **checks), True)
 
     def _problems(self, data: FitData) -> list[Penalized]:
         target, loss = data.target, Softmax(len(self.classes_))  # type: Any, Any
         if len(self.classes_) == 2:
             target, loss = np.where(data.target == 1, 1.0, -1.0), Logistic()
         reg = 1 / (2 * float(self.C) * data.weight.sum())
-        return [
-            Penalized(
-                data.gram,
-                target,
-                loss,
-                reg,
-                weight=data.weight,
-                bias=self.fit_intercept,
-            )
-        ]
+        return [self._problem(data, target, loss, reg)]
 
     def decision_function(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,) for two classes, (m, k) for k."""

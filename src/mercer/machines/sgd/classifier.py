@@ -1,43 +1,25 @@
-"""KernelSGDClassifier, KernelSGDRegressor: any convex loss, point by point."""
+"""KernelSGDClassifier: classes by any convex loss, point by point."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import (
-    ClassifierMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    _fit_context,
-)
-from sklearn.utils import column_or_1d
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import (
-    _check_partial_fit_first_call,
-)
+from sklearn.utils.multiclass import _check_partial_fit_first_call
 
 from mercer.data.points import Points
-from mercer.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    PerceptronLoss,
-    Quantile,
-    Squared,
-    SquaredHinge,
-)
+from mercer.losses import Hinge, Logistic, Loss, PerceptronLoss, SquaredHinge
 from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
     check_known,
     check_two,
-    encoded,
+    labelled,
 )
-from mercer.machines.stochastic import CONSTRAINTS, KernelSGD, weights
+from mercer.machines.sgd.base import CONSTRAINTS, KernelSGD, takes_streams
 from mercer.multiclass import Classes
 
 SIDES: dict[str, type[Loss]] = {
@@ -47,22 +29,6 @@ SIDES: dict[str, type[Loss]] = {
     "logistic": Logistic,
     "log_loss": Logistic,
 }
-NUMBERS: dict[str, type[Loss]] = {
-    "squared": Squared,
-    "squared_error": Squared,
-    "epsilon_insensitive": EpsilonInsensitive,
-    "huber": Huber,
-    "quantile": Quantile,
-}
-
-
-def _takes_streams(machine) -> bool:
-    if machine._precomputed:
-        raise AttributeError(
-            'partial_fit needs points; kernel="precomputed" has only their values. '
-            "Pass kernel=Precomputed(K) and the indices of points as X."
-        )
-    return True
 
 
 def _has_probabilities(machine) -> bool:
@@ -116,7 +82,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     ----------
     expansion_ : f itself, on kernel k + 1 with fit_intercept
     last_ : w after the last step, where `expansion_` is an average
-    coef_ : of `expansion_`
+    dual_coef_ : the coefficients of `expansion_`, a row for each function
     norm_ : ‖w‖ of `last_`, kept step by step
     classes_ : the classes, in order
     loss_curve_ : mean loss of each pass or batch, at each point before its step
@@ -134,7 +100,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     >>> for start in range(0, 300, 100):
     ...     part = slice(start, start + 100)
     ...     machine = machine.partial_fit(X[part], y[part], classes=[0, 1])
-    >>> machine.t_, len(machine.coef_) <= 100, machine.score(X, y) > 0.9
+    >>> machine.t_, machine.dual_coef_.shape[1] <= 100, machine.score(X, y) > 0.9
     (300, True, True)
     """
 
@@ -200,15 +166,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         sample_weight : n numbers ≥ 0; a point of weight 2 is visited twice in a pass,
             one of weight 0.5 once with half the step
         """
-        X, y = self._validated(X, y)
-        check_classes(self, y)
-        _, index = weights(self, sample_weight, X)
-        known, _ = encoded(self, y if index is None else y[index])
-        classes = known.names
-        self._learn(X, y, _sides(y, classes), sample_weight, classes_=classes)
+        data = labelled(self, self._fit_data(X, y, sample_weight))
+        self._learn(data, Classes(self.classes_).sides(data.target))
         return self
 
-    @available_if(_takes_streams)
+    @available_if(takes_streams)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Points, y, classes=None, sample_weight=None) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
@@ -233,7 +195,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         check_two(self, known)
         check_known(self, y, known)
         check_columns(self, len(known), len(y))
-        self._learn_more(X, _sides(y, known), sample_weight, classes_=known)
+        self._learn_more(X, _sides(y, known), sample_weight)
+        self.classes_ = known
         return self
 
     def _targets(self, y) -> np.ndarray:
@@ -265,145 +228,3 @@ def _sides(y, names) -> np.ndarray:
     """±1 for each point, a column for two classes and one per class for more."""
     classes = Classes(names)
     return classes.sides(classes.label(y))
-
-
-class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
-    """f(x) = ⟨w, φ(x)⟩, w ← (1 - 2 reg η) w - η ℓ′(y, f(x)) φ(x), for numbers y.
-
-    Minimises reg ‖w‖² + mean ℓ, or the mean over ‖w‖ ≤ norm, by one step for each
-    visit of a point. Several targets are learnt side by side. Losses with corners make
-    steps of about 1 at first: bring targets to that scale.
-
-    Parameters
-    ----------
-    loss : "squared" ("squared_error"), "epsilon_insensitive", "huber", "quantile", or
-        an object such as Quantile(0.9)
-    kernel, reg, norm, learning_rate, eta0, horizon, average, budget, removal,
-    fit_intercept, max_iter, tol, n_iter_no_change, shuffle, random_state, verbose,
-    callback : as in `KernelSGDClassifier`
-
-    Attributes
-    ----------
-    expansion_, last_, coef_, norm_, loss_curve_, t_, n_iter_, run_, bound_ : as in
-        `KernelSGDClassifier`
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import KernelSGDRegressor, RBF
-    >>> X = np.linspace(0, 6, 200)[:, None]
-    >>> machine = KernelSGDRegressor(kernel=RBF(1), max_iter=20, random_state=0)
-    >>> machine.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
-    True
-    >>> machine.t_, str(machine.run_.status)
-    (4000, 'passes')
-    """
-
-    _parameter_constraints: ClassVar[dict] = {
-        "loss": [StrOptions(set(NUMBERS)), Loss],
-        **CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        loss: Any = "squared",
-        *,
-        kernel: Any = None,
-        reg: float = 1e-4,
-        norm: float | None = None,
-        learning_rate: str = "auto",
-        eta0: float | None = None,
-        horizon: int | None = None,
-        average: bool | None = None,
-        budget: int | None = None,
-        removal: str = "oldest",
-        fit_intercept: bool = True,
-        max_iter: int = 10,
-        tol: float | None = None,
-        n_iter_no_change: int = 2,
-        shuffle: bool = True,
-        random_state: Any = None,
-        verbose: Any = False,
-        callback: Any = None,
-    ):
-        self.loss = loss
-        self.kernel = kernel
-        self.reg = reg
-        self.norm = norm
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.horizon = horizon
-        self.average = average
-        self.budget = budget
-        self.removal = removal
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-
-    def _loss(self) -> Loss:
-        loss = NUMBERS[self.loss]() if isinstance(self.loss, str) else self.loss
-        if loss.of_sides:
-            raise ValueError(
-                f"KernelSGDRegressor needs a loss of numbers; got {loss!r}, of sides "
-                "±1. Use KernelSGDClassifier."
-            )
-        return loss
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
-        """Learn f from the points X and the targets y, anew; returns self.
-
-        Parameters
-        ----------
-        X : n points; for "precomputed" the (n, n) matrix of their kernel values
-        y : (n,) array, or (n, q) for q targets
-        sample_weight : n numbers ≥ 0; a point of weight 2 is visited twice in a pass,
-            one of weight 0.5 once with half the step
-        """
-        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        self._learn(X, y, _columns(y), sample_weight)
-        return self
-
-    @available_if(_takes_streams)
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, sample_weight=None) -> Self:
-        """Go on learning from a batch, its points in the order given; returns self.
-
-        The kernel's learnt parameters are those of the first batch. A batch that is
-        refused, for a NaN or otherwise, leaves everything as it was.
-
-        Parameters
-        ----------
-        X : points, one or more
-        y : (n,) array, or (n, q) for q targets
-        sample_weight : as in `fit`
-        """
-        first = not hasattr(self, "expansion_")
-        X, y = self._validated(X, y, reset=first, multi_output=True, y_numeric=True)
-        target = _columns(y)
-        if not first and target.shape[1] != self.expansion_.n_outputs:
-            raise ValueError(
-                f"The first batch had {self.expansion_.n_outputs} targets; got "
-                f"{target.shape[1]}."
-            )
-        self._learn_more(X, target, sample_weight)
-        return self
-
-    def _targets(self, y) -> np.ndarray:
-        return _columns(y)
-
-    def predict(self, X: Points) -> np.ndarray:
-        """f at the m points of X: (m,), or (m, q) for q targets."""
-        return self._values(X)
-
-
-def _columns(y: np.ndarray) -> np.ndarray:
-    """Targets as float64 columns; a single column is one target, with a warning."""
-    single = y.ndim == 1 or y.shape[1] == 1
-    y = column_or_1d(y, warn=True) if single else y
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
-from hashlib import blake2b
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,16 +17,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, count, double, take
+from mercer.data.points import Points, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
-from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
-from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.base import WORDS, FitData, Machine, dual_rows
+from mercer.machines.progress import (
+    CallbackSupportMixin,
+    Watcher,
+    reporting,
+    watching,
+)
+from mercer.machines.sgd.visits import keys_of, orders, visits
 from mercer.native import memory
 from mercer.outcomes import Run, Status
+from mercer.solvers.auto import held_for_passes
 from mercer.solvers.budget import BudgetSGD
 from mercer.solvers.sgd import (
     RATES,
@@ -140,73 +144,58 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def _averages(self) -> bool:
         return self.budget is None if self.average is None else bool(self.average)
 
-    def _kernel(self, X, weight) -> Kernel:
-        kernel = Precomputed(X) if self._precomputed else as_kernel(self.kernel)
-        kernel = kernel.resolve(np.arange(count(X)) if self._precomputed else X, weight)
+    def _with_constant(self, kernel: Kernel) -> Kernel:
         return kernel + 1 if self.fit_intercept else kernel
 
     # Learning
 
-    def _learn(self, X, y, target, sample_weight, **learnt) -> None:
-        """All passes over the points; what is learnt is set at the end, all at once."""
-        X = self._kept_points(X)
-        weight, index = weights(self, sample_weight, X)
-        points = np.arange(count(X)) if self._precomputed else double(X)
-        keys = _keys(points, target) if self.shuffle else np.arange(count(X))
-        if index is not None:
-            points, target, keys = take(points, index), target[index], keys[index]
-        kernel = self._kernel(X if self._precomputed else points, weight)
-        steps = len(keys) if weight is None else int(np.ceil(weight).sum())
+    def _learn(self, data: FitData, target: np.ndarray) -> None:
+        """All passes over the points; what is learnt is set at the end, all at once.
+
+        Parameters
+        ----------
+        target : (n, q) array, a column per output
+        """
+        self._check_visits(data.weight)
+        X = data.given[0]
+        gram = data.gram.double()
+        gram = Gram(self._with_constant(gram.kernel), gram.X)
+        steps = int(np.ceil(data.weight).sum())
         solver = self._solver(self.horizon or steps * self.max_iter)
-        known = self._known(kernel, points)
-        state = solver.start(known.kernel, known.points, target.shape[1])
-        sgd = _sgd_state(solver, state, known.points, target)
+        merged = self.budget is not None and self.removal == "merge"
+        known = gram if merged or self.max_iter == 1 else held_for_passes(gram)
+        state = solver.start(known.kernel, known.X, target.shape[1])
+        sgd = _sgd_state(solver, state, known.X, target)
+        keys, random = data.index, None
+        if self.shuffle:
+            keys = keys_of(gram.X, target, data.index)
+            random = check_random_state(self.random_state)
+        each_pass = orders(keys, data.weight, self.max_iter, random)
         names = [f"pass {i + 1}" for i in range(self.max_iter)]
-        with watching(self, names, X, y, sample_weight) as watcher:
-            curve, ended = self._passes(sgd, self._orders(keys, weight), watcher)
+        with watching(self, names, *data.given) as watcher:
+            curve, ended = self._passes(sgd, each_pass, watcher)
             state = sgd.state()
-            if known.kernel is not kernel:
-                own = take(points, state.points)
-                state = replace(state, kernel=kernel, points=own)
-            state = replace(state, points=self._own(state.points, X))
-            self._store(state, curve, ended.run, learnt)
+            if known is not gram:
+                own = take(gram.X, state.points)
+                state = replace(state, kernel=gram.kernel, points=own)
+            self._store(state, X, curve, ended.run)
         self._warn_unless_optimal(ended)
 
-    def _known(self, kernel: Kernel, points) -> _Known:
-        """The points, or their kernel values where those are read more than once."""
-        merged = self.budget is not None and self.removal == "merge"
-        base = kernel.left if self.fit_intercept and isinstance(kernel, Sum) else kernel
-        slow = base.native(points) is None and not isinstance(base, Precomputed)
-        size = 8.0 * count(points) ** 2
-        if not slow or merged or self.max_iter == 1 or not memory.keeps(size):
-            return _Known(kernel, points)
-        matrix = Precomputed(Gram(kernel, points).dense())
-        return _Known(matrix, np.arange(count(points)))
-
-    def _orders(self, keys, weight) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each pass, the points to visit and how much each visit counts.
-
-        Visits are sorted by numbers drawn from the keys of their points, so that the
-        order is the same however the points are listed, and for a point of weight 2
-        what it is for the same point twice.
-        """
-        random = check_random_state(self.random_state)
-        place, each = _visits(len(keys), weight)
-        keys = _numbered(keys[place])
-        for _ in range(self.max_iter):
-            order: Any = slice(None)
-            if self.shuffle:
-                salt = random.randint(2**32, size=2, dtype=np.uint64)
-                order = np.argsort(_mixed(keys, salt), kind="stable")
-            yield place[order], each[order]
+    def _check_visits(self, weight: np.ndarray) -> None:
+        many = np.ceil(weight).sum()
+        if many > 2.0**20 and 32 * many > memory.available_memory():
+            raise ValueError(
+                f"{type(self).__name__} visits a point as often as its sample_weight "
+                f"says; these make {many:.6g} visits in a pass, more than memory "
+                "holds. Divide the weights by their mean."
+            )
 
     def _passes(self, sgd: SGDState, orders, watcher: Watcher | None):
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
         best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
-            reporting: Any = nullcontext() if watcher is None else watcher.problem()
-            with reporting as watch:
+            with reporting(watcher) as watch:
                 losses, stopped = sgd.run(order, each, watch)
             curve.append(mean_loss(losses, each))
             if stopped or (watcher is not None and watcher.stopped):
@@ -226,25 +215,26 @@ class KernelSGD(CallbackSupportMixin, Machine):
         seconds = time.perf_counter() - begin
         return Passes(Run(status, len(curve), seconds), gain)
 
-    def _learn_more(self, X, target, sample_weight, **learnt) -> None:
+    def _learn_more(self, X, target: np.ndarray, sample_weight) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
         begin = time.perf_counter()
         X = self._kept_points(X)
-        weight, index = weights(self, sample_weight, X)
+        points, index, weight = self._weighted_points(X, sample_weight)
+        self._check_visits(weight)
+        points, target = double(points), target[index]
         solver = self._solver(self.horizon)
-        points = double(X if index is None else take(X, index))
-        target = target if index is None else target[index]
         state = self.__dict__.get("_state")
         if state is None:
-            state = solver.start(self._kernel(points, weight), points, target.shape[1])
+            share = None if sample_weight is None else weight
+            kernel = self._with_constant(self._resolved(points, share))
+            state = solver.start(kernel, points, target.shape[1])
         sgd = _sgd_state(solver, state, points, target)
-        order, each = _visits(count(points), weight)
+        order, each = visits(weight)
         losses, _ = sgd.run(order, each)
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
-        state = sgd.state()
-        state = replace(state, points=self._own(state.points, X))
         seconds = time.perf_counter() - begin
-        self._store(state, curve, Run(Status.PASSES, len(curve), seconds), learnt)
+        run = Run(Status.PASSES, len(curve), seconds)
+        self._store(sgd.state(), X, curve, run)
 
     def _kept_points(self, X) -> Points:
         """X; objects are copied at once, as a copy of a list would still share them."""
@@ -253,18 +243,17 @@ class KernelSGD(CallbackSupportMixin, Machine):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _store(self, state: SGDSnapshot, curve: list[float], run: Run, learnt) -> None:
-        last = self._expansion(state, state.coef)
-        f = self._expansion(state, state.mean) if self._averages else last
-        self.__dict__.update(learnt)
+    def _store(self, state: SGDSnapshot, X, curve: list[float], run: Run) -> None:
+        state = replace(state, points=self._own(state.points, X))
+        last = self._function(state, state.coef)
+        f = self._function(state, state.mean) if self._averages else last
         self._state, self._last, self.expansion_ = state, last, f
         self.loss_curve_, self.n_iter_, self.run_ = curve, len(curve), run
 
-    def _expansion(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
-        kernel = state.kernel
-        if self._precomputed:
-            # Kernel values of new points come with them: no need for the old ones.
-            kernel = Precomputed() + 1 if self.fit_intercept else Precomputed()
+    def _function(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
+        # Kernel values of new points come with them: no need for the old ones.
+        pairwise = self._precomputed
+        kernel = self._with_constant(Precomputed()) if pairwise else state.kernel
         coef = coef[:, 0] if coef.shape[1] == 1 else coef
         return Expansion(kernel, state.points, coef).pruned()
 
@@ -284,10 +273,10 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return float(root[0]) if len(root) == 1 else root
 
     @property
-    def coef_(self) -> np.ndarray:
-        """The coefficients of `expansion_`, (m,) or (m, q)."""
+    def dual_coef_(self) -> np.ndarray:
+        """The coefficients of `expansion_`, (q, m): a row for each function."""
         check_is_fitted(self)
-        return self.expansion_.coef
+        return dual_rows(self.expansion_)
 
     @property
     def t_(self) -> int:
@@ -355,74 +344,15 @@ class KernelSGD(CallbackSupportMixin, Machine):
             raise AttributeError(str(error)) from error
 
 
-class _Known(NamedTuple):
-    kernel: Kernel
-    points: Points
+def takes_streams(machine) -> bool:
+    if machine._precomputed:
+        raise AttributeError(
+            'partial_fit needs points; kernel="precomputed" has only their values. '
+            "Pass kernel=Precomputed(K) and the indices of points as X."
+        )
+    return True
 
 
 def _sgd_state(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
     kind = UnlimitedSGD if solver.budget is None else BudgetSGD
     return kind(solver, state, points, target)
-
-
-def weights(machine, sample_weight, X) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The weights > 0 and the places of their points; None for all of them, once."""
-    if sample_weight is None:
-        return None, None
-    weight = checked_weight(machine, sample_weight, X, ensure_non_negative=True)
-    index = np.flatnonzero(weight)
-    visits = np.ceil(weight).sum()
-    if 32 * visits > memory.available_memory():
-        raise ValueError(
-            f"{type(machine).__name__} visits a point as often as its sample_weight "
-            f"says; these make {visits:.6g} visits in a pass, more than memory holds. "
-            "Divide the weights by their mean."
-        )
-    if not len(index):
-        raise ValueError("Every point has weight 0; nothing can be learnt.")
-    return weight[index], index
-
-
-def _visits(n: int, weight) -> tuple[np.ndarray, np.ndarray]:
-    """Each point as often as it counts: 2.5 is two whole visits and one of a half."""
-    if weight is None:
-        return np.arange(n), np.ones(n)
-    often = np.ceil(weight).astype(np.intp)
-    each = np.ones(int(often.sum()))
-    each[np.cumsum(often) - 1] = weight - often + 1
-    return np.repeat(np.arange(n), often), each
-
-
-def _numbered(keys: np.ndarray) -> np.ndarray:
-    """The keys, with equal ones counted: the first, the second, ... of a kind."""
-    order = np.argsort(keys, kind="stable")
-    known = keys[order]
-    first = np.flatnonzero(np.append(True, known[1:] != known[:-1]))
-    runs = np.diff(np.append(first, len(keys)))
-    copies = np.empty(len(keys), dtype=np.uint64)
-    copies[order] = np.arange(len(keys)) - np.repeat(first, runs)
-    return keys.astype(np.uint64) + copies * np.uint64(0x9E3779B97F4A7C15)
-
-
-def _keys(X, target: np.ndarray) -> np.ndarray:
-    """A number for each point, by its coordinates and target; else by its place."""
-    if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
-        return np.arange(count(X), dtype=np.uint64)
-    rows = sp.csr_array(X, dtype=np.float64, copy=sp.issparse(X))
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    columns, ends = rows.indices.astype(np.int64), rows.indptr
-    keys = np.empty(count(X), dtype=np.uint64)
-    for i, known in enumerate(np.asarray(target, dtype=np.float64) + 0.0):
-        part = slice(ends[i], ends[i + 1])
-        text = columns[part].tobytes() + rows.data[part].tobytes() + known.tobytes()
-        keys[i] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
-    return keys
-
-
-def _mixed(keys: np.ndarray, salt: np.ndarray) -> np.ndarray:
-    """Numbers that look random, equal for equal keys: Steele et al.'s SplitMix64."""
-    z = keys.astype(np.uint64) ^ (salt[0] << np.uint64(32) | salt[1])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,246 @@
+"""What the machines of a loss and a norm share: from data to problems, and to f.
+
+A machine states a `Penalized` problem for each of its functions.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.data.matching import carried_over
+from mercer.data.points import Points, brief, count
+from mercer.kernels.base import Kernel
+from mercer.machines.base import WORDS, FitData, Machine, biases, dual_rows
+from mercer.machines.progress import CallbackSupportMixin, reporting, watching
+from mercer.multiclass import Classes
+from mercer.outcomes import Certificate, together
+from mercer.solvers.auto import AutoPenalized, held_for_many
+from mercer.solvers.penalized import Penalized, certificate, certified
+
+REG = 1e-3
+CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions(set(WORDS)), Kernel, callable, None],
+    "fit_intercept": ["boolean"],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "warm_start": ["boolean"],
+    "solver": [HasMethods("solve"), None],
+    "verbose": ["verbose"],
+    "callback": [callable, None],
+}
+
+_ENDED = (
+    "{name} stopped after {solution.run.iterations} iterations with status "
+    "{solution.status!r} and a gap of {solution.gap:.2g}, more than tol times the loss "
+    "of f = 0. Scale the points, regularise more, or raise max_iter or tol."
+)
+_ROUNDED = (
+    "{name} ended with a gap of {solution.gap:.2g}, known to {solution.rounding:.2g}: "
+    "more than tol times the loss of f = 0. The problem is ill-conditioned, and "
+    "rounding hides what is left. Scale the points, regularise more, or raise tol."
+)
+
+
+class RepresenterMachine(CallbackSupportMixin, Machine):
+    """f = Σᵢ cᵢ k(xᵢ, ·) + b of least penalty and loss, by a `Penalized` problem."""
+
+    _advice: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("max_iter", "stopped", "time_limit"), _ENDED),
+        **dict.fromkeys(("stalled", "imprecise"), _ROUNDED),
+        "indefinite": (
+            "{name} met a negative eigenvalue: on these points the kernel is not "
+            "positive semidefinite, and the solution is stationary at best. Choose "
+            "another kernel, or `repair` the Gram matrix."
+        ),
+    }
+    # The parameter of `regularization_path`, and whether more of it regularises more.
+    _path: ClassVar[tuple[str, bool]] = ("reg", True)
+
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    warm_start: bool
+    solver: Any
+    verbose: Any
+    callback: Any
+
+    classes_: np.ndarray  # of classifiers
+    certificate_: Certificate
+    support_: np.ndarray
+    n_iter_: int
+    reg_: Any
+    _places: np.ndarray  # of the points of `support_` among those that counted
+
+    @abstractmethod
+    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+        """The data of a fit, checked."""
+
+    @abstractmethod
+    def _problems(self, data: FitData) -> list[Penalized]:
+        """What is to be solved: one problem, or one for each class."""
+
+    def _numeric_data(self, X, y, sample_weight, **checks) -> FitData:
+        data = self._fit_data(X, y, sample_weight, y_numeric=True, **checks)
+        return replace(data, target=data.target.astype(float))
+
+    def _problem(
+        self, data: FitData, target, loss, reg: float | None, norm: float | None = None
+    ) -> Penalized:
+        weight, bias = data.weight, self.fit_intercept
+        return Penalized(data.gram, target, loss, reg, norm, weight, bias)
+
+    def _solver(self) -> AutoPenalized:
+        seed = getattr(self, "random_state", None)
+        seed = int(seed) if isinstance(seed, Integral) else 0
+        return AutoPenalized(self.tol, self.max_iter, self.solver, seed)
+
+    def _learn(self, data: FitData, start: np.ndarray | None = None) -> None:
+        """Solve the problems and keep what was found."""
+        problems = self._problems(data)
+        several = len(problems) > 1
+        if several:
+            gram = held_for_many(data.gram)
+            problems = [replace(problem, gram=gram) for problem in problems]
+        if start is None and self.warm_start:
+            start = self._before(data, problems)
+        starts = [None] * len(problems) if start is None else _columns(problems, start)
+        names = Classes(self.classes_).problems() if several else [""]
+        solver, found = self._solver(), []
+        with watching(self, names, *data.given) as watcher:
+            for problem, near in zip(problems, starts, strict=True):
+                with reporting(watcher) as watch:
+                    found.append(solver.solve(problem, start=near, watch=watch))
+            self._store(data, problems, found)
+        self._warn_unless_optimal(self.certificate_)
+
+    def _before(self, data: FitData, problems) -> np.ndarray | None:
+        """coef of the last fit at these points, 0 at new ones; None to start afresh."""
+        f = getattr(self, "expansion_", None)
+        width = sum(getattr(problem.loss, "k", 1) for problem in problems)
+        if f is None or f.n_outputs != width:
+            return None
+        rows = f.coef.reshape(-1, width)
+        return carried_over(rows, f.points, data.gram.X, self._places)
+
+    def _store(self, data: FitData, problems, found: Sequence[Any]) -> None:
+        """Set what was learnt."""
+        coef = np.column_stack([solution.value for solution in found])
+        bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
+        used = np.flatnonzero(coef.any(axis=1))
+        kept, level = (coef, bias) if coef.shape[1] > 1 else (coef[:, 0], bias[0])
+        X = data.given[0]
+        self.expansion_ = self._expanded(data.gram, X, kept[used], level, used)
+        self._places, self.support_ = used, data.index[used]
+        pairs = list(zip(problems, found, strict=True))
+        self.certificate_ = together([certificate(*pair) for pair in pairs])
+        self.run_ = self.certificate_.run
+        self.n_iter_ = max(1, max(solution.run.iterations for solution in found))
+        regs = [float(p.reg if p.norm is None else s.reg) for p, s in pairs]
+        self.reg_ = regs[0] if len(regs) == 1 else np.array(regs)
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """c at the points `support_`, (q, s): a row for each function."""
+        return dual_rows(self.expansion_)
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """b, one for each function."""
+        return biases(self.expansion_)
+
+    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+        """The certificate of f, recomputed in float64 from the training data alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were given to `fit`
+        """
+        check_is_fitted(self)
+        machine = copy.copy(self)  # checking data sets attributes
+        data = machine._prepared(X, y, sample_weight, reset=False)
+        f, problems = self.expansion_, machine._problems(data)
+        coef = np.zeros((count(data.given[0]), f.n_outputs))
+        coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
+        columns = np.array_split(coef[data.index], len(problems), axis=1)
+        constants = np.array_split(self.intercept_, len(problems))
+        regs = np.broadcast_to(self.reg_, len(problems)).tolist()
+        parts = zip(problems, columns, constants, regs, strict=True)
+        return together([certified(*part) for part in parts])
+
+
+def _columns(problems: Sequence[Penalized], start: np.ndarray) -> list[np.ndarray]:
+    """The coefficients to start from, those of each problem as it takes them."""
+    columns = np.array_split(start, len(problems), axis=1)
+    return [
+        part if hasattr(problem.loss, "k") else part.reshape(-1)
+        for problem, part in zip(problems, columns, strict=True)
+    ]
+
+
+def regularization_path(
+    machine: RepresenterMachine, X: Points, y, values, sample_weight=None
+) -> list[RepresenterMachine]:
+    """The machine fitted with each value of its reg (or C), each from its neighbour.
+
+    The points are checked and the kernel learns from them once; fits go from the
+    strongest regularisation to the weakest, whatever the order of the values.
+
+    Parameters
+    ----------
+    machine : a `RegularizedMachine` without norm, a `KernelLogisticRegression`, ...
+    values : of `reg`, or of `C` where the machine has that
+
+    Examples
+    --------
+    >>> from mercer import KernelLogisticRegression
+    >>> from mercer.machines import regularization_path
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> path = regularization_path(KernelLogisticRegression(), X, y, [0.1, 1, 10])
+    >>> norms = [machine.expansion_.norm() for machine in path]
+    >>> [machine.C for machine in path], bool(norms[0] < norms[1] < norms[2])
+    ([0.1, 1.0, 10.0], True)
+    """
+    if not isinstance(machine, RepresenterMachine):
+        kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__
+        raise TypeError(
+            "regularization_path fits a RegularizedMachine, KernelLogisticRegression, "
+            "KernelQuantileRegression or KernelHuberRegression for many values; got "
+            f"{kind}. Fit other machines once for each value."
+        )
+    name, more = machine._path
+    given, values = values, _numbers(values)
+    if values.ndim != 1 or not np.all(values > 0):
+        raise ValueError(
+            f"regularization_path needs values of {name}, numbers > 0; got "
+            f"{brief(given)}."
+        )
+    first = clone(machine)
+    first._validate_params()
+    data = first._prepared(X, y, sample_weight)
+    data = replace(data, gram=held_for_many(data.gram))
+    fitted: list[Any] = [None] * len(values)
+    start = None
+    for i in np.argsort(-values if more else values, kind="stable"):
+        fitted[i] = copy.copy(first).set_params(**{name: float(values[i])})
+        fitted[i]._learn(data, start)
+        start = np.zeros((len(data.index), fitted[i].expansion_.n_outputs))
+        start[fitted[i]._places] = fitted[i].dual_coef_.T
+    return fitted
+
+
+def _numbers(values) -> np.ndarray:
+    """The values as an array; of what is no list of numbers, one that is refused."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
