@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mercer.data.points import take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks, unchecked
 from mercer.native import memory
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.vectors import Packed, add_both_ways, block, centered
@@ -124,7 +124,8 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
         parts: list = [take(gram.X, order[rows]) for rows in chunks]
 
         def general(i: int, j: int) -> np.ndarray:
-            values = kernel(parts[i], None if i == j else parts[j])
+            with unchecked():  # whoever asks for a tile looks at it
+                values = kernel(parts[i], None if i == j else parts[j])
             return np.ascontiguousarray(values, dtype=dtype)
 
         return general
