@@ -195,7 +195,7 @@ class SparseMachine(SupportVectorMachine):
             start = None if near is None else near[:, j]
             solution = self._solved_one(problem, start, solve)
             coef[:, j], bias[j] = solution.value, float(solution.bias)
-            found.append(certificate(solution))
+            found.append(certificate(problem, solution))
         if single:
             coef, bias = coef[:, 0], bias[0]
         self._store(X, counted, np.arange(len(coef)), coef, bias, found)
@@ -310,7 +310,7 @@ class SparseMachine(SupportVectorMachine):
                     solution = self._solved_one(problem, starts[j], solve)
                     starts[j] = coef[:, i, j] = solution.value
                     bias[i, j] = solution.bias
-                    parts.append(certificate(solution))
+                    parts.append(certificate(problem, solution))
                 found.append(together(parts))
         for part in found:
             if part.status != "optimal":
