@@ -690,6 +690,36 @@ def test_numbers_of_any_size_are_used_or_named(machine, value):
             assert not np.isnan(answer(NEW)).any()
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_size_that_is_refused_is_outside_the_sizes_that_are_named(machine):
+    known = machine._parameter_constraints
+    for name in machine.get_params(deep=False):
+        if not any(getattr(one, "type", None) is numbers.Real for one in known[name]):
+            continue
+        for value in (1e-320, 1e-200, 1e-141, 1e141, 1e200):
+            try:
+                clone(machine).set_params(**{name: value})._validate_params()
+            except ValueError as error:
+                said = re.search(r"of size (?:(\S+) to|at most) (\S+),", str(error))
+                if said:
+                    low, high = float(said[1] or 0), float(said[2])
+                    assert not low <= value <= high
+
+
+@pytest.mark.parametrize("weight", [1.0, 2, np.float32(0.5), np.array(3.0)])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_weight_is_that_of_all_points(machine, weight):
+    if not has_weights(machine):
+        return
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    one = clone(machine).fit(POINTS, y, sample_weight=weight)
+    many = clone(machine).fit(POINTS, y, sample_weight=np.full(N, float(weight)))
+    found = outputs(many, NEW)
+    for key, said in outputs(one, NEW).items():
+        assert_array_equal(said, found[key], err_msg=key)
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     "machine", [m for m in MACHINES if hasattr(m.values[0], "max_iter")]

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Huber, Loss, Quantile, Squared
+from mercer.machines.base import checked_score
 from mercer.machines.labels import available_if
 from mercer.machines.representer import (
     REPRESENTER_CONSTRAINTS,
@@ -196,6 +197,7 @@ class RegularizedMachine(RepresenterMachine):
             return values
         return Classes(self.classes_).chosen(values)
 
+    @checked_score
     def score(self, X: Points, y, sample_weight=None) -> float:
         """The share of right classes, or R² of the predictions of numbers."""
         judge = accuracy_score if self._loss().of_sides else r2_score
