@@ -209,7 +209,11 @@ def bad_targets(numbers):
     yield "damaged y", y, "sparse"
     yield "y with None", [1, None] * (N // 2), "y.*(missing|NaN)"
     yield "y with NA", pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "NaN|missing"
+    if not numbers:
+        yield "mixed y", [1, "a"] * (N // 2), "all numbers or all strings"
     if numbers:
+        dates = np.full(N, np.datetime64("2020-01-01"))
+        yield "dates as y", dates, "y.*times"
         yield "words as y", ["a", "b"] * (N // 2), "y.*'a'.*string"
     yield "short y", LABELS[:-1], "inconsistent|samples"
     yield "masked y", np.ma.masked_greater(LABELS * 1.0, 0.5), "masked"

@@ -183,8 +183,8 @@ def checked_score(score: Callable) -> Callable:
         counted = not isinstance(X, str | bytes) and (
             hasattr(X, "__len__") or hasattr(X, "shape")
         )
-        if counted and (np.ndim(y) == 0 or len(y) != count(X)):
-            got = f"{len(y)} targets" if np.ndim(y) else describe(y)
+        if counted and (_is_scalar(y) or count(y) != count(X)):
+            got = describe(y) if _is_scalar(y) else f"{count(y)} targets"
             raise ValueError(
                 f"{type(self).__name__}.score needs y with one target for each of the "
                 f"{count(X)} points, or the numbers of samples are inconsistent; got "
@@ -549,7 +549,7 @@ def _nearest_word(word: str) -> str:
 def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
     """A number for each point, as scikit-learn checks them."""
     check_numbers(machine, "sample_weight", sample_weight)
-    if sample_weight is not None and np.ndim(sample_weight) == 0:
+    if _is_scalar(sample_weight):
         number = float(sample_weight)
         if not np.isfinite(number):
             raise ValueError(
@@ -572,6 +572,11 @@ def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
             "their mean."
         )
     return weight
+
+
+def _is_scalar(value) -> bool:
+    """Whether a number, or an array of one without an axis, stands for many."""
+    return is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def check_numbers(machine: Machine, name: str, values) -> None:
@@ -620,12 +625,30 @@ def check_numbers(machine: Machine, name: str, values) -> None:
                 raise ValueError(f"{which} a whole number beyond the largest float.")
             if numeric and not isinstance(value, _TARGETS | numbers.Number):
                 raise TypeError(f"{which} {describe(value)}.")
+        words = {isinstance(value, str) for value in values}
+        if isinstance(values, list | tuple) and name == "y" and len(words) == 2:
+            if not numeric and all(isinstance(v, str | int | float) for v in values):
+                # numpy would make strings of the numbers beside them.
+                first = isinstance(values[0], str)
+                i = [isinstance(v, str) for v in values].index(not first)
+                kind_of = "a number" if first else "a string"
+                raise ValueError(
+                    f"{type(machine).__name__} needs classes that are all numbers or "
+                    f"all strings; point {i} has {brief(values[i])}, which is "
+                    f"{kind_of}, and point 0 has {brief(values[0])}. Name every class "
+                    "in the same way."
+                )
         lengths = {len(v) if isinstance(v, list | tuple) else -1 for v in values}
         if len(lengths) > 1 and (numeric or -1 not in lengths):
             raise ValueError(f"{needs}; got lists of different lengths.")
     elif kind == "O" and not hasattr(values, "__array__"):
         if not (values is None or is_number(values)):
             raise TypeError(f"{needs}, one for each point; got {describe(values)}.")
+    if kind in "mM" and (name == "sample_weight" or is_regressor(machine)):
+        raise TypeError(
+            f"{needs}; got times of dtype {values.dtype}. Pass numbers, as days since "
+            "a date."
+        )
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {needs}, real ones; got complex numbers. "
