@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import scipy.sparse as sp
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 
 N, D = 20, 4
 rng = np.random.default_rng(5)
@@ -182,6 +182,10 @@ def bad_points():
     yield "complex", POINTS * 1j, "[Cc]omplex"
     yield "complex csr", sp.csr_array(POINTS * 1j), "[Cc]omplex"
     yield "complex list", (POINTS * 1j).tolist(), "[Cc]omplex"
+    mixed = POINTS.astype(object)
+    mixed[1, 1] = 1j
+    yield "objects with a complex one", mixed, "point 1 holds a complex"
+    yield "a list with a complex one", mixed.tolist(), "[Cc]omplex"
     words = [f"word{i}" for i in range(N)]
     strings = "string|object|feature"
     yield "strings", words, strings
@@ -205,7 +209,11 @@ def bad_targets(numbers):
     yield "damaged y", y, "sparse"
     yield "y with None", [1, None] * (N // 2), "y.*(missing|NaN)"
     yield "y with NA", pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "NaN|missing"
+    if not numbers:
+        yield "mixed y", [1, "a"] * (N // 2), "all numbers or all strings"
     if numbers:
+        dates = np.full(N, np.datetime64("2020-01-01"))
+        yield "dates as y", dates, "y.*times"
         yield "words as y", ["a", "b"] * (N // 2), "y.*'a'.*string"
     yield "short y", LABELS[:-1], "inconsistent|samples"
     yield "masked y", np.ma.masked_greater(LABELS * 1.0, 0.5), "masked"
@@ -222,6 +230,12 @@ def bad_weights():
     yield "weights of words", ["a"] * N, "sample_weight.*'a'"
     yield "a dict of weights", {0: 1.0}, "sample_weight.*dict"
     yield "short weights", np.ones(N - 1), "shape|sample_weight"
+    yield "NaN for all", float("nan"), "sample_weight.*nan"
+    yield "inf for all", np.array(np.inf), "sample_weight.*inf"
+    yield "complex for all", 1j, "sample_weight.*complex"
+    yield "objects", np.array([1j, *[1.0] * (N - 1)], dtype=object), "[Cc]omplex"
+    yield "a table of weights", np.ones((N, 2)), "1D|sample_weight"
+    yield "a set of weights", {1.0}, "sample_weight.*set"
     yield "sparse weights", sp.csr_array(np.ones((1, N))), "sparse"
 
 
@@ -249,6 +263,17 @@ def cells(machine):
             yield (
                 f"fit(X, {name})",
                 lambda t=target: clone(machine).fit(POINTS, t),
+                says,
+            )
+    if hasattr(fitted, "score") and (is_classifier(machine) or is_regressor(machine)):
+        for name, target, says in bad_targets(not is_classifier(machine)):
+            yield f"score(X, {name})", lambda t=target: fitted.score(POINTS, t), says
+        yield "score(X, None)", lambda: fitted.score(POINTS, None), "y.*None"
+        yield "score(X, 1.0)", lambda: fitted.score(POINTS, 1.0), "y.*float"
+        for name, weight, says in bad_weights():
+            yield (
+                f"score({name})",
+                lambda w=weight: fitted.score(POINTS, y, sample_weight=w),
                 says,
             )
     if takes_weights(machine):

@@ -32,9 +32,12 @@ from mercer import (
     SVR,
     Anova,
     Bilinear,
+    BlockFunction,
     Centered,
+    DotProduct,
     Exp,
     Fisher,
+    Gram,
     KernelHuberRegression,
     KernelKMeans,
     KernelKNNClassifier,
@@ -46,6 +49,7 @@ from mercer import (
     Linear,
     MatrixExponential,
     Mismatch,
+    Normalized,
     NuSVR,
     On,
     PairFunction,
@@ -55,7 +59,10 @@ from mercer import (
     PolynomialOf,
     PowerSeries,
     Precomputed,
+    RankOne,
     RegularizedMachine,
+    Scaled,
+    Sigmoid,
     SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
@@ -101,6 +108,90 @@ def test_every_machine_refuses_every_bad_input_in_every_method(part):
     assert lines[-1] == "done", f"{begun[-1]} took the process with it: {rest[-2000:]}"
     cells = zip(begun, ended, strict=True)
     assert {cell: end for cell, end in cells if end != "'ok'"} == {}
+
+
+# Kernel values that are not numbers
+
+
+def asked(kernel, X):
+    """All that a kernel says of these points, by name."""
+    return {
+        "k(X)": lambda: kernel(X),
+        "k(X, Y)": lambda: kernel(X, X[::-1]),
+        "value": lambda: kernel.value(X[0], X[1]),
+        "diag": lambda: kernel.diag(X),
+        "sqdist": lambda: kernel.sqdist(X),
+        "sqdist to others": lambda: kernel.sqdist(X, X[::-1]),
+        "matmul": lambda: kernel.matmul(X, None, np.ones(len(X))),
+        "Gram": lambda: Gram(kernel, X) @ np.ones(len(X)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e10, 1e30, 1e160, 1e300])
+@pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
+def test_kernel_values_are_finite_or_refused(kernel, points, scale, dtype):
+    X = points(1)
+    kernel = kernel.resolve(X)
+    with np.errstate(over="ignore"):
+        X = (X * scale).astype(dtype)
+    if np.isfinite(X).all():
+        for name, ask in asked(kernel, X).items():
+            try:
+                assert np.isfinite(ask()).all(), name
+            except ValueError as error:
+                # Some have words of their own, as one that needs shares of 1.
+                assert re.search("finite|beyond|needs|compares", str(error))
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
+def test_kernels_do_not_pass_over_what_is_missing(kernel, points, bad, form):
+    X = points(1)
+    kernel = kernel.resolve(X)
+    if kernel.missing and np.isnan(bad):
+        return
+    X[1, 0] = bad
+    # Of bounded functions of ⟨x, y⟩, ∞ has a value: tanh(∞) = 1.
+    bounded = np.isinf(bad) and isinstance(kernel, Sigmoid | Scaled | DotProduct)
+    constant = isinstance(kernel, Polynomial) and kernel.degree == 0
+    for name, ask in asked(kernel, form(X)).items():
+        if name == "value" or (form is sp.csr_array and name == "sqdist to others"):
+            continue  # of two points only; of rows that the form cannot turn round
+        try:
+            assert np.isfinite(ask()).all(), name
+            assert bounded or constant, name
+        except (ValueError, TypeError) as error:
+            assert re.search("finite|missing|NaN|sparse|array", str(error))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Anova(2000),
+        Anova(2000, cumulative=True),
+        Polynomial(300),
+        PowerSeries([0.0] * 300 + [1.0]),
+        Exp(Linear()),
+        Linear() ** 300,
+        Polynomial(200) * Polynomial(200),
+        Polynomial(300) + RBF(1.0),
+        1e300 * Polynomial(10),
+        Normalized(Polynomial(300) + RBF(1.0)),
+        Centered(Polynomial(300), np.ones((2, 4000))),
+        BlockFunction(lambda X, Y: np.exp(X @ Y.T)),
+        PairFunction(lambda x, y: float(x @ y) * 1e305),
+        RankOne(lambda X: np.exp(X.sum(axis=1))),
+    ],
+    ids=lambda kernel: repr(kernel)[:40],
+)
+def test_a_kernel_that_overflows_says_so(kernel):
+    X = 1 + np.random.default_rng(0).uniform(size=(4, 4000))
+    asks = asked(kernel, X)
+    for name in ("k(X)", "k(X, Y)", "sqdist", "value", "matmul", "Gram"):
+        with pytest.raises(ValueError, match=r"not finite numbers .*overflow.*Scale"):
+            asks[name]()
 
 
 # A fitted machine owns what it learnt
@@ -597,6 +688,36 @@ def test_numbers_of_any_size_are_used_or_named(machine, value):
             ways = ("predict", "transform", "score_samples")
             answer = next(getattr(other, way) for way in ways if hasattr(other, way))
             assert not np.isnan(answer(NEW)).any()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_size_that_is_refused_is_outside_the_sizes_that_are_named(machine):
+    known = machine._parameter_constraints
+    for name in machine.get_params(deep=False):
+        if not any(getattr(one, "type", None) is numbers.Real for one in known[name]):
+            continue
+        for value in (1e-320, 1e-200, 1e-141, 1e141, 1e200):
+            try:
+                clone(machine).set_params(**{name: value})._validate_params()
+            except ValueError as error:
+                said = re.search(r"of size (?:(\S+) to|at most) (\S+),", str(error))
+                if said:
+                    low, high = float(said[1] or 0), float(said[2])
+                    assert not low <= value <= high
+
+
+@pytest.mark.parametrize("weight", [1.0, 2, np.float32(0.5), np.array(3.0)])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_weight_is_that_of_all_points(machine, weight):
+    if not has_weights(machine):
+        return
+    y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
+    one = clone(machine).fit(POINTS, y, sample_weight=weight)
+    many = clone(machine).fit(POINTS, y, sample_weight=np.full(N, float(weight)))
+    found = outputs(many, NEW)
+    for key, said in outputs(one, NEW).items():
+        assert_array_equal(said, found[key], err_msg=key)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])

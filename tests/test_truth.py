@@ -22,8 +22,11 @@ from mercer.machines.regularized import (
     KernelQuantileRegression,
     RegularizedMachine,
 )
+from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVR
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
+from mercer.machines.svm import SVC
+from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import BlockKrylov
 from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient, LinearSystem
 from mercer.solvers.newton import Newton
@@ -321,6 +324,174 @@ def test_evidence_is_that_of_the_posterior(dtype):
     size = np.linalg.slogdet(C)[1]
     expected = -0.5 * (N * np.log(2 * np.pi) + size + y @ np.linalg.solve(C, y))
     assert found.evidence == pytest.approx(expected, abs=1e-6)
+
+
+# Bounds, with their rounding: dual ≤ optimum ≤ primal, not by one digit otherwise
+
+FINE = 1e-14  # a tolerance that leaves gaps of rounding
+
+
+def objective(problem, coef, bias, reg, K):
+    """The primal objective in extended precision."""
+    f = K @ coef.astype(LONG)
+    values = f + bias.astype(LONG)
+    values = values[:, 0] if coef.shape[1] == 1 else values
+    target = problem.target
+    target = target.astype(LONG) if coef.shape[1] == 1 else target
+    w = problem.weights.astype(LONG)
+    loss = w @ problem.loss.value(target, values) / w.sum()
+    return loss if problem.reg is None else LONG(reg) * np.sum(coef * f) + loss
+
+
+def coefficients(machine):
+    coef = np.zeros((N, machine.expansion_.n_outputs))
+    coef[machine.support_] = machine.expansion_.coef.reshape(-1, coef.shape[1])
+    return coef, np.atleast_1d(machine.expansion_.bias)
+
+
+def is_bracketed(claims, own, best):
+    """Whether each claim has its own objective below, and the best above its dual."""
+    for claimed in claims:
+        assert claimed.dual <= claimed.primal
+        assert own <= claimed.primal
+        assert claimed.dual <= best
+
+
+@on_settings
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", FAMILY)
+def test_losses_are_bracketed_to_the_last_digit(kind, kernel, reg, name, seed):
+    make, target = FAMILY[name]
+    if kind == "large":
+        reg *= 1e3  # they would take their time
+    rng = np.random.default_rng(seed)
+    X, y = points(kind), target(kind)
+    weight = 10.0 ** rng.uniform(-2, 2, N) if seed else np.ones(N)
+    own = make(reg).set_params(kernel=kernel, tol=rng.choice([1e-2, 1e-6]))
+    fine = make(reg).set_params(kernel=kernel, tol=FINE, max_iter=20_000)
+    values = []
+    for machine in (own, fine):
+        quiet(lambda m=machine: m.fit(X, y, sample_weight=weight))
+        (problem,) = machine._problems(machine._fit_data(X, y, weight))
+        args = (*coefficients(machine), machine.reg_, matrix(kernel, X))
+        values.append(objective(problem, *args))
+    best = min(values)
+    for machine, value in zip((own, fine), values, strict=True):
+        again = machine.certify(X, y, sample_weight=weight)
+        is_bracketed((machine.certificate_, again), value, best)
+        square = np.sum(coefficients(machine)[0] * (args[3] @ coefficients(machine)[0]))
+        assert machine.certificate_.margin**-2 >= square * (1 - 1e-18)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("loss", [SquaredHinge(), Hinge()])
+@pytest.mark.parametrize("norm", [0.3, 3.0, 30.0])
+def test_balls_are_bracketed_to_the_last_digit(loss, norm, seed):
+    rng = np.random.default_rng(seed)
+    X, y, kernel = rng.normal(size=(N, 3)), rng.choice([-1.0, 1.0], N), RBF(0.3)
+    K, values, machines = matrix(kernel, X), [], []
+    for tol in (1e-3, 1e-11):
+        machine = RegularizedMachine(loss, norm=norm, kernel=kernel, tol=tol)
+        machines.append(quiet(lambda m=machine: m.fit(X, y)))
+        (problem,) = machine._problems(machine._fit_data(X, y, None))
+        coef, bias = coefficients(machine)
+        assert np.sum(coef * (K @ coef.astype(LONG))) <= LONG(norm) ** 2
+        values.append(objective(problem, coef, bias, None, K))
+    for machine, value in zip(machines, values, strict=True):
+        is_bracketed((machine.certificate_,), value, min(values))
+
+
+@on_settings
+@pytest.mark.parametrize(
+    "solver",
+    [Cholesky(), ConjugateGradient(1e-3), ConjugateGradient(1e-10), BySize(few=10)],
+    ids=repr,
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_ridge_is_bracketed_to_the_last_digit(kind, kernel, reg, solver, seed):
+    rng = np.random.default_rng(seed)
+    X, y = points(kind), np.column_stack([numbers(kind), rng.normal(size=N)])
+    weight = 10.0 ** rng.uniform(-2, 2, N)
+    K, W, values = matrix(kernel, X), weight.astype(LONG)[:, None], []
+
+    def of(c):
+        c = c.astype(LONG)
+        return np.sum(LONG(reg) * c * (K @ c) + W * (y - K @ c) ** 2) / 2
+
+    system = LinearSystem(Gram(kernel, X), y, reg, weight)
+    claims = [solver.solve(system), Cholesky().solve(system)]
+    values = [of(found.value) for found in claims]
+    refined = claims[1].value.astype(LONG)
+    A = K + np.diag(LONG(reg) / W[:, 0])
+    for _ in range(3):  # towards the solution in extended precision
+        step = np.linalg.solve(A.astype(float), (y - A @ refined).astype(float))
+        refined = refined + step
+    best = min(*values, of(refined))
+    for claimed, value in zip(claims, values, strict=True):
+        is_bracketed((claimed,), value, best)
+    machine = KernelRidge(reg, kernel=kernel).fit(X, y, sample_weight=weight)
+    c = machine.dual_coef_.astype(LONG)
+    longest = np.sum(c * (K @ c), axis=0).max()
+    assert machine.certificate_.margin**-2 >= longest * (1 - 1e-18)
+
+
+@on_settings
+@pytest.mark.parametrize("made", ["classifier", "regressor"])
+@pytest.mark.parametrize("seed", range(3))
+def test_l1_is_bracketed_to_the_last_digit(kind, kernel, reg, made, seed):
+    rng = np.random.default_rng(seed)
+    X, K = points(kind), matrix(kernel, points(kind))
+    weight = 10.0 ** rng.uniform(-2, 2, N)
+    values, claims = [], []
+    for tol in (1e-3, FINE):
+        machine, y = SparseKernelRegressor(1e-2, tol=tol), numbers(kind)
+        if made == "classifier":
+            machine, y = SparseKernelClassifier(10.0, tol=tol), sides(kind)
+        machine.set_params(kernel=kernel)
+        quiet(lambda m=machine, y=y: m.fit(X, y, sample_weight=weight))
+        if made == "classifier":
+            _, counted, _, label, factors = machine._prepared(X, y, weight)
+            (problem,) = machine._problems(counted, label, factors, 1 / machine.C)
+        else:
+            _, target, counted = machine._prepared(X, y, weight)
+            (problem,) = machine._problems(target, counted, machine.alpha)
+        coef = np.zeros(N, LONG)
+        coef[machine.support_] = machine.dual_coef_[0]
+        f = K @ coef + LONG(machine.intercept_[0])
+        losses = problem.loss.value(problem.target.astype(LONG), f)
+        penalty = LONG(problem.reg) * np.abs(coef).sum()
+        values.append(problem.weight.astype(LONG) @ losses + penalty)
+        again = machine.certify(X, y, sample_weight=weight)
+        claims.append((machine.certificate_, again))
+        square = coef @ (K @ coef)
+        assert machine.certificate_.margin**-2 >= square * (1 - 1e-18)
+    for pair, value in zip(claims, values, strict=True):
+        is_bracketed(pair, value, min(values))
+
+
+@pytest.mark.parametrize("order", ["cyclic", "greedy"])
+@pytest.mark.parametrize("max_iter", [-1, 10, 300])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Linear(), Polynomial(3)], ids=str)
+def test_coordinate_ascent_is_bracketed_to_the_last_digit(kernel, max_iter, order):
+    X, y = points("ordinary"), sides("ordinary")
+    K, C = matrix(kernel, X), LONG(10.0)
+    values, claims = [], []
+    for tol in (1e-3, 1e-9):
+        solver = CoordinateAscent(tol, max_iter, order)
+        machine = SVC(C=10.0, kernel=kernel, fit_intercept=False, solver=solver)
+        quiet(lambda m=machine: m.fit(X, y))
+        coef = coefficients(machine)[0][:, 0].astype(LONG)
+        f = K @ coef
+        values.append(coef @ f / 2 + C * np.maximum(1 - y * f, 0).sum())
+        claims.append((machine.certificate_, machine.certify(X, y)))
+        # A machine of few steps is told from the solution by its own numbers alone.
+        dual = y @ coef - coef @ f / 2
+        for claimed in claims[-1]:
+            assert claimed.dual <= dual
+            assert abs(claimed.dual - dual) <= claimed.objective_rounding
+            assert abs(claimed.primal - values[-1]) <= claimed.objective_rounding
+    for pair, value in zip(claims, values, strict=True):
+        is_bracketed(pair, value, min(values))
 
 
 # The bound itself

@@ -7,7 +7,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mercer.data.points import Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
-from mercer.kernels.base import BLOCK_MB, Kernel, finite
+from mercer.kernels.base import BLOCK_MB, Kernel
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
 
@@ -16,8 +16,8 @@ class Gram(LinearOperator):
     """Kᵢⱼ = k(xᵢ, yⱼ), computed when needed and never kept; a LinearOperator.
 
     `K @ V` and `K.T @ V` are float64 and need room for one block; `rows` and `dense`
-    keep the precision of the kernel. The kernel is taken as symmetric, and values of it
-    that are not finite numbers are refused where they are read.
+    keep the precision of the kernel, which refuses values that are not finite numbers.
+    The kernel is taken as symmetric.
 
     Parameters
     ----------
@@ -103,8 +103,7 @@ class Gram(LinearOperator):
             return multiply(self._matrix, V)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
-        product = self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
-        return finite(product, self.kernel)
+        return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
 
     _matvec = _matmat
 
@@ -126,14 +125,14 @@ class Gram(LinearOperator):
         """
         if self._matrix is not None:
             return self._matrix[_many(index)]
-        return finite(self.kernel(take(self.X, _many(index)), self._right), self.kernel)
+        return self.kernel(take(self.X, _many(index)), self._right)
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
         self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
         if self._matrix is not None:
             return self._matrix.diagonal()
-        return finite(self.kernel.diag(self.X), self.kernel)
+        return self.kernel.diag(self.X)
 
     def dense(self) -> np.ndarray:
         """The whole (n, m) array; refused where the memory for it is missing.
@@ -143,7 +142,7 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             return self._matrix.copy()
         self.check_memory()
-        return finite(self.kernel(self.X, self.Y), self.kernel)
+        return self.kernel(self.X, self.Y)
 
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""

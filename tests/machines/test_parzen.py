@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.polynomial.legendre import leggauss
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
+from scipy.special import gammaln
 from scipy.stats import kstest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -18,10 +19,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity, NearestCentroid
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from mercer.kernels.base import Scaled
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed
+from mercer.kernels.window import SHAPES, ProductWindow, RadialWindow
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
 from mercer.solvers.windows import distinct, window
 
@@ -152,6 +155,68 @@ def test_logarithms_do_not_underflow(kernel):
     largest = values.max(axis=1, keepdims=True)
     sums = largest[:, 0] + np.log(np.exp(values - largest).mean(axis=1))
     assert_allclose(logs, sums - found.log_volume(2), rtol=1e-10)
+
+
+def far_log(kernel, r):
+    """ln k at a distance r beyond 1e10, in extended precision and range."""
+    r = np.longdouble(r)
+    if isinstance(kernel, Scaled):
+        return far_log(kernel.kernel, r)  # its factor is no part of a window
+    if isinstance(kernel, RBF):
+        return -np.longdouble(kernel.gamma) * r * r
+    if isinstance(kernel, Laplacian):
+        return -np.longdouble(kernel.gamma) * r
+    r = r / np.longdouble(kernel.length)
+    if isinstance(kernel, RationalQuadratic):
+        return -kernel.alpha * np.log1p(r * r / (2 * np.longdouble(kernel.alpha)))
+    if kernel.nu == np.inf:
+        return -r * r / 2
+    nu = np.longdouble(kernel.nu)
+    z = np.sqrt(2 * nu) * r
+    first = (1 - nu) * np.log(np.longdouble(2)) - gammaln(kernel.nu)
+    return first + (nu - 0.5) * np.log(z) + 0.5 * np.log(np.longdouble(np.pi) / 2) - z
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "size", [1e12, 1e100, 1e153, 1e155, 1e160, 1e250, 1e300, 1.5e308]
+)
+@each_window
+def test_logarithms_of_far_points_are_numbers_or_refused(kernel, size, sparse):
+    form = sp.csr_array if sparse else np.array
+    machine = ParzenDensity(kernel=kernel).fit(form(np.zeros((1, 2))))
+    new = form([[0.1, 0.0], [0.0, -size]])
+    expected = far_log(kernel, size) - np.longdouble(machine.integral_.log_value)
+    if np.isfinite(float(expected)):
+        found = machine.score_samples(new)
+        assert_allclose(found[1], float(expected), rtol=1e-13)
+        assert_allclose(found[0], machine.score_samples(new[[0]])[0], rtol=1e-13)
+    else:
+        with pytest.raises(ValueError, match=r"Point 1 is so far .*not finite"):
+            machine.score_samples(new)
+
+
+@pytest.mark.parametrize("size", [1e12, 1e160, 1.5e308])
+@each_window
+def test_classes_far_away_are_decided_or_refused(kernel, size):
+    machine = ParzenClassifier("density", kernel=kernel).fit(X, y)
+    new = np.array([[size, -size]])
+    for ask in (machine.decision_function, machine.predict_proba):
+        try:
+            assert np.isfinite(ask(new)).all()
+        except ValueError as error:
+            assert "is so far from the others" in str(error)
+
+
+@pytest.mark.parametrize("size", [10.0, 1e160, 1.5e308])
+@pytest.mark.parametrize(
+    "word", [w for w in SHAPES if w not in ("gaussian", "exponential")]
+)
+@pytest.mark.parametrize("kind", [RadialWindow, ProductWindow])
+def test_windows_that_end_have_no_density_beyond(kind, word, size):
+    machine = ParzenDensity(kernel=kind(word, 1.0)).fit(X)
+    found = machine.score_samples([[size, size], [0.0, 0.0], [-size, size]])
+    assert_array_equal(np.isneginf(found), [True, False, True])
 
 
 @each_window

@@ -15,6 +15,8 @@ import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,11 +28,13 @@ from mercer.data.points import (
     Points,
     as_points,
     brief,
+    check_finite,
     count,
     one,
     precision,
     same_value,
     take,
+    vectors,
 )
 from mercer.kernels import latex
 from mercer.native.interruptible import elementwise, interruptible, multiply
@@ -41,6 +45,7 @@ MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts
 LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 BLOCK_MB = 64.0  # memory for a temporary block of kernel values
+FEW = 10_000  # numbers that are looked at one by one, which is quicker than a sum
 LARGE = 2**28  # bytes of a block above which available memory is checked first
 
 
@@ -58,12 +63,74 @@ class Proof(str):
         return str(self)
 
 
+# Whether kernel values are looked at before they are returned: those of the kernel that
+# was asked, once, and not those of the kernels that it is made of.
+_CHECKING: ContextVar[bool] = ContextVar("checking", default=True)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Kernel values that are not finite numbers are returned as they are."""
+    token = _CHECKING.set(False)
+    try:
+        yield
+    finally:
+        _CHECKING.reset(token)
+
+
+def _guarded(call):
+    """A kernel's `__call__` with its points converted and the memory checked first."""
+    checked = _checked(call)
+
+    @functools.wraps(call)
+    def guarded(self, X, Y=None, **options):
+        own = Y is None or Y is X
+        X = as_points(X)
+        if Y is not None:
+            Y = X if own else as_points(Y)
+        n = count(X)
+        m = n if own else count(Y)
+        if 4 * n * m > LARGE:
+            _check_room(self, X, X if own else Y)
+        return checked(self, X, Y, **options)
+
+    return guarded
+
+
+def _checked(method):
+    """A method of a kernel that refuses values which are not finite numbers."""
+
+    @functools.wraps(method)
+    def checked(self, X, *more, **options):
+        if not _CHECKING.get():
+            return method(self, X, *more, **options)
+        token = _CHECKING.set(False)
+        try:
+            # What overflows is refused below, in words.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = method(self, X, *more, **options)
+        finally:
+            _CHECKING.reset(token)
+        return finite(values, self, X, *more)
+
+    return checked
+
+
+_GUARDS = {
+    "__call__": _guarded,
+    "diag": _checked,
+    "sqdist": _checked,
+    "matmul": _checked,
+}
+
+
 class Kernel(ABC):
     """k(x, y) = ⟨φ(x), φ(y)⟩, a similarity of two points; `k(X, Y)` is its matrix.
 
     To write one, make a dataclass of its parameters and fill in `__call__`. Everything
     else here is right as it stands; a kernel may replace `diag`, `sqdist`, `matmul` or
     `resolve` by a faster or more exact equal, and `rule` by what is known of it.
+    Values that are not finite numbers are refused: they overflow, or are NaN.
 
     Examples
     --------
@@ -90,9 +157,12 @@ class Kernel(ABC):
         for name in ("__eq__", "__repr__"):
             if name not in cls.__dict__:
                 setattr(cls, name, getattr(cls, name))
-        call = cls.__dict__.get("__call__")
-        if call is not None and not getattr(call, "__isabstractmethod__", False):
-            cls.__call__ = _guarded(call)  # type: ignore[method-assign]
+        for name, guard in _GUARDS.items():
+            method = cls.__dict__.get(name)
+            if method is not None and not getattr(
+                method, "__isabstractmethod__", False
+            ):
+                setattr(cls, name, guard(method))
 
     @abstractmethod
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
@@ -102,12 +172,14 @@ class Kernel(ABC):
         """k(x, y), one number."""
         return float(self(one(x), one(y))[0, 0])
 
+    @_checked
     def diag(self, X: Points) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
         X = as_points(X)
         blocks = (self(take(X, slice(i, i + 1))) for i in range(count(X)))
         return np.array([block[0, 0] for block in blocks])
 
+    @_checked
     def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """The (n, m) array of ‖φ(xᵢ) - φ(yⱼ)‖² = k(x, x) - 2 k(x, y) + k(y, y).
 
@@ -120,6 +192,7 @@ class Kernel(ABC):
             np.fill_diagonal(distances, 0)
         return distances
 
+    @_checked
     def matmul(
         self, X: Points, Y: Points | None, V, *, block_mb: float = BLOCK_MB
     ) -> np.ndarray:
@@ -448,24 +521,6 @@ class Kernel(ABC):
         )
 
 
-def _guarded(call):
-    """A kernel's `__call__` with its points converted and the memory checked first."""
-
-    @functools.wraps(call)
-    def guarded(self, X, Y=None, **options):
-        own = Y is None or Y is X
-        X = as_points(X)
-        if Y is not None:
-            Y = X if own else as_points(Y)
-        n = count(X)
-        m = n if own else count(Y)
-        if 4 * n * m > LARGE:
-            _check_room(self, X, X if own else Y)
-        return call(self, X, Y, **options)
-
-    return guarded
-
-
 def _check_room(kernel: Kernel, X, Y) -> None:
     """Refuse, with a MemoryError, a matrix larger than the memory there is."""
     n, m = count(X), count(Y)
@@ -497,18 +552,46 @@ def warn_of_version(name: str, made_by: str) -> None:
         )
 
 
-def finite(values: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """These values of a kernel, or sums of them, refused unless all are finite."""
-    # NaN and ∞ stay in a sum; large numbers may overflow it though they are finite.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = values.sum()
-    if np.isfinite(total) or np.isfinite(values).all():
+def finite(values: np.ndarray, kernel: Kernel, *given: Any) -> np.ndarray:
+    """These values of a kernel, or sums of them, refused unless all are finite.
+
+    Parameters
+    ----------
+    given : what they are values of: points, and the factors of a product
+    """
+    if _are_finite(values):
         return values
+    for points in given:
+        _refuse_gaps(points, kernel)
+    single = getattr(values, "dtype", None) == np.float32
     raise ValueError(
         f"The kernel {kernel} has values that are not finite numbers on these points"
         ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
-        "as one of lower degree or Normalized(kernel)."
+        "as one of lower degree or Normalized(kernel)"
+        + ("; float64 points have a wider range." if single else ".")
     )
+
+
+def _are_finite(values: np.ndarray) -> bool:
+    if np.size(values) > FEW:
+        # A sum is quicker. NaN and ∞ stay in it; finite numbers may overflow it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = interruptible(np.sum, values, work=10.0 * np.size(values))
+        if np.isfinite(total):
+            return True
+    return bool(elementwise(lambda block: np.isfinite(block).all(), values))
+
+
+def _refuse_gaps(points, kernel: Kernel) -> None:
+    """Name a number among the points that is not finite, rather than the kernel."""
+    if points is None or kernel.missing:
+        return
+    if not isinstance(points, np.ndarray):
+        try:
+            points = vectors(points)
+        except (TypeError, ValueError):  # points of another kind
+            return
+    check_finite(points, type(kernel).__name__)
 
 
 def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:

@@ -312,4 +312,9 @@ class FromDistance(Kernel):
 
 
 def _chebyshev(A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
-    return cdist(A, A if B is None else B, "chebyshev")
+    B = A if B is None else B
+    tile = cdist(A, B, "chebyshev")
+    # The largest of numbers passes over NaN, and so over ∞ - ∞.
+    tile[~np.isfinite(A).all(axis=1)] = np.nan
+    tile[:, ~np.isfinite(B).all(axis=1)] = np.nan
+    return tile

@@ -339,9 +339,9 @@ class Radial(Kernel):
         else:
             tile = squareform(pdist(A, self.metric))
             np.fill_diagonal(tile, self._self_distances(A))
-        # Some of scipy's metrics pass over NaN.
-        tile[np.isnan(A).any(axis=1)] = np.nan
-        tile[:, np.isnan(A if B is None else B).any(axis=1)] = np.nan
+        # Some of scipy's metrics pass over NaN, and so over ∞ - ∞.
+        tile[~np.isfinite(A).all(axis=1)] = np.nan
+        tile[:, ~np.isfinite(A if B is None else B).all(axis=1)] = np.nan
         return tile
 
     def _between_objects(self, X, Y) -> np.ndarray:

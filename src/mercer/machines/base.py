@@ -22,7 +22,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    clone,
+    is_regressor,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
@@ -171,6 +177,39 @@ def _all_or_nothing(fit: Callable) -> Callable:
     return whole
 
 
+def checked_score(score: Callable) -> Callable:
+    """scikit-learn's score, of targets and weights that are checked as those of fit."""
+
+    @wraps(score)
+    def checked(self, X, y, sample_weight=None):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__}.score compares predictions with y, one for "
+                "each point; got None."
+            )
+        check_numbers(self, "y", y)
+        X = sound(X)
+        # Of what is no dataset at all, predict says so.
+        counted = not isinstance(X, str | bytes) and (
+            hasattr(X, "__len__") or hasattr(X, "shape")
+        )
+        if counted and (_is_scalar(y) or count(y) != count(X)):
+            got = describe(y) if _is_scalar(y) else f"{count(y)} targets"
+            raise ValueError(
+                f"{type(self).__name__}.score needs y with one target for each of the "
+                f"{count(X)} points, or the numbers of samples are inconsistent; got "
+                f"{got}."
+            )
+        if counted and sample_weight is not None:
+            sample_weight = checked_weight(
+                self, sample_weight, X, ensure_non_negative=True
+            )
+        with self._naming_strings(None, y if is_regressor(self) else None):
+            return score(self, X, y, sample_weight=sample_weight)
+
+    return checked
+
+
 class Machine(BaseEstimator, ABC):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
 
@@ -198,6 +237,8 @@ class Machine(BaseEstimator, ABC):
         super().__init_subclass__(**options)
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
+        if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
+            cls.score = checked_score(cls.score)  # type: ignore[attr-defined]
 
     @abstractmethod
     def fit(self, X: Points, y) -> Self:
@@ -244,9 +285,10 @@ class Machine(BaseEstimator, ABC):
         least, most = 0.0 if tiny else LEAST, self._largest.get(name, MOST)
         if not (is_finite(value) and least <= abs(value) <= most):
             shown = f"{value!r}" if is_finite(value) else "one beyond every float"
+            sizes = f"{least:g} to {most:g}" if least else f"at most {most:g}"
             raise InvalidParameterError(
                 f"The {name!r} parameter of {type(self).__name__} must be of size "
-                f"{LEAST:g} to {most:g}, to be computed with. Got {shown}."
+                f"{sizes}, to be computed with. Got {shown}."
             )
 
     def _check_class_weight(self) -> None:
@@ -380,9 +422,10 @@ class Machine(BaseEstimator, ABC):
                     "is a string. Use a classifier for classes."
                 ) from error
             if found is None:
-                if isinstance(X, list | tuple) and not _is_plain(error):
+                if _holds_rows(X):  # of which ours name the one that is none
                     vectors(
-                        list(X), f"{type(self).__name__}(kernel={brief(self.kernel)})"
+                        X if isinstance(X, np.ndarray) else list(X),
+                        f"{type(self).__name__}(kernel={brief(self.kernel)})",
                     )
                 raise
             raise self._about_string(found) from error
@@ -542,14 +585,12 @@ class Machine(BaseEstimator, ABC):
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def _is_plain(error: Exception) -> bool:
-    """Whether an error is in scikit-learn's words, and not in numpy's."""
-    if isinstance(error, OverflowError):
-        return False
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and "_array_api" not in frame.tb_frame.f_code.co_filename
+def _holds_rows(X) -> bool:
+    """Whether X is a list of sequences, or a table of objects, that numpy reads."""
+    if isinstance(X, np.ndarray):
+        return X.dtype == object and X.ndim == 2
+    some = isinstance(X, list | tuple) and len(X) > 0
+    return some and isinstance(X[0], list | tuple | np.ndarray)
 
 
 def _nearest_word(word: str) -> str:
@@ -562,6 +603,14 @@ def _nearest_word(word: str) -> str:
 def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
     """A number for each point, as scikit-learn checks them."""
     check_numbers(machine, "sample_weight", sample_weight)
+    if _is_scalar(sample_weight):
+        number = float(sample_weight)
+        if not np.isfinite(number):
+            raise ValueError(
+                f"{type(machine).__name__} needs sample_weight as finite numbers, one "
+                f"for each point or one for all; got {number!r} (NaN or infinity)."
+            )
+        sample_weight = np.full(count(X), number)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **checks)
     least = weight[weight > 0].min(initial=np.inf)
     if least < LEAST:
@@ -577,6 +626,11 @@ def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
             "their mean."
         )
     return weight
+
+
+def _is_scalar(value) -> bool:
+    """Whether a number, or an array of one without an axis, stands for many."""
+    return is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def check_numbers(machine: Machine, name: str, values) -> None:
@@ -625,12 +679,30 @@ def check_numbers(machine: Machine, name: str, values) -> None:
                 raise ValueError(f"{which} a whole number beyond the largest float.")
             if numeric and not isinstance(value, _TARGETS | numbers.Number):
                 raise TypeError(f"{which} {describe(value)}.")
+        words = {isinstance(value, str) for value in values}
+        if isinstance(values, list | tuple) and name == "y" and len(words) == 2:
+            if not numeric and all(isinstance(v, str | int | float) for v in values):
+                # numpy would make strings of the numbers beside them.
+                first = isinstance(values[0], str)
+                i = [isinstance(v, str) for v in values].index(not first)
+                kind_of = "a number" if first else "a string"
+                raise ValueError(
+                    f"{type(machine).__name__} needs classes that are all numbers or "
+                    f"all strings; point {i} has {brief(values[i])}, which is "
+                    f"{kind_of}, and point 0 has {brief(values[0])}. Name every class "
+                    "in the same way."
+                )
         lengths = {len(v) if isinstance(v, list | tuple) else -1 for v in values}
         if len(lengths) > 1 and (numeric or -1 not in lengths):
             raise ValueError(f"{needs}; got lists of different lengths.")
     elif kind == "O" and not hasattr(values, "__array__"):
         if not (values is None or is_number(values)):
             raise TypeError(f"{needs}, one for each point; got {describe(values)}.")
+    if kind in "mM" and (name == "sample_weight" or is_regressor(machine)):
+        raise TypeError(
+            f"{needs}; got times of dtype {values.dtype}. Pass numbers, as days since "
+            "a date."
+        )
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {needs}, real ones; got complex numbers. "

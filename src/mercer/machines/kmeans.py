@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import finite
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
@@ -403,7 +402,7 @@ class KernelKMeans(
         X = self._validated_points(X, reset=False)
         values, scale = self._scaled(X)
         kernel = self.expansion_.kernel
-        lengths = scale**2 * finite(kernel.diag(double(X)), kernel)
+        lengths = scale**2 * kernel.diag(double(X))
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
         return np.maximum(lengths[:, None] - 2 * values, 0), scale
 

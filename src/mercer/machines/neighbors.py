@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
@@ -81,7 +81,6 @@ class NearestNeighbors(Machine):
         """
         wide = double(X)
         lengths = np.asarray(self.kernel_.diag(wide), dtype=float)
-        finite(lengths, self.kernel_)
         return wide if np.abs(lengths).max(initial=0.0) > SINGLE else X
 
     def kneighbors(

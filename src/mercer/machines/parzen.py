@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
-from mercer.kernels.base import Kernel, finite
+from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
@@ -244,7 +244,8 @@ class ParzenDensity(DensityMixin, Parzen):
     """p(x) = Σᵢ wᵢ k(xᵢ, x) / (c Σᵢ wᵢ), c = ∫ k(xᵢ, x) dx: a window at each point.
 
     With RBF it is scikit-learn's KernelDensity. Logarithms of densities do not
-    underflow, however far the point. Equal points are kept once, with their weight.
+    underflow; a point so far that they leave the range of float64, as -1e320 would, is
+    refused. Equal points are kept once, with their weight.
 
     Parameters
     ----------
@@ -565,5 +566,5 @@ class ParzenClassifier(ClassifierMixin, Parzen):
 
 def _square(kernel: Kernel, points: Points, share: np.ndarray) -> float:
     """‖μ‖² of a mean of feature vectors."""
-    values = finite(kernel.matmul(double(points), None, share), kernel)
+    values = kernel.matmul(double(points), None, share)
     return float(share @ values)

@@ -33,7 +33,7 @@ from mercer.data.points import (
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
 from mercer.kernels.ways import Precomputed
@@ -437,7 +437,7 @@ class KernelPCA(
                     "reconstruction_error needs k(x, x), which a row of kernel values "
                     "with the training points does not hold. Pass diag."
                 )
-            diag = finite(f.kernel.diag(double(X)), f.kernel)
+            diag = f.kernel.diag(double(X))
         coef = np.column_stack([f.coef, np.full(n, 1 / n)])
         both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
         mean = self._found.means.mean()

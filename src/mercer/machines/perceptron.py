@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Constant, Kernel, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import WORDS, Machine, as_kernel, biases
@@ -391,7 +391,7 @@ class KernelPerceptron(MistakeDriven):
         votes = np.zeros((count(X), q))
         for rows in row_blocks(count(X), widest, BLOCK_MB):
             K = f.kernel(double(take(X, rows)), double(f.points))
-            K = finite(np.asarray(K, dtype=float), f.kernel)
+            K = np.asarray(K, dtype=float)
             for c, chosen in enumerate(mine):
                 place = np.searchsorted(self.support_, found.point[chosen])
                 values = np.cumsum(K[:, place] * found.side[chosen], axis=1)

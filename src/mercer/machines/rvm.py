@@ -122,7 +122,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         for rows in row_blocks(count(X), max(1, len(f.coef)), BLOCK_MB):
             if len(f.coef):
                 values = f.kernel(double(take(X, rows)), double(f.points))
-                yield rows, finite(np.asarray(values, dtype=float), f.kernel)
+                yield rows, np.asarray(values, dtype=float)
             else:
                 yield rows, np.zeros((rows.stop - rows.start, 0))
 

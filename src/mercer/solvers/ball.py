@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.outcomes import Run, Solution, Status
-from mercer.solvers.penalized import Penalized, Reading, rounding_of
+from mercer.solvers.penalized import (
+    Penalized,
+    Reading,
+    rounding_of,
+    slopes_of,
+    square_rounding,
+)
+from mercer.solvers.rounding import UNIT
 
 MOST = 60  # values of reg at most
 FALL = 8.0  # by what reg is divided while no f has left the ball
@@ -94,16 +101,12 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
     square = float(np.sum(coef * values))
     assert problem.norm is not None
     size = np.sqrt(max(square, 0.0))
-    share = min(1.0, problem.norm / size) if size > 0 else 1.0
+    # What rounding hides of ‖f‖ is not to leave f outside of the ball.
+    most = np.sqrt(max(square, 0.0) + square_rounding(problem, coef, values))
+    share = min(1.0, (1 - 8 * UNIT) * problem.norm / most) if most > 0 else 1.0
     function = share * values + bias
-    # -λc/w are slopes at the optimum; rounding is not to take them beyond their ends.
-    slopes = -problem.at(reg).strength * coef / problem.weights
-    u = np.clip(slopes, *problem.loss.slopes(problem.target))
-    # The bound at u, for ‖Σ wuφ‖ of the clipped u: near enough where nothing changed.
-    strength, wide = problem.at(reg).strength, problem.wide
-    image = -strength * values
-    if not np.allclose(u, slopes, rtol=1e-12, atol=0):
-        image = wide @ (problem.weights * u)
+    strength = problem.at(reg).strength
+    u, image, left_out = slopes_of(problem.at(reg), coef, values)
     square_of_u = float((problem.weights * u) @ image)
     at = Reading(
         coef=coef[:, None],
@@ -114,15 +117,18 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
         reg=reg,
     )
     rounding = rounding_of(problem, at)
+    rounding = replace(rounding, dual=rounding.dual + left_out)
     # Of the dual ‖Σ wuφ‖ is the root of a square, which rounding changes by `off`.
     off = 2 * problem.mass * strength * rounding.dual
     length = max(np.sqrt(max(square_of_u, 0.0)), np.sqrt(off), 1e-300)
     of_dual = rounding.dual + problem.norm * off / length / problem.mass
+    rounding = replace(rounding, dual=of_dual)
     return size, replace(
         found,
         value=share * coef,
         function=function,
-        primal=problem.primal(0.0, function),
-        dual=problem.dual(u, square_of_u) - of_dual,
-        rounding=max(rounding.most, 2 * of_dual),
+        primal=problem.primal(0.0, function) + rounding.primal,
+        dual=problem.dual(u, square_of_u) - rounding.dual,
+        rounding=rounding.most,
+        objective_rounding=rounding.objectives,
     )

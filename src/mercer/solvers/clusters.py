@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
-from mercer.kernels.base import finite
 from mercer.outcomes import Progress, Run, Status
 from mercer.solvers.rounding import SumRounding, of_sum
 
@@ -105,7 +104,7 @@ class Partition:
         """
         kernel, X = self.gram.kernel, self.gram.X
         Y, X = double(Y), double(X)
-        rows = np.asarray(finite(kernel(Y, X), kernel), dtype=float)
+        rows = np.asarray(kernel(Y, X), dtype=float)
         scale = np.ones(len(rows)) if self.scale is None else 1 / (rows @ self.mass)
         square = (scale**2 * kernel.diag(Y))[:, None] + self.squares
         cross = scale[:, None] * rows * self.scales
@@ -136,7 +135,7 @@ def product(gram: Gram, V: np.ndarray, index: np.ndarray | None = None) -> np.nd
     index = np.arange(n) if index is None else index
     if not gram.is_held:
         points = gram.X if len(index) == n else take(gram.X, index)
-        return finite(gram.kernel.matmul(gram.X, points, V.T), gram.kernel).T
+        return gram.kernel.matmul(gram.X, points, V.T).T
     matrix = gram.rows(slice(None))  # no copy
     matrix = matrix if matrix.flags.c_contiguous else matrix.T
     out = np.zeros((len(V), n))

@@ -84,8 +84,11 @@ class CoordinateAscent:
         begin = time.perf_counter()
         ascent = _Ascent(self, problem, problem.start(start))
         status = ascent.run(watch, begin)
+        if not ascent.fresh:
+            ascent.refresh()
         value, function = ascent.value, ascent.function
-        primal, dual = problem.objectives(value, function, (0.0,))
+        rounding = problem.rounding(value)
+        primal, dual, error = problem.bracket(value, function, (0.0,), rounding)
         indefinite = problem.refuted(value, function)
         ended = status in ("optimal", "stalled")
         return Solution(
@@ -103,6 +106,8 @@ class CoordinateAscent:
             level=(0.0,),
             function=function,
             path=ascent.path(),
+            rounding=problem.violation_rounding(rounding),
+            objective_rounding=error,
         )
 
 

@@ -255,11 +255,11 @@ class _Run:
         support, F = np.flatnonzero(self.beta), np.zeros(self.n)
         if len(support):
             F = self.beta[support] @ self.columns.at(support)
-        found, rounding = self.problem.reading(self.beta, F, self.b)
-        if status == "optimal" and found.gap + rounding > self.target:
+        found = self.problem.reading(self.beta, F, self.b)
+        if status == "optimal" and found.gap > self.target:
             # The best bound so far is one, though of other forces than the last.
             found = replace(found, dual=max(found.dual, self.bound - found.rounding))
-            status = status if found.gap + rounding <= self.target else "stalled"
+            status = status if found.gap <= self.target else "stalled"
         return found, status
 
     def _begin(self, start) -> None:

@@ -197,15 +197,16 @@ class L1Problem:
         """
         coef = np.asarray(coef, dtype=float)
         function = self.wide @ coef if function is None else function
-        found, _ = self.reading(coef, function, bias)
-        return certificate(found)
+        found = self.reading(coef, function, bias)
+        return certificate(self, found)
 
-    def reading(self, coef, function, bias: float) -> tuple[Solution, float]:
-        """Objectives, violation and rounding of a candidate; how far its gap is off.
+    def reading(self, coef, function, bias: float) -> Solution:
+        """Objectives, violation and rounding of a candidate.
 
         Two products with K. The slopes are shrunk as far as rounding could make them
-        infeasible, and the dual is lowered by what is left of it: it is a bound. That
-        other slopes would come of f computed anew is in `rounding`.
+        infeasible; then the dual is lowered, and the primal raised, by what rounding
+        leaves of them: they are bounds. That other slopes would come of f computed
+        anew is in `rounding`.
         """
         values = function + bias
         slopes, forces = self.loss.slope(self.target, values), self.forces(values)
@@ -224,7 +225,10 @@ class L1Problem:
         if self.bias:
             size = abs(bias) + float(np.abs(values).max(initial=0.0))
             of_loss += (abs(float(forces.sum())) + of_sum(forces)) * size
-        of_primal = float(np.linalg.norm(self.weight * slopes * of_f)) + of_loss
+        # A smooth loss changes in the first and in the second order of f.
+        steep = np.abs(slopes) + self.steepest * of_f
+        of_primal = float(np.linalg.norm(self.weight * steep * of_f)) + of_loss
+        of_primal += self.reg * of_sum(coef)
         # Forces that f of these coefficients has, beside those that were computed.
         of_force = self.weight * self.steepest * of_f
         more = float(np.linalg.norm(of_force)) * self._reach
@@ -232,19 +236,20 @@ class L1Problem:
         moved = np.linalg.norm(of_force * values) + share * np.linalg.norm(
             forces * values
         )
-        most = [of_primal, of_loss + float(moved) + (plain - dual)]
+        of_dual = 2 * of_loss + float(moved) + (plain - dual)
+        most = [2 * of_primal, of_dual]
         most.append(float(np.max(of_pull[:, 0], initial=0.0)) + more)
-        found = Solution(
+        return Solution(
             value=coef,
             bias=bias,
-            primal=self.primal(coef, values),
+            primal=self.primal(coef, values) + of_primal,
             dual=dual - of_loss,
             violation=float(np.max(self.violations(coef, gradient), initial=0.0)),
             run=Run(Status.RECOMPUTED),
             function=function,
             rounding=max(most),
+            objective_rounding=2 * of_primal + of_dual,
         )
-        return found, of_primal
 
     @cached_property
     def _reach(self) -> float:
@@ -254,15 +259,20 @@ class L1Problem:
         )
 
 
-def certificate(solution: Solution) -> Certificate:
+def certificate(problem: L1Problem, solution: Solution) -> Certificate:
     """The certificate of a solution, from the numbers the solver reports."""
     n_free = int(np.count_nonzero(solution.value))
-    return Certificate.of(
-        solution, n_free, 0, _margin(solution.value, solution.function)
-    )
+    return Certificate.of(solution, n_free, 0, _margin(problem, solution))
 
 
-def _margin(coef, function) -> float:
-    """1/‖f‖; ∞ where f = 0, or where an indefinite similarity gives it no norm."""
+def _margin(problem: L1Problem, solution: Solution) -> float:
+    """At most 1/‖f‖; ∞ where f = 0, or an indefinite similarity gives it no norm."""
+    coef, function = solution.value, solution.function
     square = float(coef @ function)
-    return float(1 / np.sqrt(square)) if square > 0 else float("inf")
+    if not square > 0:
+        return float("inf")
+    sums = problem.sums
+    # Of an indefinite kernel there is no norm, and nothing to read K for.
+    of_f = sums(coef) if sums.bounded else UNIT * np.abs(function)
+    square += float(np.linalg.norm(coef * of_f)) + of_sum(coef * function)
+    return float(1 / np.sqrt(square)) * (1 - 4 * UNIT)

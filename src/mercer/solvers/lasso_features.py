@@ -138,7 +138,7 @@ class FeatureProblem(L1Problem):
         """The certificate of a candidate, from the definitions and all of Φ."""
         coef = np.asarray(coef, dtype=float)
         function = self.gram @ coef if function is None else function
-        found, _ = self.reading(coef, function, bias)
+        found = self.reading(coef, function, bias)
         return feature_certificate(found)
 
 
@@ -174,6 +174,6 @@ def feature_certificate(solution: Solution) -> Certificate:
 
 
 def _margin(coef) -> float:
-    """1/‖w‖; ∞ where w = 0."""
-    length = float(np.linalg.norm(coef))
+    """1/‖w‖ or a little less; ∞ where w = 0."""
+    length = float(np.linalg.norm(coef)) * (1 + (len(coef) + 4) * UNIT)
     return 1 / length if length > 0 else float("inf")

@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.data.points import precision, take
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.memory import available_memory
@@ -122,7 +122,8 @@ class Cholesky:
       kernel that is proved has a negative eigenvalue, as only rounding can give it.
 
     Objectives and residual are computed in float64, and `rounding` bounds how far they
-    are off; the dual is lowered by as much, so that it does not exceed the optimum.
+    are off; the primal is raised and the dual lowered by as much, so that the optimum
+    is between them.
     Residuals are mostly far below tol: it leaves room for the bound of their rounding.
 
     Examples
@@ -387,9 +388,13 @@ def certificate(problem: LinearSystem, solution: Solution) -> Certificate:
     )
     used = weight > 0
     # K c = y - (reg / weight) c, up to the residual.
-    shrink = np.asarray(problem.reg, dtype=float) * coef[used] / weight[used, None]
-    values = np.asarray(problem.target, dtype=float).reshape(coef.shape)[used] - shrink
-    square = float(np.max(np.sum(coef[used] * values, axis=0), initial=0.0))
+    coef, weight = coef[used], weight[used, None]
+    shrink = np.asarray(problem.reg, dtype=float) * coef / weight
+    target = np.asarray(problem.target, dtype=float).reshape(len(used), -1)[used]
+    values, root = target - shrink, np.sqrt(weight)
+    residual = (solution.violation + solution.rounding) * _norms(root * target)
+    squares = np.sum(coef * values, axis=0) + residual * _norms(coef / root)
+    square = float(np.max(squares, initial=0.0)) + of_sum(coef * values)
     margin = square**-0.5 if square > 0 else float("inf")
     return Certificate.of(solution, int(np.sum(coef.any(axis=1))), 0, margin)
 
@@ -472,10 +477,11 @@ class _Weighted:
         size = _norms(target)
         of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
         numbers = {
-            "primal": float(regs @ energy + np.sum(off**2)) / 2,
+            "primal": float(regs @ energy + np.sum(off**2)) / 2 + of_primal,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,
             "violation": float(np.max(_ratio(_norms(residual), size), initial=0.0)),
-            "rounding": max(of_primal, 2 * of_dual, of_residual),
+            "rounding": max(2 * of_primal, 2 * of_dual, of_residual),
+            "objective_rounding": 2 * (of_primal + of_dual),
         }
         return numbers, of_residual
 
@@ -621,11 +627,10 @@ def _own_dense(gram: Gram) -> np.ndarray:
     matrix = np.empty((n, n), order="F")
     for rows in row_blocks(n, n, BLOCK_MB):
         points = take(gram.X, rows)
-        matrix[rows, rows] = finite(gram.kernel(points), gram.kernel)
+        matrix[rows, rows] = gram.kernel(points)
         if rows.stop < n:
             below = take(gram.X, slice(rows.stop, n))
-            values = finite(gram.kernel(points, below), gram.kernel)
-            matrix[rows.stop :, rows] = values.T
+            matrix[rows.stop :, rows] = gram.kernel(points, below).T
     return matrix
 
 

@@ -389,7 +389,7 @@ class _Run:
         return Solution(
             value=self._shaped(at.c),
             bias=float(at.b[0]) if flat else at.b,
-            primal=np.nan if indefinite else self.primal,
+            primal=np.nan if indefinite else self.primal + rounding.primal,
             dual=self.dual - rounding.dual,
             violation=self.violation,
             run=Run(
@@ -400,6 +400,7 @@ class _Run:
             ),
             function=self._shaped(at.f),
             rounding=rounding.most,
+            objective_rounding=rounding.objectives,
         )
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from mercer.data.points import take
 from mercer.gram import Gram
-from mercer.kernels.base import finite, is_finite
+from mercer.kernels.base import is_finite
 from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.rounding import SINGLE, UNIT, SumRounding, of_sum
+from mercer.solvers.rounding import LAST, SINGLE, UNIT, SumRounding, of_sum
 
 STEEPEST = 2.0  # no loss has a larger second derivative
 
@@ -218,9 +218,13 @@ class RoundingErrors:
         return self.primal + self.dual
 
     @property
+    def objectives(self) -> float:
+        """Of primal, dual and gap, which are reported outwards by their rounding."""
+        return 2 * self.gap + self.slopes
+
+    @property
     def most(self) -> float:
-        # The dual is reported lower by its own rounding.
-        return max(self.primal, 2 * self.dual + self.slopes, self.violation)
+        return max(2 * self.primal, 2 * self.dual + self.slopes, self.violation)
 
 
 def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> RoundingErrors:
@@ -245,7 +249,9 @@ def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> Roundin
     loss, target = problem.loss, problem.target
     terms = loss.value(target, shaped[0]) + np.abs(loss.conjugate(target, shaped[1]))
     terms = np.where(np.isfinite(terms), terms, 0.0)[:, None] + np.abs(at.values) * u
-    sums = of_sum(w * terms)
+    # And m is a sum of weights, by which all is divided.
+    shares = of_sum(problem.weights) / m + LAST * UNIT
+    sums = of_sum(w * terms) + shares * float(np.sum(w * np.abs(terms)))
     # Errors of different points are of either sign.
     square = _length(at.coef * of_g) + of_sum(at.coef * at.values)
     steepest = getattr(loss, "steepest", STEEPEST) if loss.curved else 0.0
@@ -300,19 +306,13 @@ def _product(gram: Gram, coef: np.ndarray) -> np.ndarray:
         return gram @ coef
     if not len(used):
         return np.zeros(len(coef))
-    values = gram.kernel.matmul(gram.X, take(gram.X, used), coef[used])
-    return finite(values, gram.kernel)
+    return gram.kernel.matmul(gram.X, take(gram.X, used), coef[used])
 
 
 def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> Solution:
     """Objectives and rounding of the coefficients of a loss of straight pieces."""
     at = problem if problem.reg == reg else problem.at(reg)
-    slopes = -at.strength * coef / problem.weights
-    u = np.clip(slopes, *problem.loss.slopes(problem.target))
-    changed = problem.weights * (u - slopes)
-    image = -at.strength * function
-    if np.any(np.abs(changed) > 1e-15 * np.abs(problem.weights * u).max(initial=0.0)):
-        image = image + _product(problem.wide, changed)
+    u, image, left_out = slopes_of(at, coef, function)
     values, wu = function + bias, problem.weights * u
     reading = Reading(
         coef=coef[:, None],
@@ -323,21 +323,43 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
         reg=reg,
     )
     rounding = rounding_of(problem, reading)
+    rounding = replace(rounding, dual=rounding.dual + left_out)
     box = at.boxed()
     value, _ = box.inverse(coef, bias)
     primal = problem.primal(float(coef @ function), values)
-    dual = problem.dual(u, float(wu @ image)) - rounding.dual
+    dual = problem.dual(u, float(wu @ image))
     return Solution(
         value=coef,
         bias=bias,
-        primal=primal,
-        dual=dual,
+        primal=primal + rounding.primal,
+        dual=dual - rounding.dual,
         violation=box.violation(value, function),
         run=Run(Status.RECOMPUTED),
         function=values,
         rounding=max(rounding.most, box.violation_rounding(box.rounding(value))),
-        objective_rounding=rounding.most,
+        objective_rounding=rounding.objectives,
     )
+
+
+def slopes_of(problem: Penalized, coef, function) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The slopes u = -λc/w, K(wu), and how much its last digits change the dual.
+
+    Rounding may take u beyond the least or the largest slope; it is put back. Where
+    that is less than a digit of K(wu), no product is spent on it.
+
+    Parameters
+    ----------
+    function : Kc
+    """
+    lam, w = problem.strength, problem.weights
+    slopes = -lam * coef / w
+    u = np.clip(slopes, *problem.loss.slopes(problem.target))
+    changed, image = w * (u - slopes), -lam * function
+    if np.any(np.abs(changed) > 1e-15 * np.abs(w * u).max(initial=0.0)):
+        return u, image + _product(problem.wide, changed), 0.0
+    length = problem.sums.length
+    left_out = float(length @ np.abs(changed)) * float(length @ np.abs(w * u))
+    return u, image, left_out / (problem.mass * lam)
 
 
 def certificate(problem: Penalized, solution: Solution) -> Certificate:
@@ -347,16 +369,24 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
     """
     coef = np.asarray(solution.value)
     values = np.asarray(solution.function) - solution.bias
-    square = float(np.sum(coef * values))
+    square = float(np.sum(coef * values)) + square_rounding(problem, coef, values)
     used = coef.reshape(len(coef), -1).any(axis=1)
     bound = np.zeros(len(coef), dtype=bool)
     if coef.ndim == 1 and problem.reg is not None:
         size = problem.weights / problem.strength
         ends = [-size * end for end in problem.loss.slopes(problem.target)]
         bound = used & ((coef == ends[0]) | (coef == ends[1]))
-    margin = square**-0.5 if square > 0 else float("inf")
+    margin = square**-0.5 * (1 - 4 * UNIT) if square > 0 else float("inf")
     free = int(np.sum(used & ~bound))
     return Certificate.of(solution, free, int(np.sum(bound)), margin)
+
+
+def square_rounding(problem: Penalized, coef, values) -> float:
+    """How far Σ cᵢ (Kc)ᵢ can be off."""
+    sums = problem.sums
+    # Of an indefinite kernel there is no norm, and nothing to read K for.
+    of_values = sums(coef) if sums.bounded else UNIT * np.abs(values)
+    return _length(coef * of_values) + of_sum(coef * values)
 
 
 def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
@@ -398,10 +428,11 @@ def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
     return Solution(
         value=coef,
         bias=bias,
-        primal=problem.primal(float(np.sum(coef * f)), shaped),
+        primal=problem.primal(float(np.sum(coef * f)), shaped) + rounding.primal,
         dual=problem.dual(slopes, square) - rounding.dual,
         violation=float(np.max(np.abs(lam * coef / w + u))),
         run=Run(Status.RECOMPUTED),
         function=shaped,
         rounding=rounding.most,
+        objective_rounding=rounding.objectives,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, unchecked
 from mercer.kernels.radial import RBF
 from mercer.kernels.slopes import is_analytic, slopes, slopes_of_square
 from mercer.kernels.vector import Linear, Polynomial
@@ -148,14 +148,15 @@ class _Distance:
         self.unit = float(np.abs(kernel.diag(X)).max(initial=0.0)) or 1.0
 
     def value(self, Y, weight) -> np.ndarray:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), unchecked():
             inner = np.sum(weight * self.kernel(Y, self.X), axis=1)
             values = (self.kernel.diag(Y) - 2 * inner) / self.unit
         return np.where(np.isfinite(values), values, HUGE)
 
     def slope(self, Y, weight) -> np.ndarray:
-        pull = slopes(self.kernel, Y, self.X, -2 * weight)
-        return (slopes_of_square(self.kernel, Y) + pull) / self.unit
+        with unchecked():
+            pull = slopes(self.kernel, Y, self.X, -2 * weight)
+            return (slopes_of_square(self.kernel, Y) + pull) / self.unit
 
     def descend(self, starts, weight, tol: float, max_iter: int):
         """Where the descents from the (r, m, d) starts end, and the values there."""

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from mercer.data.points import take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks, unchecked
 from mercer.native import memory
-from mercer.native.interruptible import elementwise, multiply
+from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.vectors import Packed, add_both_ways, block, centered
 
 SIDE = 2048  # points along the side of a tile, at most
@@ -65,7 +65,7 @@ class Tiles:
         found = self.kept.get((i, j))
         if found is None:
             found = finite(self.compute(i, j), self.kernel)
-            self.rows += self.chunks[i].stop - self.chunks[i].start if i == j else 0
+            self.rows += _length(self.chunks[i]) if i == j else 0
             if found.nbytes <= self.room:
                 self.room -= found.nbytes
                 self.kept[i, j] = found
@@ -113,10 +113,18 @@ class Tiles:
 def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray]:
     """The function of i and j that computes a tile."""
     if gram.is_held:
+        matrix = gram.rows(slice(None))  # no copy
+        in_order = np.array_equal(order, np.arange(len(matrix)))
 
         def held(i: int, j: int) -> np.ndarray:
-            rows = gram.rows(order[chunks[i]])
-            return np.ascontiguousarray(rows[:, order[chunks[j]]], dtype=dtype)
+            # Of a tile alone: all of its rows would be copied to be thrown away.
+            place = (chunks[i], chunks[j])
+            if not in_order:
+                place = np.ix_(order[chunks[i]], order[chunks[j]])
+            return interruptible(
+                lambda: np.ascontiguousarray(matrix[place], dtype=dtype),
+                work=100.0 * _length(chunks[i]) * _length(chunks[j]),
+            )
 
         return held
     kernel, recipe = gram.kernel, gram.kernel.native(gram.X)
@@ -124,7 +132,8 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
         parts: list = [take(gram.X, order[rows]) for rows in chunks]
 
         def general(i: int, j: int) -> np.ndarray:
-            values = kernel(parts[i], None if i == j else parts[j])
+            with unchecked():  # whoever asks for a tile looks at it
+                values = kernel(parts[i], None if i == j else parts[j])
             return np.ascontiguousarray(values, dtype=dtype)
 
         return general
@@ -139,6 +148,10 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
         return block(recipe, packed[i], None if i == j else packed[j], out=out)
 
     return native
+
+
+def _length(chunk: slice) -> int:
+    return chunk.stop - chunk.start
 
 
 def _small_pages(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:

@@ -29,6 +29,7 @@ from mercer.native.vectors import Recipe
 UNDERFLOW = 1e-280
 # Others that weigh less than this beside the point itself are summed without it.
 BESIDE_ITSELF = 1e-6
+LARGE_ARGUMENT = 1e8  # of Kν: from here on its first two terms are all its digits
 LARGE_ORDER = 60.0  # of a Matérn window: from here on Kν overflows at usual distances
 
 
@@ -71,6 +72,10 @@ class Window(ABC):
         """ln k from the sums over coordinates, Σ(x - y)² or Σ|x - y|."""
 
     @abstractmethod
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
+        """ln k at a distance, √Σ(x - y)² or Σ|x - y|, also where the sums overflow."""
+
+    @abstractmethod
     def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         """n random vectors with the density k(x, 0) / c."""
 
@@ -80,12 +85,27 @@ class Window(ABC):
 
     def log(self, X, Y) -> np.ndarray:
         """ln k(X, Y), also where k itself would be 0."""
-        return self.log_of(vectors.block(Recipe(self.part, "identity"), X, Y))
+        recipe = Recipe(self.part, "identity")
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = vectors.block(recipe, X, Y)
+            logs = self.log_of(sums)
+            far = np.flatnonzero(~np.isfinite(sums).all(axis=1))
+            if len(far):
+                # Σ(x - y)² overflows from 1e154 on. In a unit of their size it does not
+                unit = 2.0 ** (_exponent(X, Y) - 1)
+                scaled = vectors.block(recipe, take(X, far) / unit, Y / unit)
+                root = np.sqrt(scaled) if self.part == "square" else scaled
+                logs[far] = self.log_at(root * unit)
+        # ∞ - ∞, where a distance itself overflows
+        logs[np.isnan(logs)] = -np.inf
+        return logs
 
     def log_sums(self, X, Y, weight: np.ndarray) -> np.ndarray:
         """ln Σⱼ weightⱼ k(xᵢ, yⱼ), in blocks; Y None for the other points of X.
 
         Sums that underflow, or that vanish beside k(x, x), are taken in logarithms.
+        Where a window without an end is so far that even these leave the range of
+        numbers, that is refused; with Y None it is -∞.
         """
         own = Y is None
         itself = self.peak(X.shape[1]) * weight if own else 0.0
@@ -103,7 +123,19 @@ class Window(ABC):
             if own:
                 values[np.arange(len(some)), some] = -np.inf
             logs[some] = _log_sum(values, weight)
+        if not own and self.underflows:
+            self._refuse_beyond(logs)
         return logs
+
+    def _refuse_beyond(self, logs: np.ndarray) -> None:
+        beyond = ~np.isfinite(logs)
+        if beyond.any():
+            raise ValueError(
+                f"Point {int(np.argmax(beyond))} is so far from the others that the "
+                f"logarithm of its density is not finite in float64, in units of the "
+                f"bandwidth {self.bandwidth:.4g} of {self.kernel}. Scale the points, "
+                "leave it out, or choose a wider window."
+            )
 
 
 def _log_sum(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -113,6 +145,13 @@ def _log_sum(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     np.exp(values, out=values)
     with np.errstate(divide="ignore"):
         return largest + np.log(values @ weight)
+
+
+def _exponent(*parts) -> int:
+    """e of the largest number m · 2ᵉ, ½ ≤ m < 1, in some arrays."""
+    entries = (part.data if sp.issparse(part) else part for part in parts)
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in entries)
+    return int(np.frexp(largest)[1])
 
 
 def window(kernel: Kernel) -> Window:
@@ -149,6 +188,9 @@ class _Gaussian(Window):
     def log_of(self, sums):
         return -self.kernel.gamma * sums
 
+    def log_at(self, distance):
+        return -((math.sqrt(self.kernel.gamma) * distance) ** 2)
+
     def draw(self, rng, n, d):
         return self.bandwidth * rng.standard_normal((n, d))
 
@@ -171,6 +213,9 @@ class _Laplacian(Window):
 
     def log_of(self, sums):
         return -self.kernel.gamma * sums
+
+    def log_at(self, distance):
+        return self.log_of(distance)
 
     def draw(self, rng, n, d):
         return rng.laplace(scale=self.bandwidth, size=(n, d))
@@ -205,21 +250,31 @@ class _Matern(_Lengthy):
         return 0.5 * d * math.log(2 * math.pi * length**2 / nu) + float(ratio)
 
     def log_of(self, sums):
+        if self.kernel.nu == np.inf:
+            return -0.5 * sums / self.kernel.length**2
+        return self.log_at(np.sqrt(sums))
+
+    def log_at(self, distance):
         nu, length = self.kernel.nu, self.kernel.length
         if nu == np.inf:
-            return -0.5 * sums / length**2
-        z = np.sqrt(sums) * (math.sqrt(2 * nu) / length)
+            return -0.5 * (distance / length) ** 2
+        z = distance * (math.sqrt(2 * nu) / length)
         if nu == 0.5:
             return -z
         if nu == 1.5:
             return np.log1p(z) - z
         if nu == 2.5:
-            return np.log1p(z + z * z / 3) - z
+            # z² overflows; where 1 and z count for nothing beside it, they are left out
+            large = np.minimum(z, 1e100)
+            logs = np.log1p(large + large * large / 3)
+            return logs + 2 * np.log(np.maximum(z / 1e100, 1)) - z
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             logs = (1 - nu) * math.log(2) - gammaln(nu) + nu * np.log(z) - z
-            logs += np.log(kve(nu, z))
+            logs += np.where(z < LARGE_ARGUMENT, np.log(kve(nu, z)), 0)
+            far = 0.5 * np.log(0.5 * math.pi / z) + np.log1p((4 * nu**2 - 1) / (8 * z))
+            logs += np.where(z < LARGE_ARGUMENT, 0, far)
         # Where Kν overflows z is so small that k is 1.
-        return np.where(np.isfinite(logs), np.minimum(logs, 0), 0)
+        return np.where((z > 1) | np.isfinite(logs), np.minimum(logs, 0), 0)
 
     def draw(self, rng, n, d):
         nu, length = self.kernel.nu, self.kernel.length
@@ -249,6 +304,11 @@ class _RationalQuadratic(_Lengthy):
     def log_of(self, sums):
         alpha, length = self.kernel.alpha, self.kernel.length
         return -alpha * np.log1p(sums / (2 * alpha * length**2))
+
+    def log_at(self, distance):
+        alpha, length = self.kernel.alpha, self.kernel.length
+        logs = 2 * np.log(distance) - math.log(2 * alpha) - 2 * math.log(length)
+        return -alpha * np.logaddexp(0.0, logs)
 
     def draw(self, rng, n, d):
         alpha, length = self.kernel.alpha, self.kernel.length
@@ -296,7 +356,10 @@ class _Shaped(Window):
         return self.integral(d).log_value
 
     def log_of(self, sums):
-        return self.kernel.log_heights(np.sqrt(sums) / self.bandwidth)
+        return self.log_at(np.sqrt(sums))
+
+    def log_at(self, distance):
+        return self.kernel.log_heights(distance / self.bandwidth)
 
     def draw(self, rng, n, d):
         steps = rng.standard_normal((n, d))

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Loss, Squared
-from mercer.machines.base import FitData
+from mercer.machines.base import FitData, checked_score
 from mercer.machines.labels import available_if, labelled
 from mercer.machines.regularized.base import CONSTRAINTS, REG, RepresenterMachine
 from mercer.multiclass import Classes
@@ -175,6 +175,7 @@ class RegularizedMachine(RepresenterMachine):
             return values
         return Classes(self.classes_).chosen(values)
 
+    @checked_score
     def score(self, X: Points, y, sample_weight=None) -> float:
         """The share of right classes, or R² of the predictions of numbers."""
         judge = accuracy_score if self._loss().of_sides else r2_score

@@ -192,7 +192,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
                 with reporting(watcher) as watch:
                     solution = solver.solve(problem, start=near, watch=watch)
                 columns.add(solution)
-                found.append(terms.certificate(solution))
+                found.append(terms.certificate(problem, solution))
             terms.store(*columns.packed(single=len(problems) == 1))
             self.certificate_ = together(found)
             self.run_ = self.certificate_.run
@@ -227,7 +227,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
                     solution = solver.solve(problem, start=last[j], watch=watch)
                 last[j] = solution.value
                 columns.add(solution)
-                parts.append(terms.certificate(solution))
+                parts.append(terms.certificate(problem, solution))
             found.append(together(parts))
         for part in found:
             if part.status != "optimal":

@@ -31,8 +31,8 @@ class PointTerms:
         bias = self.machine.fit_intercept
         return L1Problem(self.gram, target, loss, reg, weight, bias)
 
-    def certificate(self, solution: Solution) -> Certificate:
-        return certificate(solution)
+    def certificate(self, problem: L1Problem, solution: Solution) -> Certificate:
+        return certificate(problem, solution)
 
     def before(self, n_outputs: int) -> np.ndarray | None:
         """coef of the last fit at these points, (n, q); None to start afresh."""
@@ -78,7 +78,7 @@ class FeatureTerms:
         bias, design = self.machine.fit_intercept, self.design  # type: Any, Any
         return FeatureProblem(design, target, loss, reg, weight, bias)
 
-    def certificate(self, solution: Solution) -> Certificate:
+    def certificate(self, problem: L1Problem, solution: Solution) -> Certificate:
         return feature_certificate(solution)
 
     def before(self, n_outputs: int) -> np.ndarray | None:
