@@ -238,7 +238,7 @@ class Machine(BaseEstimator, ABC):
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
-            cls.score = checked_score(cls.score)  # type: ignore[attr-defined]
+            cls.score = checked_score(cls.score)
 
     @abstractmethod
     def fit(self, X: Points, y) -> Self:
