@@ -70,8 +70,7 @@ def _sums_of_others(judged: Judged) -> np.ndarray:
     for rows in row_blocks(judged.m, len(f.coef), 16.0):
         terms = np.abs(f.kernel(take(judged.points, rows), f.points) * f.coef)
         sums[rows] = terms.sum(axis=1) - terms.max(axis=1)
-    # A bias is what f lacks at other points, and has the rounding of f there.
-    return (np.full_like(sums, sums.max()) if judged.biased else sums) + abs(f.bias)
+    return sums + abs(f.bias)
 
 
 def _left_out(judged: Judged, refit: bool) -> LeftOut:
