@@ -37,7 +37,10 @@ bent = KernelPCA(2, kernel=RBF(0.25)).fit(X)
 # the bow, and far from all points the projection falls back to that of the mean.
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 3.9), sharey=True, layout="constrained")
-titles = "PCA: straight lines", "kernel PCA, exp(-‖x - y‖²/4): bent lines"
+titles = (
+    "PCA: straight lines of the same first coordinate",
+    "kernel PCA, exp(-‖x - y‖²/4): bent lines",
+)
 for ax, machine, title in zip(axes, (straight, bent), titles, strict=True):
     plot_component(machine, X, 0, ax)
     ax.set(title=title, xlabel="x₁", aspect="equal")

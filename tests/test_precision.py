@@ -79,6 +79,31 @@ def test_float32_points_give_what_float64_points_give(machine, kernel, scale, of
     assert_allclose(narrow, wide, atol=atol * np.abs(wide).max(), rtol=atol)
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in catalog.machines if m.id in ("SVC", "OneClassSVM", "SVDD")],
+)
+@pytest.mark.parametrize(
+    "kernel, offset",
+    [(Linear(), 0.0), (Linear(), 100.0), (Linear(), 1e4), (Polynomial(2), 0.0),
+     (RBF(0.5), 0.0), (RBF(0.5), 100.0)],
+    ids=str,
+)  # fmt: skip
+def test_float32_points_on_the_boundary_get_the_labels_of_float64_points(
+    machine, kernel, offset
+):
+    X, y = data(1.0, offset, n=300)
+    wide, narrow = (
+        clone(machine).set_params(kernel=kernel).fit(X.astype(t), y)
+        for t in (np.float64, np.float32)
+    )
+    f = wide.decision_function(X)
+    decided = np.abs(f) > 1e-12 * kernel.diag(X).max()
+    assert decided.mean() > 0.9
+    labels = narrow.predict(X.astype(np.float32))
+    assert_array_equal(labels[decided], wide.predict(X)[decided])
+
+
 @pytest.mark.parametrize("kind", ["sparse", "frame", "list"])
 @pytest.mark.parametrize(
     "machine",

@@ -26,6 +26,7 @@ X = rng.normal(size=(700, 5))
 y = np.sign(X[:, 0] + rng.normal(size=700))
 words = ["".join(rng.choice(list("acgt"), 100)) for _ in range(40)]
 trees = ["(S (NP (D the) (N cat)) (VP (V sat) (NP (D a) (N mat))))"] * 100
+graphs = [([(i, i * 7 % 40) for i in range(40)], "CNO" * 14) for _ in range(40)]
 
 def function(A, B):
     return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1))
@@ -46,6 +47,26 @@ calls = {
     "product": lambda: RBF(0.1).matmul(X, X, np.ones((700, 1))),
     "block": lambda: RBF(0.1)(X),
     "lapack": lambda: mercer.KernelPCA(5, eigen_solver="dense").fit(X),
+    "krylov": lambda: mercer.KernelPCA(5, eigen_solver="krylov").fit(X),
+    "one class": lambda: mercer.SVDD().fit(X),
+    "components": lambda: mercer.NuSVR(C=100).fit(X, y),
+    "mismatches": lambda: mercer.Mismatch(3, 1, "acgt")(words),
+    "degrees": lambda: mercer.WeightedDegree(5)(words),
+    "partial trees": lambda: mercer.PartialTree()(trees),
+    "tagged trees": lambda: mercer.TaggedTree(mercer.Spectrum(3))(trees),
+    "colours": lambda: mercer.WeisfeilerLehman(3)(graphs),
+    "paths": lambda: mercer.ShortestPath()(graphs),
+    "walks": lambda: mercer.RandomWalk(0.001)(graphs),
+    "diffusion": lambda: mercer.Diffusion(graphs[0], 0.5)(np.arange(40)),
+    "windows": lambda: mercer.ParzenDensity("loo").fit(X).score_samples(X),
+    "primal": lambda: mercer.Perceptron().fit(X, y),
+    "budget": lambda: mercer.KernelSGDClassifier(budget=20).fit(X, y),
+    "features": lambda: mercer.SparseKernelRegressor(on="features",
+        kernel=mercer.Polynomial(3)).fit(X, y),
+    "evidence": lambda: mercer.RVC(RBF(1.0)).fit(X[:200], y[:200]),
+    "newton": lambda: mercer.KernelLogisticRegression().fit(X, y),
+    "ridge": lambda: mercer.KernelRidge().fit(X, y),
+    "quantile": lambda: mercer.KernelQuantileRegression().fit(X[:200], y[:200]),
 }
 """
 
@@ -55,7 +76,7 @@ def work(call, begun):
         begun.set()
         call()
 
-for name in {names!r}:
+for name in {names!r} or calls:
     begun = threading.Event()
     thread = threading.Thread(target=work, args=(calls[name], begun), daemon=True)
     thread.start()
@@ -64,13 +85,15 @@ time.sleep({seconds})
 sys.exit(7)
 """
 
-NAMES = (
-    "pairs smo callback clusters subsequences edits substrings trees neighbours "
-    "perceptron steps sparse product block lapack"
-).split()
 
-
-@pytest.mark.parametrize("seconds, names", [(0.3, NAMES), (0.1, NAMES[4:6])])
+@pytest.mark.parametrize(
+    "seconds, names",
+    [
+        (0.3, []),
+        (0.1, ["subsequences", "edits"]),
+        (0.2, ["colours", "walks", "windows"]),
+    ],
+)
 def test_daemon_threads_in_the_core_do_not_disturb_the_end(seconds, names):
     found = run(BEGIN + ENDLESS.format(names=names, seconds=seconds))
     assert (found.returncode, found.stderr) == (7, "")

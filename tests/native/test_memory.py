@@ -67,6 +67,18 @@ def test_the_smallest_of_several_limits_counts(root):
     assert memory.available_memory(root) == 0
 
 
+@pytest.mark.parametrize("folder", ["", "/user", "/user/batch"])
+@pytest.mark.parametrize("most", ["max", 4000, 9000])
+def test_a_group_that_is_slowed_down_has_its_limit_there(root, folder, most):
+    mount(root, UNIFIED, group="0::/user/batch")
+    for each in ("", "/user", "/user/batch"):
+        limit(root, f"sys/fs/cgroup{each}", NEW, "max", 10)
+        write(root, f"sys/fs/cgroup{each}/memory.high", "max\n")
+    limit(root, f"sys/fs/cgroup{folder}", NEW, most, 1200, cache=200)
+    write(root, f"sys/fs/cgroup{folder}/memory.high", "5000\n")
+    assert memory.available_memory(root) == (3000 if most == 4000 else 4000)
+
+
 def test_a_limit_of_another_group_does_not_count(root):
     mount(root, UNIFIED, group="0::/user/batch")
     limit(root, "sys/fs/cgroup/other", NEW, 10, 5)
@@ -82,6 +94,27 @@ def test_groups_of_the_first_kind_have_a_tree_for_memory(root):
     assert memory.available_memory(root) == 5050
     limit(root, "sys/fs/cgroup/memory/docker", OLD, 2000, 1000)
     assert memory.available_memory(root) == 1000
+
+
+@pytest.mark.parametrize("folder", ["", "/slurm", "/slurm/job", "/slurm/job/step"])
+def test_limits_of_the_first_kind_count_at_every_level(root, folder):
+    none = 2**63 - 4096  # what the files say where no limit was set
+    mount(root, SPLIT, group="5:memory:/slurm/job/step")
+    for each in ("", "/slurm", "/slurm/job", "/slurm/job/step"):
+        limit(root, f"sys/fs/cgroup/memory{each}", OLD, none, 10)
+    assert memory.available_memory(root) == 1000 * 1024
+    limit(root, f"sys/fs/cgroup/memory{folder}", OLD, 6000, 1000, cache=50)
+    assert memory.available_memory(root) == 5050
+
+
+def test_limits_of_the_first_kind_above_the_mount_are_in_its_statistics(root):
+    inside = SPLIT.replace(" / /sys", " /docker/abc /sys")
+    mount(root, inside, group="5:memory:/docker/abc")
+    folder = "sys/fs/cgroup/memory"
+    limit(root, folder, OLD, 2**63 - 4096, 1000)
+    write(root, f"{folder}/memory.stat",
+          "total_inactive_file 50\nhierarchical_memory_limit 3000\n")  # fmt: skip
+    assert memory.available_memory(root) == 2050
 
 
 @pytest.mark.parametrize("path", ["/docker/abc/inner", "/inner"])

@@ -32,9 +32,9 @@ from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.perceptron import KernelPerceptron, Perceptron
 from mercer.machines.regularized import RegularizedMachine
 from mercer.machines.ridge import KernelRidge
-from mercer.machines.sgd import KernelSGDClassifier
+from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier
-from mercer.machines.svm import SVC, SVR
+from mercer.machines.svm import SVC, SVR, NuSVC
 from mercer.theory.assumptions import KINDS
 from mercer.theory.formulas import (
     clipped_steepness,
@@ -62,6 +62,8 @@ MORE = [
 ]
 EVERY = [entry.values[0] for entry in catalog.machines + catalog.window_machines]
 LEARNING = [m for m in EVERY + MORE if KINDS[type(m)].learns_targets]
+# At a small nu the hulls of classes at random meet, and nothing is left of f.
+LEARNING = [NuSVC(nu=0.45) if type(m) is NuSVC else m for m in LEARNING]
 every_machine = pytest.mark.parametrize("machine", EVERY + MORE, ids=str)
 
 
@@ -239,6 +241,128 @@ def test_leave_one_out_takes_the_weights_of_the_fit(machine):
     found = bounds(after, X, y, refit=True, sample_weight=weight, samples=2)
     expected = by_refits(machine, X, y, weight)
     assert_allclose(found["leave-one-out"].value, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("machine", LEARNING, ids=str)
+def test_kernel_values_are_left_out_as_points_are(machine):
+    kernel = RBF(2.0)
+    X, targets = points(9)
+    options = machine.get_params()
+    if "kernel" not in options or isinstance(machine, ParzenClassifier):
+        pytest.skip("it takes points")
+    name = targets_of(machine)[-1]
+    K, y = kernel(X), targets[name]
+    after = fitted(with_kernel(machine, "precomputed"), K, y)
+    row = bounds(after, K, y, refit=True, samples=2)["leave-one-out"]
+    if options.get("shuffle"):  # the order comes from the points, here their numbers
+        machine = clone(machine).set_params(kernel="precomputed")
+        rest = [np.delete(np.arange(10), i) for i in range(10)]
+        again = [fitted(machine, K[np.ix_(r, r)], y[r]) for r in rest]
+        missed = [again[i].predict(K[i : i + 1, rest[i]])[0] != y[i] for i in range(10)]
+        assert_allclose(row.value, np.mean(missed))
+        return
+    assert_allclose(row.value, by_refits(with_kernel(machine, kernel), X, y), rtol=1e-4)
+
+
+@pytest.mark.parametrize("machine", LEARNING, ids=str)
+def test_leave_one_out_holds_where_points_and_values_coincide(machine):
+    rng = np.random.default_rng(12)
+    X = rng.integers(-1, 2, size=(9, 2)) * 1.0
+    if type(machine) is ParzenClassifier and machine.method == "density":
+        pytest.skip("Linear() is no window")
+    machine, y = with_kernel(machine, Linear()), np.arange(9) % 2 * 2 - 1
+    found = bounds(fitted(machine, X, y), X, y, refit=True, samples=2)
+    if "leave-one-out" not in found:
+        reason = dict(found.absent)["leave-one-out"]
+        assert re.search("rounding|no inverse|gives another", reason), reason
+        return
+    row = found["leave-one-out"]
+    if row.kind == "estimate":
+        assert "without convergence" in row.assumptions
+        return
+    # What is 0 but for rounding counts as missed: between no and all of these.
+    values = [
+        y[i] * decided(fitted(machine, *(np.delete(a, i, axis=0) for a in (X, y))), x)
+        for i, x in enumerate(X)
+    ]
+    least, most = (np.mean(np.array(values) <= bound) for bound in (-1e-6, 1e-6))
+    assert least <= row.value <= most
+
+
+def decided(machine, x):
+    """f(x), or the class ±1 where there is no f."""
+    says = getattr(machine, "decision_function", machine.predict)
+    return float(np.ravel(says([x]))[0])
+
+
+def in_batches(machine, X, y, batches, skip=None):
+    after = clone(machine)
+    options = {"classes": np.unique(y)} if is_classifier(machine) else {}
+    for batch in batches:
+        chosen = [i for i in batch if i != skip]
+        after.partial_fit(X[chosen], y[chosen], **options)
+    return after
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        KernelSGDClassifier(kernel=RBF(1.0), shuffle=False),
+        KernelSGDClassifier(kernel=Polynomial(2), shuffle=False, reg=0.01),
+        KernelSGDClassifier(kernel=RBF(1.0), shuffle=False, budget=4),
+        KernelSGDRegressor("huber", kernel=RBF(1.0), shuffle=False),
+        KernelPerceptron(RBF(1.0), shuffle=False),
+        KernelPerceptron(RBF(1.0), shuffle=False, variant="voted"),
+        Perceptron(shuffle=False),
+    ],
+    ids=str,
+)
+def test_a_machine_fitted_in_batches_is_left_out_in_batches_or_not_at_all(
+    machine, passes
+):
+    X, targets = points(13, 15)
+    X[2] *= 4  # the largest k(x, x), by which steps are scaled
+    y = targets["sides" if is_classifier(machine) else "numbers"]
+    machine = clone(machine).set_params(max_iter=passes)
+    for batches in ([range(15)], [range(6), range(6, 15)]):
+        after = in_batches(machine, X, y, batches)
+        found = bounds(after, X, y, refit=True, samples=2)
+        if "leave-one-out" not in found:
+            assert "several calls" in dict(found.absent)["leave-one-out"]
+            continue
+        assert passes == 1
+        costs = []
+        for i in range(15):
+            f = decided(in_batches(machine, X, y, batches, skip=i), X[i])
+            two = is_classifier(machine)
+            costs.append(y[i] * f <= 0 if two else (y[i] - f) ** 2)
+        assert_allclose(found["leave-one-out"].value, np.mean(costs))
+
+
+def test_fits_that_end_early_give_an_estimate_and_rounding_gives_nothing():
+    X, targets = points(14, 30)
+    y = targets["sides"]
+    machine = fitted(SVC(C=1e3, kernel=RBF(2.0), max_iter=3), X, y)
+    row = bounds(machine, X, y, refit=True)["leave-one-out"]
+    assert row.kind == "estimate" and "without convergence" in row.assumptions
+    X = np.tile(X[:15], (2, 1))
+    y = np.repeat([1, -1], 15)  # the same points on both sides
+    machine = fitted(NuSVC(nu=0.3, kernel=Linear()), X, y)
+    absent = dict(bounds(machine, X, y, refit=True).absent)
+    assert "what is left of f is rounding" in absent["leave-one-out"]
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", RBF(), RBF(0.3)], ids=str)
+def test_leave_one_out_keeps_the_kernel_and_says_so(kernel):
+    X, targets = points(15)
+    y = targets["numbers"]
+    machine = KernelSGDRegressor("huber", kernel=kernel, shuffle=False).fit(X, y)
+    row = bounds(machine, X, y, refit=True)["leave-one-out"]
+    kept = clone(machine).set_params(kernel=machine.expansion_.kernel.left)
+    assert_allclose(row.value, by_refits(kept, X, y))
+    learnt = "it learnt from all points" in row.assumptions
+    assert learnt == (kernel != RBF(0.3))
 
 
 def test_points_of_no_weight_were_never_there():

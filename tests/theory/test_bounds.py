@@ -23,6 +23,7 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.ridge import KernelRidge
+from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.theory import mistake_bound
@@ -390,7 +391,13 @@ def test_points_may_be_strings_and_classes_words():
 
 @pytest.mark.parametrize(
     "machine",
-    [SVC(), SVC(kernel=RBF()), SVC(kernel="poly"), KernelRidge(kernel=RBF())],
+    [
+        SVC(),
+        SVC(kernel=RBF()),
+        SVC(kernel="poly"),
+        KernelRidge(kernel=RBF()),
+        KernelSGDClassifier(kernel="rbf"),
+    ],
 )
 def test_a_kernel_that_learnt_from_the_points_is_told(machine):
     X, y = data()

@@ -40,13 +40,20 @@ LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked 
 class _Names(NamedTuple):
     """What the files of a control group are called."""
 
-    limit: str
+    limits: tuple[str, ...]
     usage: str
     cache: str
+    above: str  # of memory.stat: the least limit of the groups it is in
 
 
-_NEW = _Names("memory.max", "memory.current", "inactive_file")
-_OLD = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+# Above memory.high a process is not ended, but slowed down until it stands still.
+_NEW = _Names(("memory.max", "memory.high"), "memory.current", "inactive_file", "")
+_OLD = _Names(
+    ("memory.limit_in_bytes",),
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+    "hierarchical_memory_limit",
+)
 
 
 def available_memory(root: Path = ROOT) -> float:
@@ -55,7 +62,7 @@ def available_memory(root: Path = ROOT) -> float:
     The machine's memory; the limits of the process's control group and of all groups
     that one is in; and the address space that the process may use.
     """
-    groups = (_group_memory(folder, *names) for folder, names in _groups(root))
+    groups = (_group_memory(folder, names) for folder, names in _groups(root))
     return min(
         _machine_memory(root / "proc/meminfo"), _address_space(root), *groups, np.inf
     )
@@ -167,17 +174,25 @@ def _unescaped(path: str) -> str:
     return path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 
 
-def _group_memory(folder: Path, limit: str, usage: str, cache: str) -> float:
+def _group_memory(folder: Path, names: _Names) -> float:
     """What a control group may still take; its file cache gives way when needed."""
+    stat = _entries(folder / "memory.stat")
+    # Groups above that are not mounted here, as in a container, are seen in no file.
+    limits = [_bytes(folder / name) for name in names.limits]
+    limits.append(float(stat.get(names.above, np.inf)))
+    used = _bytes(folder / names.usage)
+    if not used < np.inf:
+        return np.inf
+    return max(0.0, min(limits) - used + float(stat.get(names.cache, 0)))
+
+
+def _bytes(path: Path) -> float:
+    """The number in a file; ∞ for "max", and where there is none."""
     try:
-        most = (folder / limit).read_text().strip()
-        used = float((folder / usage).read_text())
+        text = path.read_text().strip()
+        return np.inf if text == "max" else float(text)
     except (OSError, ValueError):
         return np.inf
-    if most == "max":
-        return np.inf
-    reclaimable = float(_entries(folder / "memory.stat").get(cache, 0))
-    return max(0.0, float(most) - used + reclaimable)
 
 
 def _entries(path: Path) -> dict[str, str]:

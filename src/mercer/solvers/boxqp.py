@@ -728,7 +728,9 @@ def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
     """
     weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
     total = nu * float(weight.sum())
-    return BoxQP(gram, -total / 2 * gram.diag(), 1.0, 0.0, weight, total)
+    # Of large k(x, x) only small differences decide: those of float32 are too coarse.
+    own = gram.double().diag()
+    return BoxQP(gram, -total / 2 * own, 1.0, 0.0, weight, total)
 
 
 def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:

@@ -29,7 +29,7 @@ from mercer.losses import (
     Squared,
     ZeroOne,
 )
-from mercer.machines.base import Machine
+from mercer.machines.base import Machine, as_kernel
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import (
     KernelKNNClassifier,
@@ -388,8 +388,11 @@ class Judged:
             return True
         if isinstance(given, Kernel):
             return not (self.machine._precomputed or given == self.base)
-        word = isinstance(given, str) and given not in ("linear", "precomputed")
-        return word and getattr(self.machine, "gamma", None) == "scale"
+        if not isinstance(given, str) or given in ("linear", "precomputed"):
+            return False
+        if "gamma" in self.machine.get_params(deep=False):
+            return self.machine.gamma == "scale"
+        return as_kernel(given) != self.base
 
 
 def _double(points) -> Points:

@@ -3,13 +3,15 @@
 In closed form: KernelRidge, from the inverse of its matrix; nearest neighbours, which
 judge a point by the others; ParzenClassifier(method="mean"), whose means lose a point.
 All others by a fit for each point that matters. The kernel stays as it is, and a point
-leaves with all of its weight; one of weight 0 was never there.
+leaves with all of its weight; one of weight 0 was never there. Where fits end before
+their optimum, what they say depends on rounding, and is an estimate.
 """
 
 from __future__ import annotations
 
 import warnings
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -26,24 +28,39 @@ from mercer.machines.sgd.base import KernelSGD
 from mercer.machines.svm import SVC, SVR
 from mercer.machines.svm.classifier import Classifier
 from mercer.machines.svm.svr import Regressor
+from mercer.outcomes import Status
 from mercer.theory.assumptions import Absent, Judged, first_sentence
 
 UNFREE = "with a bias it needs a free support vector, 0 < αᵢ < C"
 BALANCED = 'class_weight="balanced" gives every point another C when one of them leaves'
 ZERO = 1e-11  # relative to what is added; solvers end no nearer to the optimum
 SAME = 0.02  # relative; how far two fits of the same f, both to some tol, may differ
+STEPS = 1e-9  # the same for machines that take the same steps whenever they are fitted
 
 
-def left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
+# Their f is where a given number of steps leads, and no optimum.
+STEPWISE = (MistakeDriven, KernelSGD)
+
+
+class LeftOut(NamedTuple):
     """The prediction for each point by the others, and how it was found."""
+
+    predictions: np.ndarray
+    how: str
+    kind: str = "exact"
+
+
+def left_out(judged: Judged, refit: bool) -> LeftOut:
+    """What the machine predicts for each point without having seen it."""
     try:
-        predictions, how = _left_out(judged, refit)
+        found = _left_out(judged, refit)
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Absent(f"leaving points out fails: {first_sentence(error)}") from error
     if judged.mode == "sides" and judged.has_f:
         # The sign of what is 0 but for rounding differs from processor to processor.
-        predictions[np.abs(predictions) <= ZERO * _sums_of_others(judged)] = 0.0
-    return predictions, how
+        values = found.predictions
+        values[np.abs(values) <= ZERO * _sums_of_others(judged)] = 0.0
+    return found
 
 
 def _sums_of_others(judged: Judged) -> np.ndarray:
@@ -57,14 +74,14 @@ def _sums_of_others(judged: Judged) -> np.ndarray:
     return sums + abs(f.bias)
 
 
-def _left_out(judged: Judged, refit: bool) -> tuple[np.ndarray, str]:
+def _left_out(judged: Judged, refit: bool) -> LeftOut:
     machine = judged.machine
     if isinstance(machine, KernelRidge):
-        return _of_ridge(judged), "from (K + αI)⁻¹"
+        return LeftOut(_of_ridge(judged), "from (K + αI)⁻¹")
     if isinstance(machine, NearestNeighbors):
-        return _of_neighbours(judged), "each point judged by the others"
+        return LeftOut(_of_neighbours(judged), "each point judged by the others")
     if isinstance(machine, ParzenClassifier) and machine.method == "mean":
-        return _of_means(judged), "the mean of its class without the point"
+        return LeftOut(_of_means(judged), "the mean of its class without the point")
     if refit:
         return _refitted(judged)
     raise Absent("it takes a fit for each point that matters; pass refit=True")
@@ -125,7 +142,7 @@ def _of_means(judged: Judged) -> np.ndarray:
 # By fitting again
 
 
-def _refitted(judged: Judged) -> tuple[np.ndarray, str]:
+def _refitted(judged: Judged) -> LeftOut:
     """The prediction for each point by a machine fitted without it.
 
     A point of a class that has no other is missed.
@@ -143,10 +160,11 @@ def _refitted(judged: Judged) -> tuple[np.ndarray, str]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             again.fit(take(points, index), judged.given[index], **options)
+        _check_told_apart(judged, again)
         return any(issubclass(one.category, ConvergenceWarning) for one in warned)
 
     fitted(everything)
-    _check_reproducible(judged, judged.predicted(again, points))
+    _check_reproducible(judged, again, judged.predicted(again, points))
     for i in matters:
         rest = np.delete(everything, i)
         if is_classifier(machine) and _classes_left(judged, rest) < 2:
@@ -159,13 +177,24 @@ def _refitted(judged: Judged) -> tuple[np.ndarray, str]:
     how = "by fitting again"
     if unsettled:
         how += f", {unsettled} of {len(matters)} fits ending without convergence"
-    return predictions, how
+    early = unsettled and not isinstance(machine, STEPWISE)
+    return LeftOut(predictions, how, "estimate" if early else "exact")
+
+
+def _check_told_apart(judged: Judged, machine) -> None:
+    """Refuse an f that is nothing but rounding."""
+    run = getattr(machine, "run_", None)
+    if run is not None and run.status == Status.FLAT:
+        raise Absent(
+            f"{judged.name} does not tell the classes apart, with all points or "
+            "without one: what is left of f is rounding"
+        )
 
 
 def _check_order(judged: Judged) -> None:
     """Refuse machines whose fits are random."""
     machine = judged.machine
-    ordered = isinstance(machine, MistakeDriven | KernelSGD)
+    ordered = isinstance(machine, STEPWISE)
     if ordered and machine.shuffle and not isinstance(machine.random_state, Integral):
         raise Absent(
             "every fit takes the points in a new random order; set random_state to a "
@@ -230,15 +259,20 @@ def check_support(judged: Judged) -> float:
     return max(0.0, float(found.gap))
 
 
-def _check_reproducible(judged: Judged, predictions) -> None:
+def _check_reproducible(judged: Judged, again, predictions) -> None:
     """Raise `Absent` unless a fit on all points gives the machine itself."""
-    before = judged.predicted(judged.machine, judged.X)
+    machine = judged.machine
+    before = judged.predicted(machine, judged.X)
     if judged.mode == "classes":
         same = np.mean(predictions != before) <= 0.01
     else:
         most = float(np.abs(before).max(initial=0))
-        most = max(SAME * most, ZERO * judged.scale)
+        share = STEPS if isinstance(machine, STEPWISE) else SAME
+        most = max(share * most, ZERO * judged.scale)
         same = np.abs(predictions - before).max(initial=0) <= most
+    if isinstance(machine, KernelSGD):
+        # Batches choose their own rates, also where these happen to be those of `fit`.
+        same = same and (machine.t_, machine.n_iter_) == (again.t_, again.n_iter_)
     if not same:
         raise Absent(
             f"a fit on these points gives another {judged.name}: it was fitted on "

@@ -90,7 +90,8 @@ def bounds(
                        without it, k staying as it is: of KernelRidge, nearest
                        neighbours and ParzenClassifier(method="mean") in closed form,
                        of any other by a fit for each point that matters with
-                       refit=True. Its mean over draws is the mean error of machines on
+                       refit=True, an estimate where some of these end before their
+                       optimum. Its mean over draws is the mean error of machines on
                        m - 1 points.
                        f = 0 is a mistake, and so is what is 0 but for rounding
     "support vectors"  #SV/m ≥ leave-one-out: no other point matters. SVC only
@@ -378,11 +379,13 @@ class _Case:
 
     def left_out(self, refit: bool) -> list[Bound]:
         judged = self.judged
-        predictions, how = left_out(judged, refit)
+        predictions, how, kind = left_out(judged, refit)
         formula = judged.formula.replace("f(xᵢ)", "f₋ᵢ(xᵢ)").replace("ŷ", "ŷ₋ᵢ")
         assumed = f"{TRAINED}; {how}; the kernel stays as it is"
+        if judged.learnt:
+            assumed += " (it learnt from all points, and would be another without one)"
         error = float(judged.wrong(judged.y, predictions).mean())
-        return [Bound("leave-one-out", error, "exact", formula, assumed)]
+        return [Bound("leave-one-out", error, kind, formula, assumed)]
 
     @cached_property
     def _gap(self) -> float:

@@ -14,8 +14,8 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, double
+from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import finite
 from mercer.machines.base import WeightedGram
 from mercer.machines.svm.base import (
     COMMON_CONSTRAINTS,
@@ -232,7 +232,7 @@ class SVDD(OneClass):
         self._unit = 1 / total  # the next fit starts from the variables, not the mean
         # ‖φ(x) - c‖² = k(x, x) - 2 c(x) + ‖c‖², and k(x, x) - 2 c(x) is 2 bias / T on
         # the sphere.
-        self._square = self.expansion_.inner(self.expansion_)
+        self._square = self._centre.inner(self._centre)
         moved = RELATIVE_SLACK * abs(self._square)
         square = self._square + 2 * bias / total + moved
         found = self._loosened(found, total / 2 * moved, counted.weight)
@@ -240,10 +240,15 @@ class SVDD(OneClass):
         # Below 0 by rounding, or where the kernel is indefinite.
         self.radius_, self.offset_ = float(np.sqrt(max(0.0, square))), -float(square)
 
+    @property
+    def _centre(self) -> Expansion:
+        """c, whose values are float64: they cancel against k(x, x) in a distance."""
+        c = self.expansion_
+        return Expansion(c.kernel, double(c.points), c.coef, c.bias)
+
     def _depth(self, X):
-        f = self.expansion_
-        own = finite(np.asarray(f.kernel.diag(double(X)), dtype=float), f.kernel)
-        return 2 * f(X) - own - self._square - self.offset_
+        c, X = self._centre, double(X)
+        return 2 * c(X) - c.kernel.diag(X) - self._square - self.offset_
 
     def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
         """The certificate of the ball, recomputed in float64 from the training data.
