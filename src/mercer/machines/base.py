@@ -17,8 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any, ClassVar, Protocol, Self
+from functools import cache, partial, wraps
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -146,6 +146,28 @@ class FitData(WeightedGram):
     given: tuple  # X, y and sample_weight, all checked, for callbacks
 
 
+class Limits(NamedTuple):
+    """Of a parameter: a whole number, for the core to count with, or one of a size."""
+
+    whole: bool
+    least: float = 0.0
+
+
+@cache
+def _limits_of(machine: type[Machine]) -> dict[str, Limits]:
+    """Those of the parameters of a class, which are asked for at every fit."""
+    found = {}
+    for name, known in machine._parameter_constraints.items():
+        ranges = [one for one in known if isinstance(one, Interval)]
+        if any(one.type is numbers.Integral for one in ranges):
+            found[name] = Limits(whole=True)
+        elif ranges:
+            # A tolerance is compared, no more.
+            tiny = name == "tol" or any(0 in one for one in ranges)
+            found[name] = Limits(whole=False, least=0.0 if tiny else LEAST)
+    return found
+
+
 def outside() -> int:
     """The stacklevel at which a warning names the code that called the library."""
     frame, level = sys._getframe(1), 1
@@ -249,47 +271,48 @@ class Machine(BaseEstimator, ABC):
         self._check_kernel_parameter()
         self._check_class_weight()
         super()._validate_params()
-        for name, value in vars(self).items():
-            if name not in self._parameter_constraints:
-                continue
-            whole = isinstance(value, numbers.Integral)
-            if whole and value > LARGEST_WHOLE and self._is_whole(name):
+        for name, limits in _limits_of(type(self)).items():
+            self._check_size(name, limits)
+        if isinstance(self.kernel, Kernel):
+            self._warn_of_words()
+
+    def _check_size(self, name: str, limits: Limits) -> None:
+        """Refuse a number that no float holds, or with a square that none holds."""
+        value: Any = getattr(self, name, None)
+        if not is_number(value):
+            return
+        if limits.whole:
+            if value > LARGEST_WHOLE:
                 raise InvalidParameterError(
                     f"The {name!r} parameter of {type(self).__name__} must be at most "
                     f"{LARGEST_WHOLE} (2**63 - 1). Got {value}."
                 )
-            if not self._is_whole(name):
-                self._check_size(name, value)
-            # Only for kernels named by a word; an object has its own.
-            if name in ("gamma", "degree", "coef0") and isinstance(self.kernel, Kernel):
-                default = inspect.signature(type(self)).parameters[name].default
-                if value is not default and value != default:
-                    warnings.warn(
-                        f"{type(self).__name__}({name}={value!r}) has no effect beside "
-                        f"the kernel object {self.kernel}, which has parameters of "
-                        "its own: set them there.",
-                        UserWarning,
-                        stacklevel=3,
-                    )
-
-    def _check_size(self, name: str, value) -> None:
-        """Refuse a number that no float holds, or with a square that none holds."""
-        known = self._parameter_constraints[name]
-        ranges = [
-            c for c in known if isinstance(c, Interval) and c.type is numbers.Real
-        ]
-        if not ranges or not is_number(value) or value in (0.0, np.inf):
             return
-        # A tolerance is compared, no more.
-        tiny = name == "tol" or any(0 in one for one in ranges)
-        least, most = 0.0 if tiny else LEAST, self._largest.get(name, MOST)
-        if not (is_finite(value) and least <= abs(value) <= most):
-            shown = f"{value!r}" if is_finite(value) else "one beyond every float"
-            sizes = f"{least:g} to {most:g}" if least else f"at most {most:g}"
-            raise InvalidParameterError(
-                f"The {name!r} parameter of {type(self).__name__} must be of size "
-                f"{sizes}, to be computed with. Got {shown}."
-            )
+        least, most = limits.least, self._largest.get(name, MOST)
+        if value in (0.0, np.inf) or (is_finite(value) and least <= abs(value) <= most):
+            return
+        shown = f"{value!r}" if is_finite(value) else "one beyond every float"
+        sizes = f"{least:g} to {most:g}" if least else f"at most {most:g}"
+        raise InvalidParameterError(
+            f"The {name!r} parameter of {type(self).__name__} must be of size "
+            f"{sizes}, to be computed with. Got {shown}."
+        )
+
+    def _warn_of_words(self) -> None:
+        """Say that gamma, degree and coef0 are of kernels that are named by a word."""
+        known = inspect.signature(type(self)).parameters
+        for name in ("gamma", "degree", "coef0"):
+            if name not in known:
+                continue
+            value, default = getattr(self, name), known[name].default
+            if value is not default and value != default:
+                warnings.warn(
+                    f"{type(self).__name__}({name}={value!r}) has no effect beside "
+                    f"the kernel object {self.kernel}, which has parameters of "
+                    "its own: set them there.",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
     def _check_class_weight(self) -> None:
         weights = getattr(self, "class_weight", None)
@@ -299,11 +322,6 @@ class Machine(BaseEstimator, ABC):
                     f"The 'class_weight' parameter of {type(self).__name__} must have "
                     f"finite numbers ≥ 0. Got {weight!r} for the class {name!r}."
                 )
-
-    def _is_whole(self, name: str) -> bool:
-        """Whether a parameter is a whole number, for the core to count with."""
-        known = self._parameter_constraints.get(name, [])
-        return any(getattr(one, "type", None) is numbers.Integral for one in known)
 
     def _check_kernel_parameter(self) -> None:
         kernel, name = self.kernel, type(self).__name__
