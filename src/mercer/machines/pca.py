@@ -46,15 +46,9 @@ from mercer.machines.base import (
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
+from mercer.solvers.auto import AutoComponents
 from mercer.solvers.components import Components, Eigenpairs
-from mercer.solvers.eigen import (
-    DOUBLE,
-    WIDEST,
-    Arpack,
-    BlockKrylov,
-    Covariance,
-    Lapack,
-)
+from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.linear import Cholesky, LinearSystem
 from mercer.solvers.preimage import (
     descents,
@@ -63,11 +57,7 @@ from mercer.solvers.preimage import (
     linear_points,
 )
 
-# LAPACK is the quicker one up to so many points, and where more than this share of all
-# components is sought, with kernel values in double or in single precision.
 SINGLE = float(np.finfo(np.float32).max)
-SMALL = 800
-SHARE = {"double": 1 / 30, "single": 1 / 10}
 SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # What counts as negative, and as 0, relative to λ₁; of kernel values in double and in
 # single precision, as in scikit-learn.
@@ -295,12 +285,6 @@ class KernelPCA(
         word, n, c = self.eigen_solver, problem.gram.shape[0], problem.count
         if not isinstance(word, str):
             return word
-        if word == "auto":
-            features = problem.features
-            if features is not None and features.shape[1] <= WIDEST:
-                return Covariance()
-            share = SHARE["double" if n <= DOUBLE else "single"]
-            word = "dense" if n <= SMALL or c > share * n else "krylov"
         if word == "dense":
             return Lapack()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -312,7 +296,8 @@ class KernelPCA(
             if power == "auto":
                 power = 7 if c < 0.1 * n else 4
             extra, most = 10, power + 1
-        return BlockKrylov(self.tol, most, extra, self.cache_size, seed=seed)
+        krylov = BlockKrylov(self.tol, most, extra, self.cache_size, seed=seed)
+        return AutoComponents(krylov) if word == "auto" else krylov
 
     def _shown(self, found: Eigenpairs, kernel: Kernel) -> Eigenpairs:
         """The components with negative and tiny eigenvalues refused or set to 0."""
