@@ -542,7 +542,9 @@ class Machine(BaseEstimator, ABC):
         """
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
-        points = gram.X if chosen is None else take(gram.X, chosen)
+        # All points, in a file perhaps, are not copied only to be taken.
+        every = chosen is None or np.array_equal(chosen, np.arange(gram.shape[0]))
+        points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
 
     def _warn_unless_optimal(self, solution: HasRun) -> None:
