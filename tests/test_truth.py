@@ -185,7 +185,7 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
         machine.solver = Newton(direct=0) if "hinge" != name != "quantile" else None
     quiet(lambda: machine.fit(X, y))
     claimed = machine.certificate_
-    data = machine._fit_data(X, y, None)
+    data = machine._prepared(X, y, None)
     (problem,) = machine._problems(data)
     coef = np.zeros((N, machine.expansion_.n_outputs))
     coef[machine.support_] = machine.expansion_.coef.reshape(-1, coef.shape[1])
@@ -213,7 +213,7 @@ def test_a_ball_is_what_it_says(dtype):
     X, y = points("ordinary").astype(dtype), sides("ordinary")
     machine = RegularizedMachine(SquaredHinge(), norm=3.0, kernel=RBF(0.3)).fit(X, y)
     claimed, f = machine.certificate_, machine.expansion_
-    (problem,) = machine._problems(machine._fit_data(X, y, None))
+    (problem,) = machine._problems(machine._prepared(X, y, None))
     coef = np.zeros(N)
     coef[machine.support_] = f.coef
     values = matrix(RBF(0.3), X) @ coef.astype(LONG)
@@ -237,12 +237,8 @@ def test_l1_is_what_it_says(kind, kernel, reg, dtype, made, cache):
         machine, y = SparseKernelClassifier(10.0, cache_size=cache), sides(kind)
     quiet(lambda: machine.set_params(kernel=kernel).fit(X, y))
     claimed, K = machine.certificate_, matrix(kernel, X)
-    if made == "classifier":
-        _, counted, _, label, factors = machine._prepared(X, y, None)
-        (problem,) = machine._problems(counted, label, factors, 1 / machine.C)
-    else:
-        _, target, counted = machine._prepared(X, y, None)
-        (problem,) = machine._problems(target, counted, machine.alpha)
+    data = machine._prepared(X, y, None)
+    (problem,) = machine._problems(machine._terms(data), data, machine._reg)
     coef = np.zeros(N)
     coef[machine.support_] = machine.dual_coef_[0]
     values = (K @ coef.astype(LONG) + machine.intercept_[0]).astype(float)

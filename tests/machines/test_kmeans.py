@@ -273,14 +273,14 @@ def test_no_step_computes_the_whole_matrix_where_there_is_no_room_for_it():
 
 
 def test_many_float32_points_keep_a_float32_matrix(monkeypatch):
-    machine, every = KernelKMeans(3), np.arange(len(X))
+    machine = KernelKMeans(3)
     narrow = X.astype(np.float32)
-    assert machine._gram(narrow, every, None).rows(slice(0, 2)).dtype == np.float64
+    assert machine._held(narrow, narrow, None).rows(slice(0, 2)).dtype == np.float64
     monkeypatch.setattr("mercer.machines.kmeans.DOUBLE", len(X) - 1)
-    assert machine._gram(narrow, every, None).rows(slice(0, 2)).dtype == np.float32
+    assert machine._held(narrow, narrow, None).rows(slice(0, 2)).dtype == np.float32
     machine.set_params(cache_size=len(X) ** 2 * 4 / 2**20)
-    assert machine._gram(narrow, every, None).is_held
-    assert not machine._gram(X, every, None).is_held
+    assert machine._held(narrow, narrow, None).is_held
+    assert not machine._held(X, X, None).is_held
 
 
 # Starts

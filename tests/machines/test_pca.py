@@ -32,6 +32,7 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed
 from mercer.machines.pca import KernelPCA
 from mercer.machines.ridge import KernelRidge
+from mercer.solvers.auto import AutoComponents
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import BlockKrylov, Covariance, Lapack
 
@@ -491,13 +492,13 @@ def test_an_interrupted_fit_leaves_what_was_learnt_before():
 
 
 def test_auto_takes_the_quickest_way():
-    def way(machine, points):
-        return type(machine._solver(Components(Gram(machine.kernel, points), 5)))
+    def way(kernel, points):
+        return type(AutoComponents().chosen(Components(Gram(kernel, points), 5)))
 
     many = rng.normal(size=(1000, 3))
-    assert way(KernelPCA(kernel=RBF(1.0)), X) is Lapack
-    assert way(KernelPCA(kernel=RBF(1.0)), many) is BlockKrylov
-    assert way(KernelPCA(kernel=Linear()), rng.normal(size=(1000, 8))) is Covariance
+    assert way(RBF(1.0), X) is Lapack
+    assert way(RBF(1.0), many) is BlockKrylov
+    assert way(Linear(), rng.normal(size=(1000, 8))) is Covariance
     machine = KernelPCA(5, kernel=RBF(1.0), random_state=0).fit(many)
     theirs = Reference(5, kernel="rbf", gamma=1.0).fit(many)
     assert_allclose(machine.eigenvalues_, theirs.eigenvalues_, rtol=1e-10)

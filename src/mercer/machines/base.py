@@ -252,6 +252,10 @@ class Machine(BaseEstimator, ABC):
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
     _advice: ClassVar[dict[str, str]] = {}
+    # What to say of kernel values that are none of the points with each other.
+    _not_square: ClassVar[str] = (
+        "Precomputed matrix must be a square matrix. Input is a {n}x{m} matrix."
+    )
     # The largest values of parameters, where they are not squared.
     _largest: ClassVar[dict[str, float]] = {}
 
@@ -479,6 +483,11 @@ class Machine(BaseEstimator, ABC):
         """Points to keep, of the checked points X: a copy, unless they are one."""
         return owned(points) if self._borrows and shares(points, X) else points
 
+    def _kept(self, X: Points) -> Points:
+        """The checked points X, in memory of the machine's own from here on."""
+        X, self._borrows = self._own(X, X), False
+        return X
+
     def _values(self, X) -> np.ndarray:
         """f at new points."""
         check_is_fitted(self)
@@ -519,10 +528,14 @@ class Machine(BaseEstimator, ABC):
     def _weighted_gram(self, X, sample_weight) -> WeightedGram:
         """The points of weight > 0, with a kernel that has learnt from them."""
         points, index, weight = self._weighted_points(X, sample_weight)
-        if self._precomputed:
-            return WeightedGram(Gram(Precomputed(X), points), index, weight)
-        kernel = self._resolved(points, None if sample_weight is None else weight)
-        return WeightedGram(Gram(kernel, points), index, weight)
+        gram = self._gram(X, points, None if sample_weight is None else weight)
+        return WeightedGram(gram, index, weight)
+
+    def _gram(self, X, points: Points, weight=None) -> Gram:
+        """K of points of X, where X holds kernel values of their places."""
+        pairwise = self._precomputed
+        kernel = Precomputed(X) if pairwise else self._resolved(points, weight)
+        return Gram(kernel, points)
 
     def _weighted_points(
         self, X, sample_weight
@@ -561,10 +574,11 @@ class Machine(BaseEstimator, ABC):
     def _check_square(self, X) -> None:
         """Refuse kernel values that are not those of the points with each other."""
         if self._precomputed and X.shape[1] != X.shape[0]:
+            n, m = X.shape
             raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
-                f"{X.shape[1]} matrix. {type(self).__name__} learns from the kernel "
-                "values of its points with each other; with points use another kernel."
+                f"{self._not_square.format(n=n, m=m)} {type(self).__name__} learns "
+                "from the kernel values of its points with each other; with points use "
+                "another kernel."
             )
 
     def _checked_weight(self, sample_weight, X) -> np.ndarray:
@@ -589,7 +603,9 @@ class Machine(BaseEstimator, ABC):
         """
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
-        points = gram.X if chosen is None else take(gram.X, chosen)
+        # All points, in a file perhaps, are not copied only to be taken.
+        every = chosen is None or np.array_equal(chosen, np.arange(gram.shape[0]))
+        points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
 
     def _warn_unless_optimal(self, solution: HasRun) -> None:
@@ -754,6 +770,13 @@ def dual_rows(f: Expansion) -> np.ndarray:
 def biases(f) -> np.ndarray:
     """The biases of f, (q,): one for each output."""
     return np.array(np.atleast_1d(f.bias))
+
+
+# In scikit-learn's words, where its machine calls pairwise_kernels.
+NO_PAIRWISE_MATRIX = (
+    "Precomputed metric requires shape (n_queries, n_indexed). Got ({n}, {m}) for {n} "
+    "indexed."
+)
 
 
 def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:

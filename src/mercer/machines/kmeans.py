@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
@@ -19,13 +18,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
-from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel, checked_weight
+from mercer.machines.base import WORDS, Machine, checked_weight
 from mercer.machines.labels import available_if
-from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.progress import (
+    CallbackSupportMixin,
+    Watcher,
+    reporting,
+    watching,
+)
 from mercer.native import memory
 from mercer.solvers.clusters import (
     Clustering,
@@ -207,49 +210,40 @@ class KernelKMeans(
             0 no row
         """
         X = self._validated_points(X)
-        index, weight = self._of_weight(X, sample_weight)
-        gram = self._gram(X, index, None if sample_weight is None else weight)
+        self._check_number(count(X))
+        points, index, weight = self._weighted_points(X, sample_weight)
+        gram = self._held(X, points, None if sample_weight is None else weight)
         problem, key = self._problem(gram, weight)
         start = self._given_start(problem, index, count(X))
         names = [f"start {i + 1}" for i in range(self._starts)]
         names = names if len(names) > 1 else [""]
         with watching(self, names, X, None, sample_weight) as watcher:
             best = self._best(problem, key, start, watcher)
-            self._store(X, problem, index, best)
+            self._store(X, points, problem, index, best)
         self._warn_unless_optimal(cast(Any, best))
         return self
 
     # From data to a problem
 
-    def _of_weight(self, X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the points of weight > 0, and their weights."""
-        n = count(X)
-        self._check_square(X)
+    def _check_number(self, n: int) -> None:
         if n < self.n_clusters:
             raise ValueError(
                 f"{type(self).__name__} needs a point for each cluster; got "
                 f"n_samples={n} < n_clusters={self.n_clusters}. Lower n_clusters."
             )
-        if sample_weight is None:
-            return np.arange(n), np.ones(n)
-        weight = self._checked_weight(sample_weight, X)
-        index = np.flatnonzero(weight)
-        return index, weight[index]
 
-    def _gram(self, X, index: np.ndarray, weight) -> Gram:
+    def _held(self, X, points: Points, weight) -> Gram:
         """Of the points that count, its matrix in memory where there is room."""
-        n = len(index)
+        n = count(points)
         if self._precomputed:
-            K = X if n == len(X) else X[np.ix_(index, index)]
+            K = X if n == len(X) else X[np.ix_(points, points)]
             # Whole numbers in a single column would be taken for places.
             narrow = K.dtype == np.float32 and n > DOUBLE
             K = K if narrow else K.astype(float, copy=False)
             return Gram(Precomputed(), K).held()  # what is kept are places in X
-        points = X if n == count(X) else take(X, index)
-        kernel = as_kernel(self.kernel).resolve(points, weight)
-        if type(kernel) is Linear and not self.normalized_cut:
-            kernel = about_the_middle(points)
-        gram = Gram(kernel, points)
+        gram = self._gram(X, points, weight)
+        if type(gram.kernel) is Linear and not self.normalized_cut:
+            gram = Gram(about_the_middle(points), points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
@@ -295,8 +289,7 @@ class KernelKMeans(
             if start is None:
                 spread = self.init == "k-means++"
                 label = drawn_start(plain, random, spread=spread, key=key)
-            reporting: Any = nullcontext() if watcher is None else watcher.problem()
-            with reporting as watch:
+            with reporting(watcher) as watch:
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
                     label = solver.solve(plain, start=label, watch=watch).label
@@ -350,16 +343,14 @@ class KernelKMeans(
     # From a partition to f
 
     def _store(
-        self, X, problem: Partition, index: np.ndarray, best: Clustering
+        self, X, points, problem: Partition, index: np.ndarray, best: Clustering
     ) -> None:
         """Set what was learnt."""
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))
         coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
-        points = self._own(X if n == count(X) else take(X, index), X)
-        points = index if self._precomputed else points
-        kernel = problem.gram.kernel
-        self.expansion_ = Expansion(kernel, points, coef, -best.norm / 2)
+        gram = Gram(problem.gram.kernel, points)  # the points as they were given
+        self.expansion_ = self._expanded(gram, X, coef, -best.norm / 2)
         self._volume = best.volume if self.normalized_cut else None
         self.inertia_, self.n_iter_ = best.inertia, best.run.iterations
         self.rounding_ = best.rounding

@@ -23,8 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
-from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import WORDS, Machine
 from mercer.machines.labels import (
     check_classes,
     check_table,
@@ -65,13 +64,9 @@ class NearestNeighbors(Machine):
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
-        X = self._own(X, X)
-        if self._precomputed:
-            self.kernel_, self._points = Precomputed(X), np.arange(X.shape[0])
-        else:
-            self.kernel_, self._points = as_kernel(self.kernel).resolve(X), X
-            self.kernel_ = self.kernel_.copied()
-            self._points = self._check_lengths(X)
+        gram = self._weighted_gram(self._kept(X), None).gram
+        self.kernel_ = gram.kernel.copied()
+        self._points = gram.X if self._precomputed else self._check_lengths(gram.X)
         self.n_samples_fit_ = count(X)
 
     def _check_lengths(self, X) -> Points:

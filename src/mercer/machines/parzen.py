@@ -28,7 +28,6 @@ from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
-from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import WORDS, Machine, as_kernel
 from mercer.machines.labels import (
@@ -457,14 +456,13 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         """
         X, y = self._validated(X, y)
         check_classes(self, y)
-        weight = self._checked_weight(sample_weight, X)
-        some = np.flatnonzero(weight > 0)
-        classes, label = classes_of(y[some])
+        points, index, weight = self._weighted_points(X, sample_weight)
+        classes, label = classes_of(y[index])
         check_columns(self, len(classes), len(label), f"a {self.method}")
         if self.method == "density":
-            self._fit_densities(take(X, some), label, weight[some], classes)
+            self._fit_densities(take(X, index), label, weight, classes)
         else:
-            self._fit_means(X, some, label, weight[some])
+            self._fit_means(X, points, label, weight)
         self.classes_ = classes
         return self
 
@@ -496,34 +494,28 @@ class ParzenClassifier(ClassifierMixin, Parzen):
             )
         return priors
 
-    def _fit_means(self, X, some, label, weight) -> None:
+    def _fit_means(self, X, points: Points, label, weight) -> None:
         for name in ("bandwidth", "priors"):
             if getattr(self, name) is not None:
                 raise ValueError(
                     f"ParzenClassifier(method='mean') has no {name}; got {name}="
                     f"{getattr(self, name)!r}. Use method='density', or leave it out."
                 )
-        points = some if self._precomputed else take(X, some)
-        kernel = Precomputed(X) if self._precomputed else self._resolved(points, weight)
+        gram = self._gram(X, points, weight)
         n_classes = label.max() + 1
         means = np.zeros((len(label), n_classes))
         means[np.arange(len(label)), label] = weight / np.bincount(label, weight)[label]
         squares = [
-            _square(kernel, take(points, label == k), means[label == k, k])
+            _square(gram.kernel, take(points, label == k), means[label == k, k])
             for k in range(n_classes)
         ]
         coef, bias = means, -0.5 * np.array(squares)
         if n_classes == 2:
             coef, bias = coef[:, 1] - coef[:, 0], bias[1] - bias[0]
-        # Kernel values of new points come with them: no need for the old ones.
-        self.kernel_ = Precomputed() if self._precomputed else kernel
-        points = self._own(points, X)
-        self.expansion_ = Expansion(self.kernel_, points, coef, bias)
+        self.expansion_ = self._expanded(gram, X, coef, bias)
+        self.kernel_ = self.expansion_.kernel
         for name in ("bandwidth_", "integral_", "trials_", "priors_"):
             self.__dict__.pop(name, None)
-
-    def _resolved(self, points, weight) -> Kernel:
-        return as_kernel(self.kernel).resolve(points, weight).copied()
 
     def decision_function(self, X: Points) -> np.ndarray:
         """f of "mean"; ln πc pc of "density", of two classes the difference."""

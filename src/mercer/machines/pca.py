@@ -36,20 +36,19 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
-from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel, outside
-from mercer.machines.progress import CallbackSupportMixin, watching
+from mercer.machines.base import (
+    NO_PAIRWISE_MATRIX,
+    WORDS,
+    Machine,
+    as_scikit_learn_kernel,
+    outside,
+)
+from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
+from mercer.solvers.auto import AutoComponents
 from mercer.solvers.components import Components, Eigenpairs
-from mercer.solvers.eigen import (
-    DOUBLE,
-    WIDEST,
-    Arpack,
-    BlockKrylov,
-    Covariance,
-    Lapack,
-)
+from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.linear import Cholesky, LinearSystem
 from mercer.solvers.preimage import (
     descents,
@@ -58,11 +57,7 @@ from mercer.solvers.preimage import (
     linear_points,
 )
 
-# LAPACK is the quicker one up to so many points, and where more than this share of all
-# components is sought, with kernel values in double or in single precision.
 SINGLE = float(np.finfo(np.float32).max)
-SMALL = 800
-SHARE = {"double": 1 / 30, "single": 1 / 10}
 SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # What counts as negative, and as 0, relative to λ₁; of kernel values in double and in
 # single precision, as in scikit-learn.
@@ -165,6 +160,7 @@ class KernelPCA(
         "callback": [callable, None],
     }
 
+    _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
         status: (
             "{name} stopped after {solution.run.iterations} products with K with "
@@ -252,32 +248,27 @@ class KernelPCA(
         if self.fit_inverse_transform and self._precomputed:
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
         X = self._validated_points(X)
-        X = self._own(X, X) if self.copy_X else X
-        kernel, points = self._kernel_and_points(X)
-        n = count(points)
-        wanted = None if self.n_components is None else min(n, self.n_components)
-        problem = Components(Gram(kernel, points).double(), wanted)
+        self._borrows &= self.copy_X  # where it is not copied, the user keeps it as is
+        X = self._kept(X)
+        gram = self._weighted_gram(X, None).gram
+        if type(gram.kernel) is Linear:
+            gram = Gram(about_the_middle(X), X)
+        n, wanted = count(X), self.n_components
+        problem = Components(gram.double(), None if wanted is None else min(n, wanted))
         with watching(self, [""], X, None, None) as watcher:
-            found = self._solve(problem, watcher)
-            shown = self._shown(found, kernel)
+            with reporting(watcher) as watch:
+                found = self._solver(problem).solve(problem, watch=watch)
+            shown = self._shown(found, gram.kernel)
             inverse = None
             if self.fit_inverse_transform:
                 inverse = self._inverse_of(X, _coordinates(shown))
-            self._store(X, points, kernel, shown, inverse)
+            self._store(X, gram, shown, inverse)
         if self.eigen_solver != "randomized" or found.status == "stopped":
             self._warn_unless_optimal(found)
         return self
 
-    def _kernel_and_points(self, X) -> tuple[Kernel, Points]:
-        if self._precomputed:
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(
-                    "Precomputed metric requires shape (n_queries, n_indexed). Got "
-                    f"({X.shape[0]}, {X.shape[1]}) for {X.shape[0]} indexed."
-                )
-            return Precomputed(X), np.arange(X.shape[0])
-        kernel = self._as_kernel(X, self.gamma).resolve(X)
-        return (about_the_middle(X) if type(kernel) is Linear else kernel), X
+    def _resolved(self, points, weight) -> Kernel:
+        return self._as_kernel(points, self.gamma).resolve(points, weight)
 
     def _as_kernel(self, X, gamma: float | None) -> Kernel:
         return as_scikit_learn_kernel(
@@ -289,24 +280,11 @@ class KernelPCA(
             parameters=self.kernel_params,
         )
 
-    def _solve(self, problem: Components, watcher) -> Eigenpairs:
-        solver = self._solver(problem)
-        if watcher is None:
-            return solver.solve(problem)
-        with watcher.problem() as watch:
-            return solver.solve(problem, watch=watch)
-
     def _solver(self, problem: Components) -> Any:
         """What finds the components of this problem."""
         word, n, c = self.eigen_solver, problem.gram.shape[0], problem.count
         if not isinstance(word, str):
             return word
-        if word == "auto":
-            features = problem.features
-            if features is not None and features.shape[1] <= WIDEST:
-                return Covariance()
-            share = SHARE["double" if n <= DOUBLE else "single"]
-            word = "dense" if n <= SMALL or c > share * n else "krylov"
         if word == "dense":
             return Lapack()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -318,7 +296,8 @@ class KernelPCA(
             if power == "auto":
                 power = 7 if c < 0.1 * n else 4
             extra, most = 10, power + 1
-        return BlockKrylov(self.tol, most, extra, self.cache_size, seed=seed)
+        krylov = BlockKrylov(self.tol, most, extra, self.cache_size, seed=seed)
+        return AutoComponents(krylov) if word == "auto" else krylov
 
     def _shown(self, found: Eigenpairs, kernel: Kernel) -> Eigenpairs:
         """The components with negative and tiny eigenvalues refused or set to 0."""
@@ -365,7 +344,7 @@ class KernelPCA(
             return found.take(np.flatnonzero(values > 0))
         return found
 
-    def _store(self, X, points, kernel, found: Eigenpairs, inverse) -> None:
+    def _store(self, X, gram: Gram, found: Eigenpairs, inverse) -> None:
         values, vectors = found.values, found.vectors
         scale = np.divide(
             1, np.sqrt(values), out=np.zeros_like(values), where=values > 0
@@ -373,13 +352,11 @@ class KernelPCA(
         coef = (vectors - vectors.mean(axis=0)) * scale
         # Σᵢ coefᵢⱼ = 0: what is left of the mean is the same for all points.
         bias = -found.means @ coef
-        # Kernel values of new points come with them: no need for the old ones.
-        kernel = Precomputed() if self._precomputed else kernel
         for name in ("gamma_", "X_transformed_fit_", "_inverse"):
             self.__dict__.pop(name, None)
         if is_vectors(X) and not self._precomputed:
             self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
-        self.expansion_ = Expansion(kernel, points, coef, bias)
+        self.expansion_ = self._expanded(gram, X, coef, bias)
         self.X_fit_, self._found, self.run_ = X, found, found.run
         if inverse is not None:
             self._inverse = inverse

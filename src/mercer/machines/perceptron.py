@@ -7,7 +7,6 @@ mistakes is `mercer.theory.mistake_bound`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -25,7 +24,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_kernel, biases
+from mercer.machines.base import WORDS, Machine, biases
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -34,7 +33,7 @@ from mercer.machines.labels import (
     check_two,
     classes_of,
 )
-from mercer.machines.progress import CallbackSupportMixin, watching
+from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.multiclass import Classes
 from mercer.solvers.perceptron import (
     PerceptronProblem,
@@ -169,9 +168,6 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
                 f"partial_fit, was: {known!r}"
             )
         return named
-
-    def _watched(self, X, y):
-        return watching(self, [""], X, y, None)
 
     # What was missed
 
@@ -313,12 +309,11 @@ class KernelPerceptron(MistakeDriven):
     def _learn(
         self, X, y, classes, solver: PerceptronRule, goes_on: bool
     ) -> PerceptronSolution:
-        gram, kernel = self._gram(X, goes_on)
+        gram, kernel = self._gram_of(X, goes_on)
         start = self._last(gram.X) if goes_on else None
         problem = PerceptronProblem(gram, _sides(y, classes))
-        with self._watched(X, y) as watcher:
-            reporting = nullcontext() if watcher is None else watcher.problem()
-            with reporting as watch:
+        with watching(self, [""], X, y, None) as watcher:
+            with reporting(watcher) as watch:
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = np.unique(found.point)
@@ -332,22 +327,15 @@ class KernelPerceptron(MistakeDriven):
             self._remember(found, joined, offset + count(X), classes)
         return found
 
-    def _gram(self, X, goes_on: bool) -> tuple[Gram, Kernel]:
+    def _gram_of(self, X, goes_on: bool) -> tuple[Gram, Kernel]:
         """The Gram of these points, and the kernel that new ones are compared by."""
-        if self._precomputed:
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(
-                    "Precomputed matrix must be a square matrix."
-                    f" Input is a {X.shape[0]}x{X.shape[1]} matrix."
-                )
-            # Kernel values of new points come with them: no need for the old ones.
-            known = self._with_constant(Precomputed(X))
-            return Gram(known, np.arange(len(X))), self._with_constant(Precomputed())
         if goes_on:
-            kernel = self.kernel_
-        else:
-            kernel = self._with_constant(as_kernel(self.kernel).resolve(X))
-        return Gram(kernel, X).double(), kernel
+            return Gram(self.kernel_, X).double(), self.kernel_
+        gram = self._weighted_gram(X, None).gram
+        kernel = self._with_constant(gram.kernel)
+        # Kernel values of new points come with them: no need for the old ones.
+        of_new = self._with_constant(Precomputed()) if self._precomputed else kernel
+        return Gram(kernel, gram.X).double(), of_new
 
     def _with_constant(self, kernel: Kernel) -> Kernel:
         return kernel + Constant(1.0) if self.fit_intercept else kernel
@@ -480,9 +468,8 @@ class Perceptron(MistakeDriven):
             constant = 1.0 if self.fit_intercept else 0.0
             w, u = np.zeros((2, *shape))
             weights = Weights(w, u, 0, float(self.eta0), constant)
-        with self._watched(X, y) as watcher:
-            reporting = nullcontext() if watcher is None else watcher.problem()
-            with reporting as watch:
+        with watching(self, [""], X, y, None) as watcher:
+            with reporting(watcher) as watch:
                 weights, found = solver.solve_primal(X, sign, weights, watch=watch)
             joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w

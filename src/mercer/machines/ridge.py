@@ -1,4 +1,4 @@
-"""Machines that minimise a regularised loss in the RKHS: ridge regression."""
+"""KernelRidge: least squares and ‖f‖², one linear system."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, describe
-from mercer.expansion import Expansion
-from mercer.gram import Gram
-from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, as_scikit_learn_kernel
+from mercer.kernels.base import Kernel
+from mercer.machines.base import (
+    NO_PAIRWISE_MATRIX,
+    WORDS,
+    Machine,
+    as_scikit_learn_kernel,
+)
 from mercer.outcomes import Certificate
 from mercer.solvers.linear import (
     BySize,
@@ -77,6 +80,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         "solver": [HasMethods("solve"), None],
     }
 
+    _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
         "singular": (
             "Singular matrix in solving dual problem. Using least-squares solution "
@@ -133,16 +137,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
             None if sample_weight is None else self._checked_weight(sample_weight, X)
         )
         # All of it is kept: the predictions of leave-one-out are made when asked for.
-        X, y = self._own(X, X), np.array(y, dtype=float)
+        X, y = self._kept(X), np.array(y, dtype=float)
         weight = None if weight is None else weight.copy()
-        kernel, points = self._kernel_and_points(X, weight)
-        problem = LinearSystem(Gram(kernel, points), y, self._reg(y), weight)
+        points, _, _ = self._weighted_points(X, None)
+        gram = self._gram(X, points, weight)
+        problem = LinearSystem(gram, y, self._reg(y), weight)
         solution = (self.solver or BySize()).solve(problem)
         self._warn_unless_optimal(solution)
-        # Kernel values of new points come with them: no need for the old ones.
-        kernel = Precomputed() if self._precomputed else kernel
         coef = problem.coef(solution.value)
-        self.expansion_ = Expansion(kernel, points, coef, solution.bias)
+        self.expansion_ = self._expanded(gram, X, coef, solution.bias)
         self.X_fit_, self._problem = X, problem
         self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         self.__dict__.pop("loo_predictions_", None)
@@ -186,18 +189,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         names = (name for name in object.__dir__(self) if name not in unread)
         return [name for name in names if hasattr(self, name)]
 
-    def _kernel_and_points(self, X, weight):
-        if self._precomputed:
-            return Precomputed(X), np.arange(X.shape[0])
+    def _resolved(self, points, weight) -> Kernel:
         kernel = as_scikit_learn_kernel(
             self.kernel,
-            X,
+            points,
             gamma=self.gamma,
             degree=self.degree,
             coef0=self.coef0,
             parameters=self.kernel_params,
         )
-        return kernel.resolve(X, weight), X
+        return kernel.resolve(points, weight)
 
     def _reg(self, y) -> np.ndarray:
         """alpha, checked against the targets."""

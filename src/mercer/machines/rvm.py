@@ -8,7 +8,6 @@ no parameter but those of the kernel, and no Mercer condition on it. Tipping, JM
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -18,23 +17,25 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
-from mercer.expansion import Expansion
-from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
-from mercer.kernels.ways import Precomputed
 from mercer.machines.base import (
     WORDS,
+    FitData,
     Machine,
-    WeightedGram,
     biases,
-    check_squares,
     dual_rows,
 )
-from mercer.machines.labels import check_classes, encoded
-from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.labels import labelled
+from mercer.machines.progress import (
+    CallbackSupportMixin,
+    Watcher,
+    reporting,
+    watching,
+)
 from mercer.multiclass import Classes
 from mercer.outcomes import total
-from mercer.solvers.bayes import Posterior, SparseBayes, affordable
+from mercer.solvers.auto import held_for_many
+from mercer.solvers.bayes import Posterior, SparseBayes
 from mercer.solvers.evidence import EvidenceAscent
 
 _ENDED = (
@@ -75,10 +76,10 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         solver = self.solver
         if solver is None:
             solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
-        with nullcontext() if watcher is None else watcher.problem() as watch:
+        with reporting(watcher) as watch:
             return solver.solve(problem, watch=watch)
 
-    def _store(self, counted: WeightedGram, found: Sequence[Posterior]) -> None:
+    def _store(self, data: FitData, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
         chosen = np.unique(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
@@ -86,14 +87,10 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         for column, (part, places) in enumerate(zip(found, self._places, strict=True)):
             coef[places, column] = part.mean
         bias = np.array([part.bias for part in found])
-        # Kernel values of new points come with them: no need for the old ones.
-        kernel = Precomputed() if self._precomputed else counted.gram.kernel
-        points = self._own(take(counted.gram.X, chosen), counted.gram.X)
-        if len(found) == 1:
-            self.expansion_ = Expansion(kernel, points, coef[:, 0], bias[0])
-        else:
-            self.expansion_ = Expansion(kernel, points, coef, bias)
-        self.relevance_ = counted.index[chosen]
+        kept, level = (coef, bias) if len(found) > 1 else (coef[:, 0], bias[0])
+        X = data.given[0]
+        self.expansion_ = self._expanded(data.gram, X, kept, level, chosen)
+        self.relevance_ = data.index[chosen]
         self.posterior_ = found[0] if len(found) == 1 else list(found)
         self.run_ = total([part.run for part in found])
 
@@ -258,19 +255,17 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         y : n numbers
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        X, y = self._validated(X, y, y_numeric=True)
-        check_squares(self, y)
-        counted = self._weighted_gram(X, sample_weight)
+        data = self._fit_data(X, y, sample_weight, y_numeric=True)
         problem = SparseBayes(
-            counted.gram,
-            y[counted.index],
+            data.gram,
+            data.target,
             bias=self.fit_intercept,
-            weight=counted.weight,
+            weight=data.weight,
             noise=self.noise,
         )
-        with watching(self, [""], X, y, sample_weight) as watcher:
+        with watching(self, [""], *data.given) as watcher:
             found = self._solved(problem, watcher)
-            self._store(counted, [found])
+            self._store(data, [found])
         self._warn_unless_optimal(found)
         return self
 
@@ -360,26 +355,18 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         y : n classes, numbers or strings
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        X, y = self._validated(X, y)
-        check_classes(self, y)
-        counted = self._weighted_gram(X, sample_weight)
-        classes, label = encoded(self, y[counted.index])
-        parts, names = classes.parts(label), classes.problems()
-        gram = _shared(counted.gram, len(parts))
-        with watching(self, names, X, y, sample_weight) as watcher:
-            found = [
-                self._solved(
-                    SparseBayes(
-                        gram, part.sign, "logistic", self.fit_intercept, counted.weight
-                    ),
-                    watcher,
-                )
-                for part in parts
-            ]
-            self._store(counted, found)
-            self.classes_ = classes.names
-        for part in found:
-            self._warn_unless_optimal(part)
+        data = labelled(self, self._fit_data(X, y, sample_weight))
+        classes, bias = Classes(self.classes_), self.fit_intercept
+        parts = classes.parts(data.target)
+        gram = held_for_many(data.gram) if len(parts) > 1 else data.gram
+        with watching(self, classes.problems(), *data.given) as watcher:
+            found = []
+            for part in parts:
+                problem = SparseBayes(gram, part.sign, "logistic", bias, data.weight)
+                found.append(self._solved(problem, watcher))
+            self._store(data, found)
+        for posterior in found:
+            self._warn_unless_optimal(posterior)
         return self
 
     def decision_function(self, X: Points) -> np.ndarray:
@@ -400,8 +387,3 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         """The most probable class at each of the m points of X."""
         values = self.decision_function(X)
         return Classes(self.classes_).chosen(values)
-
-
-def _shared(gram: Gram, n_problems: int) -> Gram:
-    """The same Gram, K in memory where several problems would each compute it anew."""
-    return gram.double().held() if n_problems > 1 and affordable(gram) else gram

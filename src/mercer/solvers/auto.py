@@ -26,7 +26,9 @@ from mercer.outcomes import Progress, Solution, Status
 from mercer.solvers.ball import within_ball
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
+from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
+from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
@@ -42,6 +44,10 @@ ROUNDING = 1e-11
 STEPS = 200  # for each variable; a small problem that takes more is solved to tol
 ROUNDING_GAP = 1e-12  # of an L1 problem, relative to the objective of the best constant
 MANY = 496  # pairs of 32 classes; of more, small ones are not solved to rounding
+# LAPACK is the quicker one up to so many points, and where more than this share of all
+# components is sought, with kernel values in double or in single precision.
+DENSE = 800
+DENSE_SHARE = {"double": 1 / 30, "single": 1 / 10}
 
 # How a solve to rounding ends where it does not come to rounding.
 _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
@@ -486,6 +492,35 @@ class AutoPenalized:
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
         fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
         return unboxed(problem, fine.solve(box, start=near, watch=watch))
+
+
+@dataclass(frozen=True)
+class AutoComponents:
+    """Find `Components` by what is quickest.
+
+    `Covariance` where there are few explicit features, `Lapack` for few points and for
+    many of the components, else `BlockKrylov`.
+
+    Parameters
+    ----------
+    krylov : the `BlockKrylov` of that case
+    """
+
+    krylov: BlockKrylov = field(default_factory=BlockKrylov)
+
+    def solve(
+        self, problem: Components, *, start=None, watch: Watch = None
+    ) -> Eigenpairs:
+        """The components; `watch` returns True to stop."""
+        return self.chosen(problem).solve(problem, start=start, watch=watch)
+
+    def chosen(self, problem: Components) -> Any:
+        n, features = problem.gram.shape[0], problem.features
+        if features is not None and features.shape[1] <= WIDEST:
+            return Covariance()
+        share = DENSE_SHARE["double" if n <= DOUBLE else "single"]
+        dense = n <= DENSE or problem.count > share * n
+        return Lapack() if dense else self.krylov
 
 
 def _near(found: Solution, goal: float) -> bool:

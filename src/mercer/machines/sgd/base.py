@@ -79,8 +79,6 @@ class KernelSGD(CallbackSupportMixin, Machine):
     """w ← (1 - 2 reg η) w - η ℓ′(y, f(x)) φ(x), f(x) = ⟨w, φ(x)⟩, point by point."""
 
     _advice: ClassVar[dict[str, str]] = {
-        "passes": "",
-        "converged": "",
         "max_iter": (
             "{name} made its {solution.run.iterations} passes, and the last lowered "
             "the loss by {solution.violation:.2g} > tol={machine.tol:g}. Raise "
@@ -218,7 +216,8 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def _learn_more(self, X, target: np.ndarray, sample_weight) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
         begin = time.perf_counter()
-        X = self._kept_points(X)
+        # Objects are copied at once: with them a copy of a list would still share.
+        X = X if isinstance(X, np.ndarray) or sp.issparse(X) else self._kept(X)
         points, index, weight = self._weighted_points(X, sample_weight)
         self._check_visits(weight)
         points, target = double(points), target[index]
@@ -235,13 +234,6 @@ class KernelSGD(CallbackSupportMixin, Machine):
         seconds = time.perf_counter() - begin
         run = Run(Status.PASSES, len(curve), seconds)
         self._store(sgd.state(), X, curve, run)
-
-    def _kept_points(self, X) -> Points:
-        """X; objects are copied at once, as a copy of a list would still share them."""
-        if isinstance(X, np.ndarray) or sp.issparse(X):
-            return X
-        X, self._borrows = self._own(X, X), False
-        return X
 
     def _store(self, state: SGDSnapshot, X, curve: list[float], run: Run) -> None:
         state = replace(state, points=self._own(state.points, X))

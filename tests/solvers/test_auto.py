@@ -1,0 +1,163 @@
+"""What chooses a solver is a solver: same optimum, small problems to rounding."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mercer.gram import Gram
+from mercer.kernels.radial import RBF
+from mercer.kernels.substring import Spectrum
+from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
+from mercer.native import memory
+from mercer.solvers import SMO, CoordinateDescent, L1Problem, Newton, Penalized, auto
+from mercer.solvers.auto import (
+    AutoL1,
+    AutoPenalized,
+    held_for_many,
+    held_for_passes,
+)
+
+rng = np.random.default_rng(5)
+X = rng.normal(size=(300, 2))
+SIDES = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+NUMBERS = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=300)
+FEW = 60
+LOSSES = [Hinge(), Logistic(), Squared(), EpsilonInsensitive(0.1), Quantile(0.3)]
+on_losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+def gram(n=300, kernel=None):
+    return Gram(RBF(0.5) if kernel is None else kernel, X[:n])
+
+
+def penalized(loss, n=300, **options):
+    target = SIDES if loss.of_sides else NUMBERS
+    return Penalized(gram(n), target[:n], loss, **({"reg": 0.01} | options))
+
+
+def l1(n=300, reg=0.5):
+    return L1Problem(gram(n), SIDES[:n], Logistic(), reg)
+
+
+# Penalties on the norm
+
+
+@on_losses
+@pytest.mark.parametrize("n", [FEW, 300])
+def test_the_gap_is_below_tol(loss, n):
+    problem = penalized(loss, n)
+    found = AutoPenalized(1e-5).solve(problem)
+    assert found.status == "optimal"
+    assert 0 <= found.gap + found.objective_rounding <= 1e-5 * problem.zero_loss
+
+
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1)], ids=repr)
+def test_small_problems_of_straight_pieces_are_solved_to_rounding(loss, monkeypatch):
+    problem = penalized(loss, FEW)
+    found = AutoPenalized(1e-2).solve(problem)
+    assert found.gap <= 1e-9 * problem.zero_loss and found.run.precision == "double"
+    monkeypatch.setattr(auto, "SMALL", FEW - 1)
+    assert AutoPenalized(1e-2).solve(problem).gap > found.gap
+
+
+def test_a_small_problem_with_a_limit_keeps_to_it():
+    found = AutoPenalized(1e-4, max_iter=3).solve(penalized(Hinge(), FEW))
+    assert found.status == "max_iter" and found.run.iterations == 3
+
+
+@on_losses
+def test_a_ball_gives_the_reg_of_its_solution(loss):
+    whole = AutoPenalized(1e-8).solve(penalized(loss, FEW))
+    size = np.sqrt(whole.value @ (np.asarray(whole.function) - whole.bias))
+    ball = penalized(loss, FEW, reg=None, norm=float(size) / 2)
+    found = AutoPenalized(1e-6).solve(ball)
+    again = AutoPenalized(1e-8).solve(penalized(loss, FEW, reg=found.reg))
+    inner = again.value @ (np.asarray(again.function) - again.bias)
+    assert found.reg > 0.01
+    assert_allclose(np.sqrt(inner), size / 2, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "loss, solver",
+    [(Hinge(), SMO(max_iter=1)), (Logistic(), Newton(1e-9, max_iter=1))],
+    ids=repr,
+)
+def test_a_solver_of_ones_own_takes_the_place_of_what_is_chosen(loss, solver):
+    found = AutoPenalized(1e-9, solver=solver).solve(penalized(loss, FEW))
+    assert found.status == "max_iter" and found.run.iterations == 1
+
+
+# Penalties on the coefficients
+
+
+@pytest.mark.parametrize("n", [FEW, 300])
+def test_the_gap_of_an_l1_problem_is_below_tol(n):
+    problem = l1(n)
+    found = AutoL1(1e-3).solve(problem)
+    goal = 1e-3 * problem.of_constant()
+    assert found.status == "optimal" and found.gap + found.rounding <= goal
+    small = found.gap <= 1e-10 * problem.of_constant()
+    assert small == (n == FEW)
+
+
+def test_l1_problems_on_the_same_points_read_k_once():
+    asked = []
+
+    def values(A, B):
+        asked.append(len(A) * len(B))
+        return RBF(0.5)(A, B)
+
+    shared = gram(kernel=BlockFunction(values))
+    solver, problem = AutoL1(1e-3), L1Problem(shared, SIDES, Logistic(), 0.5)
+    first = solver.solve(problem)
+    once = sum(asked)
+    second = solver.solve(replace(problem, reg=0.25), start=first.value)
+    assert second.status == "optimal"
+    # What it still computes are products with K for the certificate.
+    again = sum(asked) - once
+    asked.clear()
+    AutoL1(1e-3).solve(replace(problem, reg=0.25), start=first.value)
+    assert again == sum(asked) - 300 * 300
+    other = L1Problem(gram(FEW), SIDES[:FEW], Logistic(), 0.5)
+    assert_array_equal(solver.solve(other).value, AutoL1(1e-3).solve(other).value)
+
+
+def test_a_limit_at_the_goal_is_no_early_end():
+    problem = l1(FEW)
+    found = AutoL1(0.9, max_iter=1).solve(problem)  # to rounding would take more
+    assert found.status == "optimal" and found.run.iterations == 1
+    early = AutoL1(1e-9, max_iter=1).solve(problem)
+    assert early.status == "max_iter"
+    own = AutoL1(1e-9, solver=CoordinateDescent(0.9, max_iter=1)).solve(problem)
+    assert own.status == "optimal"
+
+
+# K in memory
+
+
+def test_k_is_held_for_many_problems_where_it_fits(monkeypatch):
+    lazy = Gram(RBF(0.5), X.astype(np.float32))
+    held = held_for_many(lazy)
+    assert held.is_held and held.X.dtype == np.float32
+    assert held.dense().dtype == np.float64
+    assert_array_equal(held.dense(), RBF(0.5)(X.astype(np.float32).astype(float)))
+    assert held_for_many(held) is held
+    matrix = Gram(Precomputed(held.dense()), np.arange(300))
+    assert held_for_many(matrix) is matrix
+    monkeypatch.setattr(memory, "available_memory", lambda: 8.0 * 300**2)
+    assert held_for_many(lazy) is lazy
+
+
+def test_k_is_held_for_many_passes_where_it_is_slow(monkeypatch):
+    words = ["ab", "ba", "abab", "bbb"]
+    slow, compiled = Gram(Spectrum(2) + 1, words), Gram(RBF(0.5) + 1, X)
+    held = held_for_passes(slow)
+    assert_array_equal(held.X, np.arange(4))
+    assert_array_equal(held.dense(), slow.dense())
+    assert held_for_passes(compiled) is compiled
+    assert held_for_passes(held) is held
+    monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
+    assert held_for_passes(slow) is slow
