@@ -6,6 +6,7 @@ import naive_neighbors
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial.legendre import leggauss
@@ -16,7 +17,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity, NearestCentroid
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.substring import Spectrum
@@ -45,7 +45,7 @@ WINDOWS = [
 each_window = pytest.mark.parametrize("kernel", WINDOWS, ids=repr)
 
 
-@parametrize_with_checks(
+@machine_checks(
     [
         ParzenDensity(),
         ParzenDensity(0.5, kernel=Laplacian()),

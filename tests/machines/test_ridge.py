@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -16,7 +17,6 @@ from sklearn.kernel_ridge import KernelRidge as Reference
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.algebra import On
 from mercer.kernels.radial import RBF
@@ -57,7 +57,7 @@ def both(*data, points=NEW, **params):
 
 # One check shifts a matrix of kernel values, which makes it indefinite.
 @pytest.mark.filterwarnings("ignore:KernelRidge solved K")
-@parametrize_with_checks(
+@machine_checks(
     [
         KernelRidge(),
         KernelRidge(kernel="rbf"),

@@ -55,12 +55,12 @@ NAMES = list(family(Gram(RBF(1.0), data()[0]), *data()))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kernel", [RBF(0.5), Linear(), Polynomial(2)], ids=str)
+@pytest.mark.parametrize("kernel", [RBF(0.5), Linear(), Polynomial(2, 0.3)], ids=str)
 def test_solution_is_optimal_and_equals_the_slow_twin(name, kernel):
-    X, y = data(80)
+    X, y = data(30)
     problem = family(Gram(kernel, X), X, y)[name]
     fast = SMO(tol=1e-6).solve(problem)
-    slow = NaiveSMO(tol=1e-7, max_iter=200_000).solve(problem)
+    slow = NaiveSMO(tol=1e-6, max_iter=200_000).solve(problem)
     assert fast.status == "optimal"
     beta, (low, high) = problem.sign * fast.value, problem.bounds
     assert (beta >= low).all() and (beta <= high).all()
@@ -103,12 +103,11 @@ def test_single_precision_reaches_the_same_objective(name):
 
 
 def test_single_precision_is_left_where_it_is_not_enough():
-    X, y = data(1500)
+    X, y = data(1100)
     enough = SMO().solve(svc(Gram(RBF(0.5), X), y, 1.0))
-    assert enough.run.precision == "single"
-    problem = svc(Gram(RBF(0.5), X), y, 1e5)
-    solution = SMO(tol=1e-5, max_iter=3_000_000).solve(problem)
-    assert solution.run.precision == "double"
+    assert (enough.run.precision, enough.status) == ("single", "optimal")
+    solution = SMO(tol=1e-6).solve(svc(Gram(RBF(0.5), X), y, 1e3))
+    assert (solution.run.precision, solution.status) == ("double", "optimal")
 
 
 def test_a_common_offset_does_not_take_digits_away():
