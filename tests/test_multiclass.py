@@ -51,6 +51,15 @@ def test_votes_count_the_pairs_won():
     assert multiclass.votes(values, 3).tolist() == [[1, 1, 1], [0, 1, 2]]
 
 
+def test_the_largest_probability_is_that_of_the_winner_where_all_round_to_0_or_1():
+    classes = multiclass.Classes(np.array(["bird", "cat", "dog"]), "ovr")
+    odds = np.array([[40.0, 50.0, 60.0], [-900.0, -800.0, -850.0], [0.5, -1.0, 2.0]])
+    p = classes.probabilities(odds)
+    assert np.argmax(p, axis=1).tolist() == classes.winners(odds).tolist() == [2, 1, 2]
+    assert (p > 0).all()
+    assert_allclose(p.sum(axis=1), 1, rtol=1e-14)
+
+
 def test_coefficients_by_rival_say_what_those_by_pair_say():
     rng = np.random.default_rng(1)
     coef = np.zeros((8, 6))
