@@ -280,23 +280,36 @@ def with_editable_parameters():
     return [e for e in both if overwritten(copy.deepcopy(e.values[0]), set())]
 
 
+KEEPERS = [
+    SVC(C=3.0),
+    KernelRidge(alpha=0.3),
+    KernelPCA(2),
+    KernelKNNClassifier(2),
+    KernelKMeans(2, random_state=0),
+    KernelPerceptron(max_iter=3),
+    KernelSGDClassifier("logistic", shuffle=False),
+    KernelLogisticRegression(),
+    ParzenClassifier("mean"),
+    SparseKernelClassifier(C=2.0),
+    RVC(),
+]
+
+
+def by_turns(machines, kernels, each=3):
+    """Every kernel with some of the machines, one after another: a machine copies its
+    kernel, whichever it is, and a kernel is copied by all of them alike."""
+    return [
+        pytest.param(
+            machine, *kernel.values, id=f"{type(machine).__name__}-{kernel.id}"
+        )
+        for i, kernel in enumerate(kernels)
+        for machine in (machines[(each * i + t) % len(machines)] for t in range(each))
+    ]
+
+
 @pytest.mark.parametrize(
-    "machine",
-    [
-        SVC(C=3.0),
-        KernelRidge(alpha=0.3),
-        KernelPCA(2),
-        KernelKNNClassifier(2),
-        KernelKMeans(2, random_state=0),
-        KernelPerceptron(max_iter=3),
-        KernelSGDClassifier("logistic", shuffle=False),
-        KernelLogisticRegression(),
-        ParzenClassifier("mean"),
-        SparseKernelClassifier(C=2.0),
-        RVC(),
-    ],
+    "machine, kernel, points", by_turns(KEEPERS, with_editable_parameters())
 )
-@pytest.mark.parametrize("kernel, points", with_editable_parameters())
 @pytest.mark.filterwarnings("ignore")
 def test_edits_of_the_kernel_after_fit_change_nothing(machine, kernel, points):
     kernel = copy.deepcopy(kernel)
@@ -576,27 +589,37 @@ def test_a_whole_number_beyond_64_bits_is_refused(machine, name):
         other.fit(POINTS, LABELS)
 
 
-@pytest.mark.parametrize("value", [10**400, 2**64, 1e-320, 1e-200, 1e200, 1e308])
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_numbers_of_any_size_are_used_or_named(machine, value):
+def real_parameters(machine):
     known = machine._parameter_constraints
-    real = [
+    return [
         name
         for name in machine.get_params(deep=False)
         if any(getattr(one, "type", None) is numbers.Real for one in known[name])
     ]
-    for name in real:
+
+
+@pytest.mark.parametrize(
+    "machine, name",
+    [
+        pytest.param(entry.values[0], name, id=f"{entry.id}-{name}")
+        for entry in MACHINES
+        for name in real_parameters(entry.values[0])
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_numbers_of_any_size_are_used_or_named(machine, name):
+    for value in (10**400, 2**64, 1e-320, 1e-200, 1e200, 1e308):
         other = clone(machine).set_params(**{name: value})
         try:
             other.fit(POINTS, LABELS)
         except ValueError as error:
-            assert re.search(rf"{name}|not finite|needs reg or norm", str(error))
+            named = re.search(rf"{name}|not finite|needs reg or norm", str(error))
+            assert named, (value, error)
         else:
             ways = ("predict", "transform", "score_samples")
             answer = next(getattr(other, way) for way in ways if hasattr(other, way))
-            assert not np.isnan(answer(NEW)).any()
+            assert not np.isnan(answer(NEW)).any(), value
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
