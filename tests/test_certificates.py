@@ -308,13 +308,15 @@ def hostile(kind, n=60):
     return X, side, target, 10.0 ** rng.uniform(-6, 6, n)
 
 
+# Where this many steps are not enough, the certificate of what was found is judged.
+STEPS = 20_000
 HOSTILE = {
-    "SVC": (SVC(C=10.0), "side"),
-    "SVC, large C": (SVC(C=1e6, max_iter=20_000), "side"),
-    "SVC without bias": (SVC(C=10.0, fit_intercept=False), "side"),
+    "SVC": (SVC(C=10.0, max_iter=STEPS), "side"),
+    "SVC, large C": (SVC(C=1e6, max_iter=STEPS), "side"),
+    "SVC without bias": (SVC(C=10.0, fit_intercept=False, max_iter=STEPS), "side"),
     "NuSVC": (NuSVC(nu=0.1), "side"),
-    "SVR": (SVR(C=10.0, epsilon=0.01), "target"),
-    "NuSVR": (NuSVR(C=10.0, nu=0.3), "target"),
+    "SVR": (SVR(C=10.0, epsilon=0.01, max_iter=STEPS), "target"),
+    "NuSVR": (NuSVR(C=10.0, nu=0.3, max_iter=STEPS), "target"),
     "OneClassSVM": (OneClassSVM(nu=0.3), None),
     "SVDD": (SVDD(nu=0.3), None),
 }
