@@ -75,7 +75,7 @@ def full(expansion, n=T):
         KernelSGDClassifier(),
         KernelSGDClassifier("logistic", kernel=RBF(), average=False),
         KernelSGDClassifier(kernel="precomputed"),
-        KernelSGDClassifier(budget=15, removal="merge"),
+        KernelSGDClassifier(budget=40, removal="merge"),
         KernelSGDRegressor(),
         KernelSGDRegressor("huber", kernel="precomputed"),
     ]

@@ -185,7 +185,7 @@ def entry(name, path="/proc/self/smaps_rollup"):
 def kept(code):
     """What a fresh Python prints after some fits."""
     result = subprocess.run(
-        [sys.executable, "-c", KEPT + code], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", KEPT + code], capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return [int(word) for word in result.stdout.split()]
