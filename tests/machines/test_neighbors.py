@@ -62,7 +62,7 @@ def test_scikit_learn_checks_pass(estimator, check):
 def test_a_linear_kernel_gives_scikit_learns_neighbours(weights, k, dtype):
     A, B = X.astype(dtype), NEW.astype(dtype)
     ours = KernelKNNClassifier(k, weights=weights, kernel=Linear()).fit(A, y)
-    reference = KNeighborsClassifier(k, weights=weights, algorithm="brute").fit(A, y)
+    reference = KNeighborsClassifier(k, weights=weights, algorithm="kd_tree").fit(A, y)
     for points in (B, None):
         distance, index = ours.kneighbors(points)
         expected, number = reference.kneighbors(points)
