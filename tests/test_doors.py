@@ -178,15 +178,24 @@ def made(machine, form):
     return machine
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("machine", MACHINES)
+NOT_TAKEN = {
+    ("ParzenDensity", "objects"),  # a density is of vectors
+    ("ParzenDensity", "precomputed"),
+    ("SVDD", "precomputed"),  # needs k(x, x)
+}
+
+
+@pytest.mark.parametrize(
+    "machine, form",
+    [
+        pytest.param(*entry.values, form, id=f"{entry.id}-{form}")
+        for entry in MACHINES
+        for form in FORMS
+        if (type(entry.values[0]).__name__, form) not in NOT_TAKEN
+    ],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_edits_of_the_data_after_fit_change_nothing(machine, form):
-    name = type(machine).__name__
-    if form in ("objects", "precomputed") and name == "ParzenDensity":
-        pytest.skip("a density is of vectors")
-    if form == "precomputed" and name == "SVDD":
-        pytest.skip("needs k(x, x)")
     machine = made(machine, form)
     make, edit = FORMS[form]
     for weighted in (False, True):
@@ -468,13 +477,19 @@ def messy(X):
     return sp.csr_array((data[order], column[order], start), shape=X.shape)
 
 
-@pytest.mark.parametrize("kernel", [None, Polynomial(2)])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine, kernel",
+    [
+        pytest.param(*entry.values, kernel, id=f"{entry.id}-{kernel}")
+        for entry in MACHINES
+        for kernel in (None, Polynomial(2))
+        # A density has its own kernels.
+        if kernel is None or type(entry.values[0]).__name__ != "ParzenDensity"
+    ],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_stored_zeros_order_and_repetition_change_nothing(machine, kernel):
     machine = clone(machine)
-    if kernel is not None and type(machine).__name__ == "ParzenDensity":
-        pytest.skip("a density has its own kernels")
     if "shuffle" in machine.get_params():
         machine.set_params(shuffle=True, random_state=0)
     if kernel is not None:
