@@ -140,6 +140,20 @@ def test_sizes_do_not_change_the_objective(options):
     assert_allclose(SMO(tol=1e-5, **options).solve(problem).dual, usual.dual, rtol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_that_were_given_up_are_computed_again(compiled, monkeypatch):
+    X, y = data(300)
+    usual = SMO(tol=1e-5).solve(svc(Gram(RBF(0.5), X), y, 10.0))
+    monkeypatch.setattr("mercer.solvers.smo.SMALLEST_MATRIX", 0)
+    kernel = RBF(0.5) if compiled else BlockFunction(lambda A, B: RBF(0.5)(A, B))
+    # A cache of twenty rows, where three hundred are wanted.
+    solver = SMO(tol=1e-5, working_set=8, cache_mb=0.05)
+    found = solver.solve(svc(Gram(kernel, X), y, 10.0))
+    assert found.run.rows > 300 and found.run.reused > 300
+    assert found.status == "optimal"
+    assert_allclose(found.dual, usual.dual, rtol=1e-6)
+
+
 def test_the_number_of_threads_does_not_change_a_bit():
     X, y = data(2000)
     problem, before = svc(Gram(RBF(0.5), X), y, 1.0), threads()
