@@ -402,7 +402,7 @@ def test_a_certificate_is_not_better_than_extended_precision(
 def test_no_pair_of_classes_is_better_than_extended_precision(kernel, kind):
     X, _, target, weight = hostile(kind, n=90)
     y = np.digitize(target, [-0.4, 0.4])
-    machine = SVC(C=10.0, kernel=kernel, multiclass="ovo")
+    machine = SVC(C=10.0, kernel=kernel, multiclass="ovo", max_iter=STEPS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(X, y, sample_weight=weight)

@@ -73,7 +73,7 @@ from mercer.theory import rademacher
 
 MACHINES = catalog.machines + catalog.window_machines
 STREAMING = [m for m in MACHINES if hasattr(m.values[0], "partial_fit")]
-PARTS = 3
+PARTS = 2
 N, D = 24, 4
 rng = np.random.default_rng(8)
 POINTS = rng.normal(size=(N, D)).round(3)
