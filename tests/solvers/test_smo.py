@@ -133,11 +133,16 @@ def test_a_common_offset_does_not_take_digits_away():
     [{"working_set": 2}, {"working_set": 64}, {"cache_mb": 1e-3}, {"cache_mb": 100}],
     ids=str,
 )
-def test_sizes_do_not_change_the_objective(options):
-    X, y = data(300)
-    problem = svc(Gram(RBF(0.5), X), y, 1.0)
+@pytest.mark.parametrize("name", ["svc", "svr", "nu_svc", "nu_svr", "one_class"])
+def test_sizes_do_not_change_the_objective(name, options):
+    X, y = data(200)
+    problem = family(Gram(RBF(0.5), X), X, y)[name]
     usual = SMO(tol=1e-5).solve(problem)
-    assert_allclose(SMO(tol=1e-5, **options).solve(problem).dual, usual.dual, rtol=1e-6)
+    found = SMO(tol=1e-5, **options).solve(problem)
+    assert found.status == "optimal"
+    function = problem.gram @ problem.coef(found.value)
+    assert problem.violation(found.value, function) < 1.01e-5
+    assert_allclose(found.dual, usual.dual, rtol=1e-6)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
