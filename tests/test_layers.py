@@ -190,35 +190,45 @@ def offence(module, target):
     return None
 
 
-@pytest.mark.parametrize("module", PLACED)
-def test_module_imports_only_from_below(module):
-    targets = [name_of(name) for name, _ in imports(SOURCES[module].read_text(), module)
-               if name.split(".")[0] == "mercer"]  # fmt: skip
-    offences = {target: offence(module, target) for target in targets}
-    assert not any(offences.values()), offences
+IMPORTED = {name: imports(SOURCES[name].read_text(), name) for name in PLACED}
 
 
-@pytest.mark.parametrize("module", PLACED)
-def test_module_imports_only_the_packages_it_may(module):
-    for name, _ in imports(SOURCES[module].read_text(), module):
-        package = name.split(".")[0]
-        if package in sys.stdlib_module_names | {"numpy", "scipy", "mercer"}:
-            continue
-        assert package in ALLOWED, f"{module} imports {package}, which nobody may"
-        places = ALLOWED[package]
-        assert any(covers(place, module) for place in places), f"{package} in {module}"
+def test_modules_import_only_from_below():
+    offences = {
+        (module, target): why
+        for module, found in IMPORTED.items()
+        for target in (name_of(n) for n, _ in found if n.split(".")[0] == "mercer")
+        if (why := offence(module, target))
+    }
+    assert offences == {}
 
 
-@pytest.mark.parametrize("module", PLACED)
-def test_only_one_file_for_each_native_source_imports_the_core(module):
-    names = [name for name, _ in imports(SOURCES[module].read_text(), module)]
-    assert module in NATIVE or not any("_core" in name for name in names)
+def test_modules_import_only_the_packages_they_may():
+    for module, found in IMPORTED.items():
+        for package in {name.split(".")[0] for name, _ in found}:
+            if package in sys.stdlib_module_names | {"numpy", "scipy", "mercer"}:
+                continue
+            assert package in ALLOWED, f"{module} imports {package}, which nobody may"
+            places = ALLOWED[package]
+            assert any(covers(at, module) for at in places), f"{package} in {module}"
 
 
-@pytest.mark.parametrize("module", PLACED)
-def test_module_imports_at_its_top(module):
-    late = {(module, name) for name, inside in
-            imports(SOURCES[module].read_text(), module) if inside}  # fmt: skip
+def test_only_one_file_for_each_native_source_imports_the_core():
+    users = {
+        module
+        for module, found in IMPORTED.items()
+        if any("_core" in name for name, _ in found)
+    }
+    assert users and users <= set(NATIVE)
+
+
+def test_modules_import_at_their_top():
+    late = {
+        (module, name)
+        for module, found in IMPORTED.items()
+        for name, inside in found
+        if inside
+    }
     assert late <= LATE.keys()
 
 
@@ -246,15 +256,20 @@ def is_type_checking(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
-def test_libsvm_look_alikes_do_not_reach_scikit_learn():
-    pending, seen = {"cli/libsvm"} & SOURCES.keys(), set()
+def test_problems_solvers_and_classes_do_not_reach_scikit_learn():
+    # Its import is slow: what trains and predicts without a machine goes without it.
+    pending, seen = (
+        {"multiclass", "solvers/boxqp", "solvers/smo", "kernels/radial"},
+        set(),
+    )
     while pending:
         module = pending.pop()
         seen.add(module)
-        for name, _ in imports(SOURCES[module].read_text(), module):
-            assert not name.startswith("sklearn"), f"cli/libsvm reaches it by {module}"
+        for name, _ in IMPORTED[module]:
+            assert not name.startswith("sklearn"), f"they reach it by {module}"
             if name.startswith("mercer"):
-                pending |= {name_of(name)} & SOURCES.keys() - seen
+                pending |= {name_of(name)} & IMPORTED.keys() - seen
+    assert {"gram", "expansion", "outcomes", "kernels/base", "data/points"} <= seen
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from mercer import calibration, multiclass
+from mercer.kernels.vector import Linear
 
 LABEL = np.array([0, 2, 1, 1, 0, 2, 2, 3])
 
@@ -49,6 +50,25 @@ def test_scores_are_those_of_scikit_learn():
 def test_votes_count_the_pairs_won():
     values = np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0]])
     assert multiclass.votes(values, 3).tolist() == [[1, 1, 1], [0, 1, 2]]
+
+
+def test_a_tie_is_the_same_where_coefficients_are_by_rival():
+    points, label = np.ones((8, 2)), np.sort(LABEL)
+    bias = np.array([0.0, 1.0, 0.0, -1.0, 0.0, 0.0])
+    pairs = multiclass.PairExpansion(Linear(), points, label, np.zeros((8, 3)), bias)
+    values = pairs(points[:3])
+    assert values.tolist() == [bias.tolist()] * 3
+    assert pairs.votes(points[:3]).tolist() == multiclass.votes(values, 4).tolist()
+    assert pairs.scores(points[:3]).tolist() == multiclass.scores(values, 4).tolist()
+
+
+def test_the_largest_probability_is_that_of_the_winner_where_all_round_to_0_or_1():
+    classes = multiclass.Classes(np.array(["bird", "cat", "dog"]), "ovr")
+    odds = np.array([[40.0, 50.0, 60.0], [-900.0, -800.0, -850.0], [0.5, -1.0, 2.0]])
+    p = classes.probabilities(odds)
+    assert np.argmax(p, axis=1).tolist() == classes.winners(odds).tolist() == [2, 1, 2]
+    assert (p > 0).all()
+    assert_allclose(p.sum(axis=1), 1, rtol=1e-14)
 
 
 def test_coefficients_by_rival_say_what_those_by_pair_say():

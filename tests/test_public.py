@@ -35,10 +35,10 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("package, name", NAMES)
-def test_public_name_is_there(package, name):
-    assert getattr(package, name) is not None
-    assert name in dir(package)
+def test_public_names_are_there():
+    for package, name in (param.values for param in NAMES):
+        assert getattr(package, name) is not None, (package, name)
+        assert name in dir(package), (package, name)
 
 
 def test_unknown_name_is_an_attribute_error():

@@ -155,13 +155,14 @@ def test_neighbours_do_not_hang_on_the_points_beside(kernel, points):
 
 @pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
 def test_equal_points_are_at_distance_0_before_all_others(kernel, points):
-    A = points(3, 8)
-    twice = take(A, np.tile(np.arange(8), 2))
-    squares, index = nearest(kernel, A, twice, 16)
+    n = 5
+    A = points(3, n)
+    twice = take(A, np.tile(np.arange(n), 2))
+    squares, index = nearest(kernel, A, twice, 2 * n)
     # Other points may be at distance 0 too; then all of them are in order.
     for i, (row, order) in enumerate(zip(squares, index, strict=True)):
-        assert_array_equal(row[np.isin(order, [i, i + 8])], 0)
-        assert order[row == 0].tolist().index(i) < order[row == 0].tolist().index(i + 8)
+        assert_array_equal(row[np.isin(order, [i, i + n])], 0)
+        assert order[row == 0].tolist().index(i) < order[row == 0].tolist().index(i + n)
     # A word with the same letters is as near as the word itself, but for rounding.
     squares, index = nearest(kernel, twice, None, 1)
     assert_allclose(squares, 0, atol=1e-12 * np.abs(kernel.diag(A)).max())

@@ -38,7 +38,7 @@ SOME = {
     "machines/test_machines": "copied_and_pickled or kernel_values_give",
 }
 # scikit-learn's own checks compare nothing of ours with itself, and take long.
-LEFT_OUT = "not sklearn and not scikit and not checks and not sixty_thousand"
+LEFT_OUT = "not sklearn and not scikit and not checks"
 
 # What OpenBLAS calls a core where its build has no routines of its own for it.
 ALIASES = {"Prescott": {"Prescott", "Katmai"}, "Zen": {"Zen", "Haswell"}}

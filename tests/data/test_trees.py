@@ -12,7 +12,7 @@ from strategies import nested_trees
 from mercer.data.trees import Tree, tag, tag_tokens
 
 few = settings(max_examples=25, deadline=None)
-N = 100_000
+N = 30_000
 APPLE = "(NP (D the) (N apple))"
 
 

@@ -74,7 +74,7 @@ def test_weights_add_lengths(X, length):
 @pytest.mark.parametrize("decay", [Fraction(1), Fraction(1, 2), Fraction(9, 10)])
 def test_all_lengths_agree_with_exact_fractions(rng, length, decay):
     # Lengths up to 6 and beyond take different loops.
-    X = ["".join(rng.choice(list("acgt"), size=size)) for size in (1, 14, 17, 19, 23)]
+    X = ["".join(rng.choice(list("acgt"), size=size)) for size in (1, 13, 17)]
     exact = gram(lambda s, t: float(gap_weighted(s, t, length, decay)), X)
     assert_allclose(Subsequence(length, float(decay))(X), exact, **tight)
     diagonal = Subsequence(length, float(decay)).diag(X)
@@ -304,17 +304,19 @@ def test_edit_similarity_with_a_large_gamma_is_left_undecided():
 # In machines
 
 
+# A kernel sees no container, so that not each has to meet every kernel.
 @pytest.mark.parametrize(
-    "kernel, grid",
+    "kernel, grid, container",
     [
-        (Normalized(Subsequence(2)), {"kernel__kernel__decay": [0.2, 0.9]}),
-        (Spectrum(2), {"kernel__k": [1, 2]}),
-        (Mismatch(2, 1), {"kernel__m": [0, 1]}),
-        (WeightedSubstrings(0.5), {"kernel__decay": [0.5, 1.0]}),
-        (EditSimilarity(0.3), {"kernel__gamma": [0.1, 1.0]}),
+        (Normalized(Subsequence(2)), {"kernel__kernel__decay": [0.2, 0.9]}, list),
+        (Spectrum(2), {"kernel__k": [1, 2]}, list),
+        (Spectrum(2), {"kernel__k": [1, 2]}, np.array),
+        (Spectrum(2), {"kernel__k": [1, 2]}, pd.Series),
+        (Mismatch(2, 1), {"kernel__m": [0, 1]}, np.array),
+        (WeightedSubstrings(0.5), {"kernel__decay": [0.5, 1.0]}, pd.Series),
+        (EditSimilarity(0.3), {"kernel__gamma": [0.1, 1.0]}, list),
     ],
 )
-@pytest.mark.parametrize("container", [list, np.array, pd.Series])
 def test_strings_pass_through_grid_searches_and_pipelines(kernel, grid, container, rng):
     # Whoever ends in ab is of the first kind.
     stems = ["".join(rng.choice(list("abc"), size=6)) for _ in range(30)]

@@ -24,7 +24,7 @@ from mercer.native import threads
 
 few = settings(max_examples=25, deadline=None)
 shares = st.sampled_from([1.0, 0.5, 0.3, 1e-3, 1e-200])
-N = 100_000
+N = 30_000
 APPLE = "(NP (D the) (N apple))"
 TREES = [
     APPLE,

@@ -85,7 +85,7 @@ def agrees(kernel, k, X, Y, as_given=lambda Z: Z):
         expected = expected_matrix(k, X, Y)
         with unchecked():
             actual = kernel(X_given, Y_given)
-    assert_allclose(actual, expected, rtol=1e-11, atol=1e-300)
+    assert_allclose(actual, expected, rtol=1e-11, atol=1e-300, err_msg=repr(kernel))
     if np.isfinite(actual).all():
         assert_array_equal(kernel(X_given, Y_given), actual)
     else:
@@ -146,11 +146,11 @@ def test_nan_and_infinity_propagate_and_are_refused_at_the_end(kernel, k, pair):
 
 
 @pytest.mark.parametrize("layout", strategies.LAYOUTS)
-@pytest.mark.parametrize("kernel, k", named(EVERY))
-def test_layout_and_type_of_the_array_do_not_matter(kernel, k, layout):
+def test_layout_and_type_of_the_array_do_not_matter(layout):
     rng = np.random.default_rng(0)
     X, Y = (rng.integers(0, 4, size=(n, 3)).astype(float) for n in (4, 5))
-    agrees(kernel, k, X, Y, as_given=strategies.LAYOUTS[layout])
+    for kernel, k in EVERY:
+        agrees(kernel, k, X, Y, as_given=strategies.LAYOUTS[layout])
 
 
 def test_spline_overflows_to_infinity():

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,10 +20,6 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_circles
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import (
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
 
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
@@ -45,31 +42,15 @@ WORDS = ["abab", "ababa", "baba", "cdcd", "cdcdc", "dcdc", "efef", "efefe", "fef
 
 # The checks let a fit have few steps, and some of their points coincide.
 @pytest.mark.filterwarnings("ignore:KernelKMeans (stopped|found)")
-@parametrize_with_checks(
+@machine_checks(
     [
         KernelKMeans(n_clusters=2),
         KernelKMeans(n_clusters=2, kernel=Linear(), init="random", n_init=3),
         KernelKMeans(n_clusters=2, kernel=RBF(0.1), normalized_cut=True),
+        KernelKMeans(n_clusters=2, kernel="precomputed"),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
-
-
-PRECOMPUTED = KernelKMeans(n_clusters=2, kernel="precomputed")
-
-
-# check_clustering gives (50, 2) arrays also to machines that say they take squares.
-@pytest.mark.filterwarnings("ignore:KernelKMeans (stopped|found)")
-@pytest.mark.parametrize(
-    "estimator, check",
-    [
-        pytest.param(estimator, check, id=getattr(check, "func", check).__name__)
-        for estimator, check in estimator_checks_generator(PRECOMPUTED)
-        if "check_clustering" not in str(check)
-    ],
-)
-def test_scikit_learn_checks_of_kernel_values_pass(estimator, check):
     check(estimator)
 
 

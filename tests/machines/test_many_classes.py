@@ -153,12 +153,13 @@ def test_kernel_changed_after_fit_leaves_f_alone():
     assert_array_equal(machine.predict(NEW), before)
 
 
-def test_probabilities_of_many_classes_are_those_of_each_pair():
-    points, y = blobs(per=3)
+def test_probabilities_of_many_classes_are_those_of_each_pair(monkeypatch):
+    monkeypatch.setattr(multiclass, "MANY", 8)  # of more, coefficients are by rival
+    points, y = blobs(k=9, per=6)
     machine = SVC(gamma=0.2, tol=1e-9, probability=True, random_state=0)
     machine.fit(points, y)
     p = machine.predict_proba(NEW)
-    assert p.shape == (50, K)
+    assert p.shape == (50, 9)
     assert_allclose(p.sum(axis=1), 1)
     assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(NEW))
     # Pairs one after another, as they are solved with a callback

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -22,7 +23,6 @@ from sklearn.exceptions import (
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
 from mercer.kernels.algebra import Centered
@@ -51,7 +51,7 @@ DATA = Path(
 @pytest.mark.filterwarnings(
     "ignore:Precomputed:sklearn.exceptions.PositiveSpectrumWarning"
 )
-@parametrize_with_checks(
+@machine_checks(
     [
         KernelPCA(),
         KernelPCA(kernel="rbf"),

@@ -13,6 +13,7 @@ import naive_perceptron as naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,7 +22,6 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Perceptron as ReferencePerceptron
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.solvers.perceptron as solvers
 from mercer import SVC, KernelPerceptron, Perceptron
@@ -75,7 +75,7 @@ def blobs(seed, n=80, gap=1.5):
 
 
 @quiet
-@parametrize_with_checks(
+@machine_checks(
     [
         KernelPerceptron(),
         KernelPerceptron(variant="averaged", fit_intercept=True),

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from checks import machine_checks
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone, is_classifier, is_regressor
@@ -15,7 +16,6 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, QuantileReg
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
@@ -68,7 +68,7 @@ def values(machine, points):
 
 # One check shifts a matrix of kernel values, which makes it indefinite.
 @pytest.mark.filterwarnings("ignore:RegularizedMachine met a negative eigenvalue")
-@parametrize_with_checks(
+@machine_checks(
     [
         RegularizedMachine(),
         RegularizedMachine(Hinge()),

@@ -8,13 +8,13 @@ import naive_sgd
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.base import Constant
 from mercer.kernels.radial import RBF
@@ -70,7 +70,7 @@ def full(expansion, n=T):
     return coef
 
 
-@parametrize_with_checks(
+@machine_checks(
     [
         KernelSGDClassifier(),
         KernelSGDClassifier("logistic", kernel=RBF(), average=False),

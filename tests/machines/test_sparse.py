@@ -10,13 +10,13 @@ import catalog
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.gram import Gram
 from mercer.kernels.dotproduct import Sigmoid
@@ -54,7 +54,7 @@ def values(machine, points=NEW):
     return getattr(machine, "decision_function", machine.predict)(points)
 
 
-@parametrize_with_checks(
+@machine_checks(
     [
         SparseKernelClassifier(),
         SparseKernelRegressor(),
@@ -62,16 +62,10 @@ def values(machine, points=NEW):
         SparseKernelClassifier(kernel=RBF(), fit_intercept=False),
         SparseKernelRegressor(kernel="precomputed"),
         SparseKernelRegressor(kernel=RBF(), fit_intercept=False),
+        SparseKernelClassifier(kernel="precomputed"),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks([SparseKernelClassifier(kernel="precomputed")])
-def test_scikit_learn_checks_pass_on_kernel_values(estimator, check):
-    if check.func.__name__ == "check_decision_proba_consistency":
-        pytest.skip("this check gives points to machines that need their matrix")
     check(estimator)
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.algebra import Normalized, On, Pullback
 from mercer.kernels.graph import WeisfeilerLehman
@@ -39,7 +39,7 @@ STRANGE = ["ttga", "zzzz", "", "acgtttgaxx"]
 planted = np.arange(50) % 2 == 0
 
 
-@parametrize_with_checks(
+@machine_checks(
     [
         SparseKernelClassifier(kernel="linear", on="features"),
         SparseKernelRegressor(kernel=Polynomial(2), on="features"),

@@ -443,6 +443,22 @@ def test_one_against_the_rest_follows_the_largest_function():
     assert machine.dual_coef_.shape == (3, len(machine.support_))
 
 
+@pytest.mark.filterwarnings("ignore:specified nu is infeasible")
+def test_a_nu_that_class_weight_makes_infeasible_is_met_pair_by_pair():
+    rng = np.random.default_rng(3)
+    y = np.arange(60) % 3
+    X = 1.5 * np.eye(3)[y] + rng.normal(size=(60, 3))
+    options = {"nu": 0.6, "kernel": RBF(0.3), "tol": 1e-6}
+    machine = NuSVC(class_weight={0: 0.1}, decision_function_shape="ovo", **options)
+    found = machine.fit(X, y).decision_function(X)
+    for j, (first, second) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        places = np.flatnonzero((y == first) | (y == second))
+        light = {0: 0.1} if first == 0 else None
+        alone = NuSVC(class_weight=light, **options).fit(X[places], y[places])
+        # Of two classes f > 0 speaks for the second, of a pair for the first.
+        assert_allclose(-alone.decision_function(X), found[:, j], rtol=1e-3, atol=1e-3)
+
+
 def test_one_against_one_is_every_pair_alone():
     machine = SVC(decision_function_shape="ovo", kernel=RBF(0.4)).fit(X, THREE)
     f = machine.decision_function(NEW)

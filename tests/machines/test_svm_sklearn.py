@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import machine_checks
 from numpy.testing import assert_allclose
 from sklearn import svm as reference
 from sklearn.datasets import load_digits, load_iris, load_svmlight_file
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels.radial import RBF
 from mercer.machines import svm
@@ -94,7 +94,7 @@ def assert_same(ours, theirs, points, tol=TOL, unique=True):
 
 # One of them makes nu infeasible by class_weight, which is said.
 @pytest.mark.filterwarnings("ignore:specified nu is infeasible")
-@parametrize_with_checks(
+@machine_checks(
     [
         SVC(),
         NuSVC(nu=0.3),  # at 0.5 infeasible for the classes of some of the checks

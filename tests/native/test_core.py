@@ -26,7 +26,7 @@ def run(code, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     if result.returncode:
         raise RuntimeError(result.stderr)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from mercer import RBF, KernelRidge
 from mercer.native import memory
 
 NEW, OLD = ("memory.max", "memory.current"), (
@@ -17,6 +18,7 @@ NEW, OLD = ("memory.max", "memory.current"), (
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_address_space", lambda root: np.inf)
+    monkeypatch.setattr(memory, "MAX_AGE", 0)  # read the files at every question
     write(tmp_path, "proc/meminfo", "MemTotal: 90 kB\nMemAvailable: 1000 kB\n")
     return tmp_path
 
@@ -131,6 +133,38 @@ def test_a_process_outside_of_its_namespace_has_the_limit_of_the_mount(root):
     assert memory.available_memory(root) == 800
 
 
+def test_a_reading_is_used_again_while_it_is_young(root, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(memory, "MAX_AGE", 0.05)
+    monkeypatch.setattr(memory, "monotonic", lambda: now)
+    assert memory.available_memory(root) == 1000 * 1024
+    write(root, "proc/meminfo", "MemAvailable: 10 kB\n")
+    now += 0.04
+    assert memory.available_memory(root) == 1000 * 1024
+    assert memory.available_memory(root / "nowhere") == np.inf  # another machine
+    now += 0.02
+    assert memory.available_memory(root) == 10 * 1024
+    write(root, "proc/meminfo", "MemAvailable: 20 kB\n")
+    memory.release()  # what was freed is seen at once
+    assert memory.available_memory(root) == 20 * 1024
+
+
+def test_a_limit_set_by_the_process_is_seen_at_once(root, monkeypatch):
+    monkeypatch.setattr(memory, "MAX_AGE", np.inf)
+    assert memory.available_memory(root) == 1000 * 1024
+    monkeypatch.setattr(memory, "_address_space", lambda root: 500.0)
+    assert memory.available_memory(root) == 500
+
+
+def test_a_small_fit_reads_the_files_once(X, monkeypatch):
+    read = []
+    monkeypatch.setattr(memory, "MAX_AGE", np.inf)
+    monkeypatch.setattr(memory, "_last", {})
+    monkeypatch.setattr(memory, "_entries", lambda path: read.append(path) or {})
+    KernelRidge(kernel=RBF(1.0)).fit(X, X[:, 0])
+    assert read.count(memory.ROOT / "proc/meminfo") == 1
+
+
 def test_a_limit_on_the_address_space_counts_and_is_named():
     pytest.importorskip("resource")
     script = """
@@ -184,7 +218,7 @@ def entry(name, path="/proc/self/smaps_rollup"):
 def kept(code):
     """What a fresh Python prints after some fits."""
     result = subprocess.run(
-        [sys.executable, "-c", KEPT + code], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", KEPT + code], capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return [int(word) for word in result.stdout.split()]

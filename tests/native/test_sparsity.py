@@ -1,3 +1,5 @@
+import re
+
 import bad_inputs
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from mercer import (
 from mercer.native.sparsity import as_csr, canonical
 from mercer.native.vectors import Packed
 
-DAMAGED = [pytest.param(X, id=name) for name, X in bad_inputs.damaged()]
+DAMAGED = dict(bad_inputs.damaged())
 D = bad_inputs.D
 NEW = np.ones((2, D))
 
@@ -75,18 +77,20 @@ NO_LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "X, use",
-    [
-        pytest.param(*X.values, use, id=f"{X.id}-{use}")
-        for X in DAMAGED
-        for use in USES
-        if not (isinstance(X.values[0], list) and use in NO_LISTS)
-    ],
-)
-def test_a_damaged_matrix_is_refused_wherever_it_comes_in(X, use):
-    with pytest.raises(ValueError, match=r"damaged|square"):
-        USES[use](X)
+@pytest.mark.parametrize("use", USES)
+def test_a_damaged_matrix_is_refused_wherever_it_comes_in(use):
+    taken = {}  # damage -> what was said instead
+    for name, X in DAMAGED.items():
+        if isinstance(X, list) and use in NO_LISTS:
+            continue
+        try:
+            taken[name] = f"returned {type(USES[use](X)).__name__}"
+        except ValueError as error:
+            if not re.search("damaged|square", str(error)):
+                taken[name] = str(error)
+        except Exception as error:
+            taken[name] = repr(error)
+    assert taken == {}
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix])

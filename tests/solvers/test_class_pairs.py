@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
+from mercer import multiclass
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
@@ -169,8 +170,12 @@ def test_numbers_of_a_pair_are_those_of_its_problem(n, form, compiled):
     ],
     ids=["nu", "nu sum", "sigmoid", "sum", "function", "no bias", "linear, no bias"],
 )
-@pytest.mark.parametrize("n_classes", [3, 34])
-def test_machines_of_any_kernel_are_their_pairs_one_by_one(machine, n_classes):
+@pytest.mark.parametrize("by_rival", [False, True], ids=["by pair", "by rival"])
+def test_machines_of_any_kernel_are_their_pairs_one_by_one(
+    machine, by_rival, monkeypatch
+):
+    n_classes = 7 if by_rival else 3
+    monkeypatch.setattr(multiclass, "MANY", 5)  # of more, coefficients are by rival
     X, y = blobs(8 * n_classes, 4, n_classes=n_classes)
     y[: 2 * n_classes] = np.tile(np.arange(n_classes), 2)  # none without a point
     if isinstance(machine, NuSVC):  # classes of one size, at some distance

@@ -182,7 +182,7 @@ def test_at_the_end_no_single_step_adds_more_than_tol(kernel):
     assert_allclose(best, found.evidence, rtol=1e-8)
     scale = np.mean(Phi**2, axis=0)
     for j in range(41):
-        for new in [*scale[j] * np.exp(np.linspace(-10, 10, 21)), np.inf]:
+        for new in [*scale[j] * np.exp(np.linspace(-10, 10, 11)), np.inf]:
             other = np.where(np.arange(41) == j, new, alpha)
             if np.isfinite(other).any():
                 assert naive.evidence(Phi, TARGET, other, found.beta) < best + 1e-5
@@ -198,11 +198,10 @@ def test_a_general_optimiser_finds_nothing_higher_nearby(seed):
     found = EvidenceAscent(tol=1e-8).solve(normal(RBF(0.5), points, t))
     Phi = naive.columns(RBF(0.5)(points))
     start = np.append(np.log(everything(10, found)), np.log(found.beta))
-    starts = [start, *random.normal(size=(3, 12))]
-    highest = naive.highest(Phi, t, starts[:1])
-    assert highest <= found.evidence + 1e-3
+    assert naive.highest(Phi, t, [start]) <= found.evidence + 1e-3
     # Other starts end in other maxima; none is much better.
-    assert naive.highest(Phi, t, starts) <= found.evidence + 1.0
+    others = random.normal(size=(2, 12))
+    assert naive.highest(Phi, t, others) <= found.evidence + 1.0
 
 
 @settings(max_examples=25)

@@ -123,7 +123,7 @@ def test_the_grid_does_not_see_how_f_is_scaled():
     assert fixed.value < one.value < fixed.value + 0.2
 
 
-DRAWS, DOUBT = 200, 1e-6
+DRAWS, DOUBT = 100, 1e-6
 
 
 def most_violations(delta):
@@ -131,13 +131,12 @@ def most_violations(delta):
     return binom.ppf(1 - DOUBT, DRAWS, delta)
 
 
-@pytest.mark.parametrize("norm", [None, 4.0])
-def test_bound_holds_on_a_circle_as_often_as_it_promises(norm):
+def test_bound_holds_on_a_circle_as_often_as_it_promises():
     # The error of ⟨w, x⟩ is known: points on the circle, labels by (1, 0), one in ten
     # of them wrong.
     rng, delta, m = np.random.default_rng(5), 0.3, 60
     machine = SVC(C=0.2, kernel=Linear(), fit_intercept=False)
-    violated = bare = 0
+    violated, bare = {None: 0, 4.0: 0}, 0  # by the norm that is given
     for _ in range(DRAWS):
         angle = rng.uniform(0, 2 * np.pi, size=m)
         X = np.column_stack([np.cos(angle), np.sin(angle)])
@@ -145,10 +144,11 @@ def test_bound_holds_on_a_circle_as_often_as_it_promises(norm):
         w = machine.fit(X, y).coef_[0]
         between = abs(np.arctan2(w[1], w[0]))
         error = 0.1 + 0.8 * between / np.pi
-        found = bounds(machine, X, y, delta, norm=norm, samples=2)["margin bound"]
-        violated += error > found.value
+        for norm in violated:
+            found = bounds(machine, X, y, delta, norm=norm, samples=2)["margin bound"]
+            violated[norm] += error > found.value
         bare += error > float(np.mean(y * (X @ w) <= 0))
-    assert violated <= most_violations(delta)
+    assert max(violated.values()) <= most_violations(delta), violated
     assert bare > most_violations(delta)  # the training error is no bound
 
 
@@ -232,7 +232,7 @@ MACHINES = {
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_leave_one_out_is_that_of_a_fit_for_every_point(name):
-    X, y = data(40)
+    X, y = data(24)
     machine = clone(MACHINES[name]).fit(X, y)
     row = bounds(machine, X, y, refit=True)["leave-one-out"]
     values = left_out_one_by_one(machine, X, y)
@@ -244,7 +244,7 @@ def test_leave_one_out_is_that_of_a_fit_for_every_point(name):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.3, 3.0, 100.0]))
 def test_bounds_on_leave_one_out_are_above_it(seed, bias, C):
-    X, y = data(20, seed=seed, noise=1.0)
+    X, y = data(12, seed=seed, noise=1.0)
     machine = SVC(C=C, kernel=RBF(0.5), fit_intercept=bias).fit(X, y)
     found = bounds(machine, X, y, refit=True)
     exact = found["leave-one-out"].value
@@ -359,7 +359,7 @@ def test_rows_are_found_by_name_and_read_well():
 
 
 def test_every_row_states_its_formula_and_its_assumptions():
-    X, y = data()
+    X, y = data(16)
     for machine in MACHINES.values():
         found = bounds(clone(machine).fit(X, y), X, y, refit=True)
         assert all(row.formula and row.assumptions and row.kind for row in found)

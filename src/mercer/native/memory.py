@@ -1,9 +1,10 @@
 """How much memory there is, and what the library keeps of it between two fits.
 
-`available_memory` asks the machine, the process and its control groups. What is kept in
-memory only to be read again (a kernel matrix, a cache of its rows) may take a quarter
-of that: `keeps` and `cache_bytes` decide, for all solvers and machines. What a result
-needs may take all of it, and is refused in words beyond.
+`available_memory` asks the machine, the process and its control groups; the files that
+answer are read again after `MAX_AGE` seconds. What is kept in memory only to be read
+again (a kernel matrix, a cache of its rows) may take a quarter of that: `keeps` and
+`cache_bytes` decide, for all solvers and machines. What a result needs may take all of
+it, and is refused in words beyond.
 
 The cache of kernel rows of a fit by `SMO` is kept for the next fit, because memory that
 was never touched takes a tenth of the time of a fit. What is kept:
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,10 @@ except ImportError:  # not on Windows
 ROOT = Path("/")
 KEPT_SHARE = 0.25  # of what is available, for kernel values that are kept to be reused
 LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked for
+# Seconds for which a reading of the system's files is used again. They take about a
+# millisecond to read, as long as a small fit, which asks several times. In this time a
+# process can write to about a hundred megabytes of new memory.
+MAX_AGE = 0.05
 
 
 class _Names(NamedTuple):
@@ -62,10 +68,8 @@ def available_memory(root: Path = ROOT) -> float:
     The machine's memory; the limits of the process's control group and of all groups
     that one is in; and the address space that the process may use.
     """
-    groups = (_group_memory(folder, names) for folder, names in _groups(root))
-    return min(
-        _machine_memory(root / "proc/meminfo"), _address_space(root), *groups, np.inf
-    )
+    # RLIMIT_AS is set by the process itself and takes no file to know: ask every time.
+    return min(_recent_memory(root), _address_space(root))
 
 
 def room_to_keep(cache_mb: float | None = None) -> float:
@@ -104,7 +108,30 @@ def release() -> int:
     >>> memory.kept()
     0
     """
-    return _core.release_kept()
+    freed = _core.release_kept()
+    _last.clear()
+    return freed
+
+
+class _Reading(NamedTuple):
+    """What the files said, and when."""
+
+    time: float
+    bytes: float
+
+
+_last: dict[Path, _Reading] = {}
+
+
+def _recent_memory(root: Path) -> float:
+    """What the machine and the control groups leave, read at most `MAX_AGE` ago."""
+    now, last = monotonic(), _last.get(root)
+    if last is not None and now - last.time < MAX_AGE:
+        return last.bytes
+    groups = (_group_memory(folder, names) for folder, names in _groups(root))
+    free = min(_machine_memory(root / "proc/meminfo"), *groups, np.inf)
+    _last[root] = _Reading(now, free)
+    return free
 
 
 def _machine_memory(meminfo: Path) -> float:
