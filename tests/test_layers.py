@@ -36,7 +36,7 @@ FOUNDATIONS = {
     "dotproduct algebra window".split(),
     "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
     "krylov sgd components bayes posterior".split(),
-    "machines": "labels base progress".split(),
+    "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
@@ -64,7 +64,8 @@ MODULES = {
     "ball l1 perceptron sgd budget eigen clusters lasso lasso_features components "
     "products preimage bayes posterior evidence rounding class_pairs nearest windows "
     "auto",
-    "machines": "base labels progress ridge perceptron rvm neighbors kmeans pca parzen",
+    "machines": "base labels checks words progress ridge perceptron rvm neighbors "
+    "kmeans pca parzen",
     "machines/svm": "base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",

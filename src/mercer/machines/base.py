@@ -1,120 +1,83 @@
-"""Machine: what every estimator shares. Validation, the words for kernels, warnings.
-
-scikit-learn's words ("rbf", "poly", ...) are turned into kernels here and nowhere else;
-nothing below this file knows them.
-"""
+"""Machine: what every estimator shares. One way in, one way out, warnings."""
 
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
-import numbers
 import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial, wraps
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from functools import wraps
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
-    clone,
     is_regressor,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
-from sklearn.metrics.pairwise import (
-    additive_chi2_kernel,
-    polynomial_kernel,
-    sigmoid_kernel,
-)
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import (
-    Interval,
     InvalidParameterError,
     StrOptions,
 )
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
-from mercer.data.copies import is_foreign, owned, shares
+from mercer.data.copies import owned, shares
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
     a_string,
     as_points,
     brief,
-    check_ending,
     check_nesting,
     column_names,
     count,
     describe,
-    frame_columns,
     holds_numbers,
     is_frame,
-    is_gap,
-    is_series,
     sound,
     take,
     vectors,
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.algebra import Conformal, Normalized, On
 from mercer.kernels.base import (
-    Constant,
     Kernel,
     is_finite,
     is_number,
     version,
     warn_of_version,
 )
-from mercer.kernels.coordinate import ChiSquared
-from mercer.kernels.dotproduct import Sigmoid
-from mercer.kernels.radial import RBF, Laplacian
-from mercer.kernels.vector import Linear, Polynomial
-from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
+from mercer.kernels.ways import Precomputed
+from mercer.machines.checks import (
+    LARGEST_WEIGHT,
+    LARGEST_WHOLE,
+    MOST,
+    Limits,
+    borrowed,
+    check_numbers,
+    check_squares,
+    checked_weight,
+    filled,
+    holds_rows,
+    is_scalar,
+    is_structured,
+    limits_of,
+    reads_names,
+)
 from mercer.machines.labels import check_classes
+from mercer.machines.words import MADE, WORDS, as_kernel, nearest_word
 from mercer.outcomes import Run, Status
-
-LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
-LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
-LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
-_TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
-
-# Other names of the kernels that scikit-learn names by a word.
-_ALIASES = {
-    "gaussian": "rbf",
-    "gauss": "rbf",
-    "squared_exponential": "rbf",
-    "quadratic": "poly",
-    "cubic": "poly",
-    "tanh": "sigmoid",
-    "chi_squared": "chi2",
-    "laplace": "laplacian",
-    "dot": "linear",
-}
-
-_MADE = {
-    "rbf": "RBF()",
-    "poly": "Polynomial(3)",
-    "linear": "Linear()",
-    "laplacian": "Laplacian()",
-    "sigmoid": "Sigmoid()",
-    "chi2": "ChiSquared(1.0)",
-}
 
 _ENDED_EARLY = (
     "{name} stopped after {solution.run.iterations} iterations with status "
@@ -144,28 +107,6 @@ class FitData(WeightedGram):
 
     target: np.ndarray
     given: tuple  # X, y and sample_weight, all checked, for callbacks
-
-
-class Limits(NamedTuple):
-    """Of a parameter: a whole number, for the core to count with, or one of a size."""
-
-    whole: bool
-    least: float = 0.0
-
-
-@cache
-def _limits_of(machine: type[Machine]) -> dict[str, Limits]:
-    """Those of the parameters of a class, which are asked for at every fit."""
-    found = {}
-    for name, known in machine._parameter_constraints.items():
-        ranges = [one for one in known if isinstance(one, Interval)]
-        if any(one.type is numbers.Integral for one in ranges):
-            found[name] = Limits(whole=True)
-        elif ranges:
-            # A tolerance is compared, no more.
-            tiny = name == "tol" or any(0 in one for one in ranges)
-            found[name] = Limits(whole=False, least=0.0 if tiny else LEAST)
-    return found
 
 
 def outside() -> int:
@@ -215,8 +156,8 @@ def checked_score(score: Callable) -> Callable:
         counted = not isinstance(X, str | bytes) and (
             hasattr(X, "__len__") or hasattr(X, "shape")
         )
-        if counted and (_is_scalar(y) or count(y) != count(X)):
-            got = describe(y) if _is_scalar(y) else f"{count(y)} targets"
+        if counted and (is_scalar(y) or count(y) != count(X)):
+            got = describe(y) if is_scalar(y) else f"{count(y)} targets"
             raise ValueError(
                 f"{type(self).__name__}.score needs y with one target for each of the "
                 f"{count(X)} points, or the numbers of samples are inconsistent; got "
@@ -275,7 +216,7 @@ class Machine(BaseEstimator, ABC):
         self._check_kernel_parameter()
         self._check_class_weight()
         super()._validate_params()
-        for name, limits in _limits_of(type(self)).items():
+        for name, limits in limits_of(type(self)).items():
             self._check_size(name, limits)
         if isinstance(self.kernel, Kernel):
             self._warn_of_words()
@@ -342,9 +283,9 @@ class Machine(BaseEstimator, ABC):
             or (isinstance(kernel, str) and kernel in words)
         ):
             return
-        near = _nearest_word(kernel) if isinstance(kernel, str) else ""
+        near = nearest_word(kernel) if isinstance(kernel, str) else ""
         ways = [repr(near)] if near in words else []
-        ways += [_MADE[near]] if near in _MADE else []
+        ways += [MADE[near]] if near in MADE else []
         meant = f" Did you mean {' or '.join(ways)}?" if ways else ""
         raise InvalidParameterError(
             f"{begin}, a function, or one of the words {', '.join(sorted(words))}. Got "
@@ -401,11 +342,11 @@ class Machine(BaseEstimator, ABC):
                     ensure_all_finite=self._finite,
                     reset=reset,
                 )
-            X = self._of_floats(_filled(X) if self._precomputed else X)
+            X = self._of_floats(filled(X) if self._precomputed else X)
         else:
             X = self._structured(X, reset=reset)
         if reset:
-            self._borrows = _borrowed(X, given)
+            self._borrows = borrowed(X, given)
         return X
 
     def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
@@ -417,7 +358,7 @@ class Machine(BaseEstimator, ABC):
             self._check_columns(X)
             with self._naming_strings(X, y if y_checks.get("y_numeric") else None):
                 X, y = validate_data(self, X, y, accept_sparse="csr", **y_checks)
-            X = self._of_floats(_filled(X) if self._precomputed else X)
+            X = self._of_floats(filled(X) if self._precomputed else X)
         else:
             reset = y_checks.pop("reset", True)
             copied = copy.copy(self)  # checking y alone deletes the names of columns
@@ -427,7 +368,7 @@ class Machine(BaseEstimator, ABC):
         if y_checks.get("y_numeric") and y.dtype.kind not in "biuf":
             with self._naming_strings(X, y):
                 y = y.astype(float)
-        self._borrows = _borrowed(X, given)
+        self._borrows = borrowed(X, given)
         return X, y
 
     @contextmanager
@@ -444,7 +385,7 @@ class Machine(BaseEstimator, ABC):
                     "is a string. Use a classifier for classes."
                 ) from error
             if found is None:
-                if _holds_rows(X):  # of which ours name the one that is none
+                if holds_rows(X):  # of which ours name the one that is none
                     vectors(
                         X if isinstance(X, np.ndarray) else list(X),
                         f"{type(self).__name__}(kernel={brief(self.kernel)})",
@@ -500,11 +441,9 @@ class Machine(BaseEstimator, ABC):
         """
         named = isinstance(self.kernel, str) or self._precomputed
         by_columns = (
-            is_frame(X)
-            and isinstance(self.kernel, Kernel)
-            and _reads_names(self.kernel)
+            is_frame(X) and isinstance(self.kernel, Kernel) and reads_names(self.kernel)
         )
-        taken = named or not (by_columns or _is_structured(X))
+        taken = named or not (by_columns or is_structured(X))
         if taken:
             check_nesting(X)
         return taken
@@ -619,149 +558,6 @@ class Machine(BaseEstimator, ABC):
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def _holds_rows(X) -> bool:
-    """Whether X is a list of sequences, or a table of objects, that numpy reads."""
-    if isinstance(X, np.ndarray):
-        return X.dtype == object and X.ndim == 2
-    some = isinstance(X, list | tuple) and len(X) > 0
-    return some and isinstance(X[0], list | tuple | np.ndarray)
-
-
-def _nearest_word(word: str) -> str:
-    """The word for a kernel that was meant, "" where none comes near."""
-    plain = word.lower().replace(" ", "_").replace("-", "_")
-    near = difflib.get_close_matches(plain, [*WORDS, *_ALIASES], 1, 0.6)
-    return _ALIASES.get(near[0], near[0]) if near else ""
-
-
-def checked_weight(machine: Machine, sample_weight, X, **checks) -> np.ndarray:
-    """A number for each point, as scikit-learn checks them."""
-    check_numbers(machine, "sample_weight", sample_weight)
-    if _is_scalar(sample_weight):
-        number = float(sample_weight)
-        if not np.isfinite(number):
-            raise ValueError(
-                f"{type(machine).__name__} needs sample_weight as finite numbers, one "
-                f"for each point or one for all; got {number!r} (NaN or infinity)."
-            )
-        sample_weight = np.full(count(X), number)
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **checks)
-    least = weight[weight > 0].min(initial=np.inf)
-    if least < LEAST:
-        raise ValueError(
-            f"{type(machine).__name__} divides by sums of sample_weight, which need "
-            f"weights of 0, or of {LEAST:g} and more; got {least:.6g}. Divide the "
-            "weights by their mean."
-        )
-    if weight.max(initial=0.0) > LARGEST_WEIGHT:
-        raise ValueError(
-            f"{type(machine).__name__} needs sample_weight below {LARGEST_WEIGHT:g}, "
-            f"or sums of them overflow; got {weight.max():.6g}. Divide the weights by "
-            "their mean."
-        )
-    return weight
-
-
-def _is_scalar(value) -> bool:
-    """Whether a number, or an array of one without an axis, stands for many."""
-    return is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
-
-
-def check_numbers(machine: Machine, name: str, values) -> None:
-    """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
-    what = "targets" if name == "y" else "numbers"
-    needs = f"{type(machine).__name__} needs {name} as an array of {what}"
-    check_ending(values, f"{needs}, one for each point")
-    if sp.issparse(values):
-        raise ValueError(
-            f"{needs}; got a sparse matrix of shape {values.shape}. Pass "
-            f"{name}.toarray()."
-        )
-    if isinstance(values, str):
-        hint = ""
-        if values == "balanced":
-            hint = " A machine with class_weight balances classes by that."
-        raise ValueError(f"{needs}, one for each point; got {brief(values)}.{hint}")
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
-            f"{needs}; got a masked array with masked entries. Leave those points out."
-        )
-    if isinstance(values, Mapping):
-        raise TypeError(f"{needs}, one for each point; got a dict, {values!r:.60}.")
-    kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if kind == "O" and is_series(values):
-        values = values.to_numpy()
-        kind = values.dtype.kind
-    if kind == "O" and isinstance(values, Sequence | np.ndarray):
-        numeric = name == "sample_weight" or is_regressor(machine)
-        for i, value in enumerate(values):
-            if isinstance(value, float) or (
-                type(value) is int and -MOST < value < MOST
-            ):
-                continue
-            which = f"{needs}; {name}[{i}] is"
-            if is_gap(value):
-                raise ValueError(
-                    f"{which} missing ({value!r}), as NaN would be. Leave the point "
-                    "out."
-                )
-            if name == "sample_weight" and isinstance(value, str):
-                raise ValueError(f"{which} the string {value!r}.")
-            if isinstance(value, complex | np.complexfloating):
-                kind = "c"
-            if type(value) is int and not is_finite(value):
-                raise ValueError(f"{which} a whole number beyond the largest float.")
-            if numeric and not isinstance(value, _TARGETS | numbers.Number):
-                raise TypeError(f"{which} {describe(value)}.")
-        words = {isinstance(value, str) for value in values}
-        if isinstance(values, list | tuple) and name == "y" and len(words) == 2:
-            if not numeric and all(isinstance(v, str | int | float) for v in values):
-                # numpy would make strings of the numbers beside them.
-                first = isinstance(values[0], str)
-                i = [isinstance(v, str) for v in values].index(not first)
-                kind_of = "a number" if first else "a string"
-                raise ValueError(
-                    f"{type(machine).__name__} needs classes that are all numbers or "
-                    f"all strings; point {i} has {brief(values[i])}, which is "
-                    f"{kind_of}, and point 0 has {brief(values[0])}. Name every class "
-                    "in the same way."
-                )
-        lengths = {len(v) if isinstance(v, list | tuple) else -1 for v in values}
-        if len(lengths) > 1 and (numeric or -1 not in lengths):
-            raise ValueError(f"{needs}; got lists of different lengths.")
-    elif kind == "O" and not hasattr(values, "__array__"):
-        if not (values is None or is_number(values)):
-            raise TypeError(f"{needs}, one for each point; got {describe(values)}.")
-    if kind in "mM" and (name == "sample_weight" or is_regressor(machine)):
-        raise TypeError(
-            f"{needs}; got times of dtype {values.dtype}. Pass numbers, as days since "
-            "a date."
-        )
-    if kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {needs}, real ones; got complex numbers. "
-            f"Pass {name}.real, or their absolute values."
-        )
-
-
-def check_squares(machine, y: np.ndarray) -> None:
-    """Refuse targets whose squares are no numbers any more, or 0."""
-    largest = float(np.abs(y).max(initial=0.0))
-    if 0 < largest < LEAST or largest > MOST:
-        raise ValueError(
-            f"{type(machine).__name__} squares its targets, which leaves the range of "
-            f"numbers: the largest |y| is {largest:.3g}. Divide y by that, and "
-            "multiply predictions by it."
-        )
-
-
-def columns_of(y: np.ndarray) -> np.ndarray:
-    """Targets as float64 columns; a single column is one target, with a warning."""
-    single = y.ndim == 1 or y.shape[1] == 1
-    y = column_or_1d(y, warn=True) if single else y
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-
-
 def dual_rows(f: Expansion) -> np.ndarray:
     """The coefficients of f as scikit-learn's SVC has them, a row for each output."""
     return f.coef.reshape(len(f.coef), f.n_outputs).T
@@ -777,194 +573,3 @@ NO_PAIRWISE_MATRIX = (
     "Precomputed metric requires shape (n_queries, n_indexed). Got ({n}, {m}) for {n} "
     "indexed."
 )
-
-
-def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
-    """What the parameter `kernel` of a machine stands for, owned by the machine.
-
-    A word is the kernel of that name with its own defaults; a function takes two sets
-    of points and gives their matrix; None is RBF(). The drop-ins for scikit-learn's
-    machines use `as_scikit_learn_kernel`.
-    """
-    if isinstance(kernel, str):
-        _check_word(kernel)
-        return _OWN_WORDS[kernel]()
-    return _as_object(kernel, BlockFunction)
-
-
-def as_scikit_learn_kernel(
-    kernel: Kernel | str | Callable | None,
-    X: Points,
-    *,
-    gamma: float | None = None,
-    degree: float = 3,
-    coef0: float = 1,
-    parameters: dict | None = None,
-    function: Callable[[Callable], Kernel] = PairFunction,
-) -> Kernel:
-    """What the parameter `kernel` stands for in a drop-in, on the points X.
-
-    Parameters
-    ----------
-    kernel : a kernel; one of scikit-learn's words; a function; or None for RBF()
-    gamma, degree, coef0 : of the words; gamma None is 1/d, and 1 for "chi2"
-    parameters : keyword arguments of the function
-    function : what a function is: PairFunction takes two points, BlockFunction two sets
-    """
-    if isinstance(kernel, str):
-        _check_word(kernel)
-        if gamma is None:
-            gamma = 1.0 if kernel == "chi2" else 1 / X.shape[1]
-        return _WORDS[kernel](float(gamma), degree, coef0)
-    return _as_object(kernel, function, parameters)
-
-
-def _check_word(word: str) -> None:
-    if word not in _WORDS:
-        raise ValueError(
-            f"The words for kernels are {', '.join(sorted(_WORDS))}; got "
-            f"kernel={brief(word)}. Any other kernel is an object, such as Matern()."
-        )
-
-
-def _as_object(
-    kernel: Kernel | Callable | None,
-    function: Callable[[Callable], Kernel],
-    parameters: dict | None = None,
-) -> Kernel:
-    """A kernel that shares no array with the parameter; every fit comes by here."""
-    if kernel is None:
-        return RBF()
-    if isinstance(kernel, Kernel):
-        return kernel.owned()
-    if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise TypeError(
-            f"A kernel is an object; got the class {kernel.__name__}. Write "
-            f"{kernel.__name__}()."
-        )
-    if isinstance(kernel, GaussianProcessKernel):
-        # scikit-learn's own kernel objects are called on whole blocks.
-        return BlockFunction(clone(kernel))
-    return function(partial(kernel, **owned(parameters)) if parameters else kernel)
-
-
-def _constant_at_zero(make: Callable[[float], Kernel]) -> Callable[..., Kernel]:
-    """exp(-γ d(x, y)) is 1 everywhere at γ = 0, which our kernels do not take."""
-    return lambda gamma, degree, coef0: make(gamma) if gamma > 0 else Constant(1.0)
-
-
-def _polynomial(gamma: float, degree: float, coef0: float) -> Kernel:
-    if gamma > 0 and coef0 >= 0 and degree == int(degree):
-        return Polynomial(int(degree), scale=gamma, offset=float(coef0))
-    # What scikit-learn allows beyond the kernels; validity unknown.
-    return BlockFunction(
-        partial(polynomial_kernel, degree=degree, gamma=gamma, coef0=coef0)
-    )
-
-
-def _sigmoid(gamma: float, degree: float, coef0: float) -> Kernel:
-    if gamma > 0:
-        return Sigmoid(gamma, float(coef0))
-    return BlockFunction(partial(sigmoid_kernel, gamma=gamma, coef0=coef0))
-
-
-def _inverse_norms(X) -> np.ndarray:
-    """1/‖x‖, and 0 for x = 0."""
-    X = vectors(X)
-    square = X.multiply(X) if sp.issparse(X) else np.square(X)
-    norms = np.sqrt(np.asarray(square.sum(axis=1), dtype=float).ravel())
-    return np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
-
-
-_WORDS: dict[str, Callable[..., Kernel]] = {
-    "linear": lambda gamma, degree, coef0: Linear(),
-    "poly": _polynomial,
-    "polynomial": _polynomial,
-    "rbf": _constant_at_zero(RBF),
-    "laplacian": _constant_at_zero(Laplacian),
-    "chi2": _constant_at_zero(ChiSquared),
-    "additive_chi2": lambda gamma, degree, coef0: BlockFunction(
-        additive_chi2_kernel, psd=False
-    ),
-    "sigmoid": _sigmoid,
-    # Normalized(Linear()) makes zero vectors alike; scikit-learn's cosine is 0 there.
-    "cosine": lambda gamma, degree, coef0: Conformal(Linear(), _inverse_norms),
-    "precomputed": lambda gamma, degree, coef0: Precomputed(),
-}
-WORDS = frozenset(_WORDS)
-
-# The same words in machines that are nobody's drop-ins: kernels with their defaults.
-_OWN_WORDS: dict[str, Callable[[], Kernel]] = {
-    "linear": Linear,
-    "poly": partial(Polynomial, 3),
-    "polynomial": partial(Polynomial, 3),
-    "rbf": RBF,
-    "laplacian": Laplacian,
-    "chi2": ChiSquared,
-    "additive_chi2": partial(BlockFunction, additive_chi2_kernel, psd=False),
-    "sigmoid": Sigmoid,
-    "cosine": lambda: Normalized(Linear()),
-    "precomputed": Precomputed,
-}
-
-
-def _borrowed(X, given) -> bool:
-    """Whether an edit of what was given may change the checked points X."""
-    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype == object:
-        return True
-    if isinstance(given, list | tuple):
-        return False  # read into an array
-    if isinstance(given, np.ndarray) or sp.issparse(given):
-        return shares(X, given)
-    if is_frame(given):
-        return any(shares(X, column) for column in frame_columns(given))
-    return is_foreign(X)
-
-
-def _filled(X) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else X
-
-
-def _reads_names(kernel: Kernel) -> bool:
-    """Whether a part of the kernel reads a column of a data frame by its name."""
-    if isinstance(kernel, On):
-        names = kernel.field if isinstance(kernel.field, list) else [kernel.field]
-        if any(isinstance(name, str) for name in names):
-            return True
-    return any(map(_reads_names, kernel.children()))
-
-
-def _is_structured(X) -> bool:
-    """Whether X holds points that are not vectors of numbers."""
-    if sp.issparse(X):
-        return False
-    if is_frame(X):
-        return not holds_numbers(X)
-    if isinstance(X, list | tuple):
-        X = _array_of_sequences(X)
-        if X is None:
-            return True
-    elif not isinstance(X, np.ndarray):
-        if not hasattr(X, "__array__"):
-            return hasattr(X, "__len__")
-        X = np.asarray(X)
-    if X.ndim == 1:
-        # Whole numbers may be the nodes of a graph, or the indices of a matrix.
-        return X.dtype.kind not in "fc"
-    if X.ndim == 2 and X.dtype.kind == "O":
-        return any(isinstance(value, str | bytes) for value in X.flat)
-    return X.ndim > 2 or X.dtype.kind not in "biufcO"
-
-
-def _array_of_sequences(X) -> np.ndarray | None:
-    """A list of equally long sequences of numbers, or of numbers, as an array."""
-    first = X[0] if len(X) else None
-    if isinstance(first, list | tuple | np.ndarray):
-        first = first[0] if len(first) else None
-    if not isinstance(first, numbers.Number):
-        return None
-    check_nesting(X)
-    try:
-        return np.array(X)
-    except ValueError:  # sequences of different lengths
-        return None

@@ -21,7 +21,8 @@ from mercer.data.points import Points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, checked_weight
+from mercer.machines.base import Machine
+from mercer.machines.checks import checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -29,6 +30,7 @@ from mercer.machines.progress import (
     reporting,
     watching,
 )
+from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.solvers.clusters import (
     Clustering,

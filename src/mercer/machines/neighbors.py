@@ -23,12 +23,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
-from mercer.machines.base import WORDS, Machine
+from mercer.machines.base import Machine
 from mercer.machines.labels import (
     check_classes,
     check_table,
     classes_of,
 )
+from mercer.machines.words import WORDS
 from mercer.solvers.nearest import nearest
 
 SINGLE = 1e30  # k(x, x) that is left to single precision

@@ -29,13 +29,14 @@ from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
-from mercer.machines.base import WORDS, Machine, as_kernel
+from mercer.machines.base import Machine
 from mercer.machines.labels import (
     available_if,
     check_classes,
     check_columns,
     classes_of,
 )
+from mercer.machines.words import WORDS, as_kernel
 from mercer.multiclass import Classes
 from mercer.outcomes import Run, Status
 from mercer.solvers.windows import Window, distinct, window

@@ -36,14 +36,9 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
-from mercer.machines.base import (
-    NO_PAIRWISE_MATRIX,
-    WORDS,
-    Machine,
-    as_scikit_learn_kernel,
-    outside,
-)
+from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine, outside
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
+from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
 from mercer.solvers.auto import AutoComponents

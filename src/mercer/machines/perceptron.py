@@ -24,7 +24,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import WORDS, Machine, biases
+from mercer.machines.base import Machine, biases
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -34,6 +34,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
+from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
 from mercer.solvers.perceptron import (
     PerceptronProblem,

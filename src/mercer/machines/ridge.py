@@ -13,12 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, describe
 from mercer.kernels.base import Kernel
-from mercer.machines.base import (
-    NO_PAIRWISE_MATRIX,
-    WORDS,
-    Machine,
-    as_scikit_learn_kernel,
-)
+from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
+from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.outcomes import Certificate
 from mercer.solvers.linear import (
     BySize,

@@ -18,13 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
 from mercer.kernels.base import BLOCK_MB, finite, row_blocks
-from mercer.machines.base import (
-    WORDS,
-    FitData,
-    Machine,
-    biases,
-    dual_rows,
-)
+from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.labels import labelled
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -32,6 +26,7 @@ from mercer.machines.progress import (
     reporting,
     watching,
 )
+from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
 from mercer.outcomes import total
 from mercer.solvers.auto import held_for_many

@@ -29,7 +29,7 @@ from mercer.losses import (
     Squared,
     ZeroOne,
 )
-from mercer.machines.base import Machine, as_kernel
+from mercer.machines.base import Machine
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import (
     KernelKNNClassifier,
@@ -50,6 +50,7 @@ from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.machines.words import as_kernel
 
 
 class Absent(Exception):

@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
-from mercer.machines.base import WORDS, FitData, Machine, biases, dual_rows
+from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
+from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoPenalized, held_for_many

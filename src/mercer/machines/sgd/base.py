@@ -23,7 +23,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
-from mercer.machines.base import WORDS, FitData, Machine, dual_rows
+from mercer.machines.base import FitData, Machine, dual_rows
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -31,6 +31,7 @@ from mercer.machines.progress import (
     watching,
 )
 from mercer.machines.sgd.visits import keys_of, orders, visits
+from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.outcomes import Run, Status
 from mercer.solvers.auto import held_for_passes

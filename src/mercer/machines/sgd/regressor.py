@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import EpsilonInsensitive, Huber, Loss, Quantile, Squared
-from mercer.machines.base import columns_of
+from mercer.machines.checks import columns_of
 from mercer.machines.labels import available_if
 from mercer.machines.sgd.base import CONSTRAINTS, KernelSGD, takes_streams
 

@@ -18,7 +18,7 @@ from mercer.data.points import Points, brief, count
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
-from mercer.machines.base import WORDS, FitData, Machine, biases, dual_rows
+from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -26,6 +26,7 @@ from mercer.machines.progress import (
     watching,
 )
 from mercer.machines.sparse.terms import Columns, FeatureTerms, PointTerms
+from mercer.machines.words import WORDS
 from mercer.maps import FeatureExpansion
 from mercer.multiclass import Classes
 from mercer.outcomes import Certificate, together

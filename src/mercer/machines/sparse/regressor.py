@@ -13,7 +13,8 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Squared
-from mercer.machines.base import FitData, columns_of
+from mercer.machines.base import FitData
+from mercer.machines.checks import columns_of
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
 from mercer.outcomes import iterations
 from mercer.solvers.lasso import L1Problem

@@ -27,16 +27,10 @@ from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
 from mercer.kernels.ways import BlockFunction
-from mercer.machines.base import (
-    WORDS,
-    Machine,
-    WeightedGram,
-    as_scikit_learn_kernel,
-    biases,
-    check_numbers,
-    checked_weight,
-)
+from mercer.machines.base import Machine, WeightedGram, biases
+from mercer.machines.checks import check_numbers, checked_weight
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points
 from mercer.gram import Gram
-from mercer.machines.base import WeightedGram, columns_of
+from mercer.machines.base import WeightedGram
+from mercer.machines.checks import columns_of
 from mercer.machines.svm.base import (
     BOX,
     COMMON_CONSTRAINTS,

@@ -1,0 +1,266 @@
+"""What machines check of data and parameters, and how they read them."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    is_regressor,
+)
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import (
+    Interval,
+)
+from sklearn.utils.validation import (
+    _check_sample_weight,
+)
+
+from mercer.data.copies import is_foreign, shares
+from mercer.data.points import (
+    brief,
+    check_ending,
+    check_nesting,
+    count,
+    describe,
+    frame_columns,
+    holds_numbers,
+    is_frame,
+    is_gap,
+    is_series,
+)
+from mercer.kernels.algebra import On
+from mercer.kernels.base import (
+    Kernel,
+    is_finite,
+    is_number,
+)
+
+LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
+LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
+LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
+_TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
+
+
+class Limits(NamedTuple):
+    """Of a parameter: a whole number, for the core to count with, or one of a size."""
+
+    whole: bool
+    least: float = 0.0
+
+
+@cache
+def limits_of(machine: Any) -> dict[str, Limits]:
+    """Those of the parameters of a class, which are asked for at every fit."""
+    found = {}
+    for name, known in machine._parameter_constraints.items():
+        ranges = [one for one in known if isinstance(one, Interval)]
+        if any(one.type is numbers.Integral for one in ranges):
+            found[name] = Limits(whole=True)
+        elif ranges:
+            # A tolerance is compared, no more.
+            tiny = name == "tol" or any(0 in one for one in ranges)
+            found[name] = Limits(whole=False, least=0.0 if tiny else LEAST)
+    return found
+
+
+def checked_weight(machine, sample_weight, X, **checks) -> np.ndarray:
+    """A number for each point, as scikit-learn checks them."""
+    check_numbers(machine, "sample_weight", sample_weight)
+    if is_scalar(sample_weight):
+        number = float(sample_weight)
+        if not np.isfinite(number):
+            raise ValueError(
+                f"{type(machine).__name__} needs sample_weight as finite numbers, one "
+                f"for each point or one for all; got {number!r} (NaN or infinity)."
+            )
+        sample_weight = np.full(count(X), number)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **checks)
+    least = weight[weight > 0].min(initial=np.inf)
+    if least < LEAST:
+        raise ValueError(
+            f"{type(machine).__name__} divides by sums of sample_weight, which need "
+            f"weights of 0, or of {LEAST:g} and more; got {least:.6g}. Divide the "
+            "weights by their mean."
+        )
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        raise ValueError(
+            f"{type(machine).__name__} needs sample_weight below {LARGEST_WEIGHT:g}, "
+            f"or sums of them overflow; got {weight.max():.6g}. Divide the weights by "
+            "their mean."
+        )
+    return weight
+
+
+def is_scalar(value) -> bool:
+    """Whether a number, or an array of one without an axis, stands for many."""
+    return is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def check_numbers(machine, name: str, values) -> None:
+    """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
+    what = "targets" if name == "y" else "numbers"
+    needs = f"{type(machine).__name__} needs {name} as an array of {what}"
+    check_ending(values, f"{needs}, one for each point")
+    if sp.issparse(values):
+        raise ValueError(
+            f"{needs}; got a sparse matrix of shape {values.shape}. Pass "
+            f"{name}.toarray()."
+        )
+    if isinstance(values, str):
+        hint = ""
+        if values == "balanced":
+            hint = " A machine with class_weight balances classes by that."
+        raise ValueError(f"{needs}, one for each point; got {brief(values)}.{hint}")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{needs}; got a masked array with masked entries. Leave those points out."
+        )
+    if isinstance(values, Mapping):
+        raise TypeError(f"{needs}, one for each point; got a dict, {values!r:.60}.")
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind == "O" and is_series(values):
+        values = values.to_numpy()
+        kind = values.dtype.kind
+    if kind == "O" and isinstance(values, Sequence | np.ndarray):
+        numeric = name == "sample_weight" or is_regressor(machine)
+        for i, value in enumerate(values):
+            if isinstance(value, float) or (
+                type(value) is int and -MOST < value < MOST
+            ):
+                continue
+            which = f"{needs}; {name}[{i}] is"
+            if is_gap(value):
+                raise ValueError(
+                    f"{which} missing ({value!r}), as NaN would be. Leave the point "
+                    "out."
+                )
+            if name == "sample_weight" and isinstance(value, str):
+                raise ValueError(f"{which} the string {value!r}.")
+            if isinstance(value, complex | np.complexfloating):
+                kind = "c"
+            if type(value) is int and not is_finite(value):
+                raise ValueError(f"{which} a whole number beyond the largest float.")
+            if numeric and not isinstance(value, _TARGETS | numbers.Number):
+                raise TypeError(f"{which} {describe(value)}.")
+        words = {isinstance(value, str) for value in values}
+        if isinstance(values, list | tuple) and name == "y" and len(words) == 2:
+            if not numeric and all(isinstance(v, str | int | float) for v in values):
+                # numpy would make strings of the numbers beside them.
+                first = isinstance(values[0], str)
+                i = [isinstance(v, str) for v in values].index(not first)
+                kind_of = "a number" if first else "a string"
+                raise ValueError(
+                    f"{type(machine).__name__} needs classes that are all numbers or "
+                    f"all strings; point {i} has {brief(values[i])}, which is "
+                    f"{kind_of}, and point 0 has {brief(values[0])}. Name every class "
+                    "in the same way."
+                )
+        lengths = {len(v) if isinstance(v, list | tuple) else -1 for v in values}
+        if len(lengths) > 1 and (numeric or -1 not in lengths):
+            raise ValueError(f"{needs}; got lists of different lengths.")
+    elif kind == "O" and not hasattr(values, "__array__"):
+        if not (values is None or is_number(values)):
+            raise TypeError(f"{needs}, one for each point; got {describe(values)}.")
+    if kind in "mM" and (name == "sample_weight" or is_regressor(machine)):
+        raise TypeError(
+            f"{needs}; got times of dtype {values.dtype}. Pass numbers, as days since "
+            "a date."
+        )
+    if kind == "c":
+        raise ValueError(
+            f"Complex data not supported: {needs}, real ones; got complex numbers. "
+            f"Pass {name}.real, or their absolute values."
+        )
+
+
+def check_squares(machine, y: np.ndarray) -> None:
+    """Refuse targets whose squares are no numbers any more, or 0."""
+    largest = float(np.abs(y).max(initial=0.0))
+    if 0 < largest < LEAST or largest > MOST:
+        raise ValueError(
+            f"{type(machine).__name__} squares its targets, which leaves the range of "
+            f"numbers: the largest |y| is {largest:.3g}. Divide y by that, and "
+            "multiply predictions by it."
+        )
+
+
+def columns_of(y: np.ndarray) -> np.ndarray:
+    """Targets as float64 columns; a single column is one target, with a warning."""
+    single = y.ndim == 1 or y.shape[1] == 1
+    y = column_or_1d(y, warn=True) if single else y
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def holds_rows(X) -> bool:
+    """Whether X is a list of sequences, or a table of objects, that numpy reads."""
+    if isinstance(X, np.ndarray):
+        return X.dtype == object and X.ndim == 2
+    some = isinstance(X, list | tuple) and len(X) > 0
+    return some and isinstance(X[0], list | tuple | np.ndarray)
+
+
+def is_structured(X) -> bool:
+    """Whether X holds points that are not vectors of numbers."""
+    if sp.issparse(X):
+        return False
+    if is_frame(X):
+        return not holds_numbers(X)
+    if isinstance(X, list | tuple):
+        X = _array_of_sequences(X)
+        if X is None:
+            return True
+    elif not isinstance(X, np.ndarray):
+        if not hasattr(X, "__array__"):
+            return hasattr(X, "__len__")
+        X = np.asarray(X)
+    if X.ndim == 1:
+        # Whole numbers may be the nodes of a graph, or the indices of a matrix.
+        return X.dtype.kind not in "fc"
+    if X.ndim == 2 and X.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in X.flat)
+    return X.ndim > 2 or X.dtype.kind not in "biufcO"
+
+
+def _array_of_sequences(X) -> np.ndarray | None:
+    """A list of equally long sequences of numbers, or of numbers, as an array."""
+    first = X[0] if len(X) else None
+    if isinstance(first, list | tuple | np.ndarray):
+        first = first[0] if len(first) else None
+    if not isinstance(first, numbers.Number):
+        return None
+    check_nesting(X)
+    try:
+        return np.array(X)
+    except ValueError:  # sequences of different lengths
+        return None
+
+
+def reads_names(kernel: Kernel) -> bool:
+    """Whether a part of the kernel reads a column of a data frame by its name."""
+    if isinstance(kernel, On):
+        names = kernel.field if isinstance(kernel.field, list) else [kernel.field]
+        if any(isinstance(name, str) for name in names):
+            return True
+    return any(map(reads_names, kernel.children()))
+
+
+def borrowed(X, given) -> bool:
+    """Whether an edit of what was given may change the checked points X."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype == object:
+        return True
+    if isinstance(given, list | tuple):
+        return False  # read into an array
+    if isinstance(given, np.ndarray) or sp.issparse(given):
+        return shares(X, given)
+    if is_frame(given):
+        return any(shares(X, column) for column in frame_columns(given))
+    return is_foreign(X)
+
+
+def filled(X) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else X
