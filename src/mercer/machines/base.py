@@ -15,17 +15,9 @@ from functools import wraps
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-    is_regressor,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import (
-    InvalidParameterError,
-    StrOptions,
-)
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -51,13 +43,7 @@ from mercer.data.points import (
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import (
-    Kernel,
-    is_finite,
-    is_number,
-    version,
-    warn_of_version,
-)
+from mercer.kernels.base import Kernel, is_finite, is_number, version, warn_of_version
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import (
     LARGEST_WEIGHT,

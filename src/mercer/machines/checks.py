@@ -5,20 +5,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import (
-    is_regressor,
-)
+from sklearn.base import is_regressor
 from sklearn.utils import column_or_1d
-from sklearn.utils._param_validation import (
-    Interval,
-)
-from sklearn.utils.validation import (
-    _check_sample_weight,
-)
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight
 
 from mercer.data.copies import is_foreign, shares
 from mercer.data.points import (
@@ -34,11 +28,7 @@ from mercer.data.points import (
     is_series,
 )
 from mercer.kernels.algebra import On
-from mercer.kernels.base import (
-    Kernel,
-    is_finite,
-    is_number,
-)
+from mercer.kernels.base import Kernel, is_finite, is_number
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with

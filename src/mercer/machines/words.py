@@ -11,9 +11,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import (
-    clone,
-)
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
     additive_chi2_kernel,
@@ -22,16 +20,9 @@ from sklearn.metrics.pairwise import (
 )
 
 from mercer.data.copies import owned
-from mercer.data.points import (
-    Points,
-    brief,
-    vectors,
-)
+from mercer.data.points import Points, brief, vectors
 from mercer.kernels.algebra import Conformal, Normalized
-from mercer.kernels.base import (
-    Constant,
-    Kernel,
-)
+from mercer.kernels.base import Constant, Kernel
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF, Laplacian
