@@ -684,7 +684,7 @@ def whole_numbers():
     for entry in MACHINES:
         (machine,) = entry.values
         for name in machine.get_params(deep=False):
-            if machine._is_whole(name):
+            if name in limits and limits[name].whole:
                 yield pytest.param(machine, name, id=f"{entry.id}-{name}")
 
 
@@ -805,6 +805,12 @@ def test_certify_leaves_the_machine_as_it_is(machine):
         machine.certify(POINTS[:, :3], LABELS)
     with pytest.raises((ValueError, TypeError)):
         machine.certify([{"a": 1}] * N, LABELS)
+    with pytest.raises(ValueError, match=r"certify needs the points|inconsistent"):
+        machine.certify(POINTS[:2], LABELS[:2])
+    if is_classifier(machine):
+        named = np.where(LABELS == LABELS[0], "a", "b")
+        with pytest.raises(ValueError, match="its classes were .*and y holds 'a', 'b'"):
+            machine.certify(POINTS, named)
     assert machine.n_features_in_ == D
 
 

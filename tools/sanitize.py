@@ -39,7 +39,7 @@ TESTS = {
 # Tests that a sanitizer cannot run, each with its reason.
 LEFT_OUT = {
     # ASan reserves terabytes of addresses, so none are left below a limit on them.
-    "address": ["address_space"],
+    "address": ["address_space", "memory_that_is_not_there"],
     "thread": [],
 }
 OPTIONS = {

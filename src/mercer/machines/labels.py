@@ -96,6 +96,25 @@ def check_known(machine, y, names: np.ndarray) -> None:
         )
 
 
+def check_same(machine, n: int, names: np.ndarray | None = None) -> None:
+    """Refuse to `certify` by other data than those of the fit, as far as it shows.
+
+    Parameters
+    ----------
+    n : how many points there are
+    names : the classes of y, of a classifier
+    """
+    needs = f"{type(machine).__name__}.certify needs the points and targets of its fit"
+    last = int(machine.support_.max(initial=-1))
+    if last >= n:
+        raise ValueError(f"{needs}: f stands on point {last} of them, and X holds {n}.")
+    if names is not None and not np.array_equal(names, machine.classes_):
+        raise ValueError(
+            f"{needs}: its classes were {_some(list(machine.classes_))}, and y holds "
+            f"{_some(list(names))}."
+        )
+
+
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur in y, sorted, and the number of that of each point.
 

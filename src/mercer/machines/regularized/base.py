@@ -21,6 +21,7 @@ from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
 from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
@@ -169,6 +170,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         check_is_fitted(self)
         machine = copy.copy(self)  # checking data sets attributes
         data = machine._prepared(X, y, sample_weight, reset=False)
+        check_same(self, count(data.given[0]), vars(machine).get("classes_"))
         f, problems = self.expansion_, machine._problems(data)
         coef = np.zeros((count(data.given[0]), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)

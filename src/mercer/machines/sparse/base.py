@@ -19,6 +19,7 @@ from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
 from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.labels import check_same
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -253,6 +254,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         check_is_fitted(self)
         machine = copy.copy(self)  # checking data sets attributes
         data = machine._prepared(X, y, sample_weight, reset=False)
+        check_same(self, count(data.given[0]), vars(machine).get("classes_"))
         terms, f = machine._terms(data), self.expansion_  # type: Any, Any
         problems = machine._problems(terms, data, self._reg)
         parts = zip(problems, terms.of(f).T, self.intercept_, strict=True)

@@ -29,6 +29,7 @@ from mercer.kernels.vector import Linear, variance
 from mercer.kernels.ways import BlockFunction
 from mercer.machines.base import Machine, WeightedGram, biases
 from mercer.machines.checks import check_numbers, checked_weight
+from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.vectors import symmetric_product
@@ -376,6 +377,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self, X, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
+        check_same(self, count(X))
         f = self.expansion_
         coef = np.zeros((count(X), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)

@@ -24,6 +24,7 @@ from mercer.machines.labels import (
     check_classes,
     check_columns,
     check_pairs,
+    check_same,
     check_two,
     class_factors,
     classes_of,
@@ -390,7 +391,8 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
         counted = self._weighted_gram(X, sample_weight)
-        _, label, factors = self._labels(y, counted)
+        classes, label, factors = self._labels(y, counted)
+        check_same(self, count(X), classes)
         parts = multiclass.parts(label, len(factors), self.multiclass)
         problems = self._problems(counted.gram, parts, counted.weight * factors[label])
         return self._recomputed(X, counted, problems, parts)

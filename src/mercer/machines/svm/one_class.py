@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, double
+from mercer.data.points import Points, count, double
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
+from mercer.machines.labels import check_same
 from mercer.machines.svm.base import (
     COMMON_CONSTRAINTS,
     FRACTION,
@@ -260,6 +261,7 @@ class SVDD(OneClass):
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
         counted = self._weighted_gram(X, sample_weight)
+        check_same(self, count(X))
         problem = self._problem(counted.gram, counted.weight)
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)
