@@ -74,6 +74,7 @@ from mercer import (
 from mercer.data.copies import is_mapped
 from mercer.kernels import base
 from mercer.machines import regularization_path
+from mercer.machines.checks import limits_of
 from mercer.machines.parzen import Parzen
 from mercer.solvers import SMO
 from mercer.theory import rademacher
@@ -683,8 +684,8 @@ def whole_numbers():
     """Each parameter of a machine that is a whole number."""
     for entry in MACHINES:
         (machine,) = entry.values
-        for name in machine.get_params(deep=False):
-            if name in limits and limits[name].whole:
+        for name, limits in limits_of(type(machine)).items():
+            if limits.whole:
                 yield pytest.param(machine, name, id=f"{entry.id}-{name}")
 
 

@@ -83,6 +83,10 @@ def interrupted_once_in(call):
         call.allowed.set()
         finger.join()
         signal.signal(signal.SIGINT, before)
+        # What waits for the end of the call is not to meet the next test.
+        for thread in threading.enumerate():
+            if thread.name == "mercer-abandoned":
+                thread.join(60)
 
 
 @pytest.fixture
