@@ -77,7 +77,7 @@ def labelled(machine, data, weighted: bool = False):
 def check_two(machine, names) -> None:
     """Refuse fewer than two classes, in scikit-learn's words and the way out."""
     if len(names) < 2:
-        only = f", {names[0]!r}" if len(names) else ""
+        only = f", {np.asarray(names)[0:1].tolist()[0]!r}" if len(names) else ""
         raise ValueError(
             "The number of classes has to be greater than one; got "
             f"{len(names)} class{only}. {type(machine).__name__} needs points of two "
@@ -110,8 +110,8 @@ def check_same(machine, n: int, names: np.ndarray | None = None) -> None:
         raise ValueError(f"{needs}: f stands on point {last} of them, and X holds {n}.")
     if names is not None and not np.array_equal(names, machine.classes_):
         raise ValueError(
-            f"{needs}: its classes were {_some(list(machine.classes_))}, and y holds "
-            f"{_some(list(names))}."
+            f"{needs}: its classes were {_some(machine.classes_.tolist())}, and y holds "
+            f"{_some(names.tolist())}."
         )
 
 
