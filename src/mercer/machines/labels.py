@@ -109,10 +109,8 @@ def check_same(machine, n: int, names: np.ndarray | None = None) -> None:
     if last >= n:
         raise ValueError(f"{needs}: f stands on point {last} of them, and X holds {n}.")
     if names is not None and not np.array_equal(names, machine.classes_):
-        raise ValueError(
-            f"{needs}: its classes were {_some(machine.classes_.tolist())}, and y holds "
-            f"{_some(names.tolist())}."
-        )
+        known, found = (_some(some.tolist()) for some in (machine.classes_, names))
+        raise ValueError(f"{needs}: its classes were {known}, and y holds {found}.")
 
 
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
