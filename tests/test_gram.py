@@ -274,16 +274,16 @@ def test_a_matrix_of_ten_million_rows_is_refused_at_once():
 
 
 def test_memory_of_a_control_group_counts_its_file_cache_as_free(tmp_path):
-    names = ("memory.max", "memory.current", "inactive_file")
-    assert mercer.native.memory._group_memory(tmp_path, *names) == np.inf
+    names = mercer.native.memory._NEW
+    assert mercer.native.memory._group_memory(tmp_path, names) == np.inf
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 150\n")
-    assert mercer.native.memory._group_memory(tmp_path, *names) == 450
+    assert mercer.native.memory._group_memory(tmp_path, names) == 450
     (tmp_path / "memory.current").write_text("1300\n")
-    assert mercer.native.memory._group_memory(tmp_path, *names) == 0
+    assert mercer.native.memory._group_memory(tmp_path, names) == 0
     (tmp_path / "memory.max").write_text("max\n")
-    assert mercer.native.memory._group_memory(tmp_path, *names) == np.inf
+    assert mercer.native.memory._group_memory(tmp_path, names) == np.inf
 
 
 def test_memory_of_the_machine_is_what_the_system_calls_available(tmp_path):

@@ -368,7 +368,7 @@ def test_losses_are_bracketed_to_the_last_digit(kind, kernel, reg, name, seed):
     values = []
     for machine in (own, fine):
         quiet(lambda m=machine: m.fit(X, y, sample_weight=weight))
-        (problem,) = machine._problems(machine._fit_data(X, y, weight))
+        (problem,) = machine._problems(machine._prepared(X, y, weight))
         args = (*coefficients(machine), machine.reg_, matrix(kernel, X))
         values.append(objective(problem, *args))
     best = min(values)
@@ -445,12 +445,8 @@ def test_l1_is_bracketed_to_the_last_digit(kind, kernel, reg, made, seed):
             machine, y = SparseKernelClassifier(10.0, tol=tol), sides(kind)
         machine.set_params(kernel=kernel)
         quiet(lambda m=machine, y=y: m.fit(X, y, sample_weight=weight))
-        if made == "classifier":
-            _, counted, _, label, factors = machine._prepared(X, y, weight)
-            (problem,) = machine._problems(counted, label, factors, 1 / machine.C)
-        else:
-            _, target, counted = machine._prepared(X, y, weight)
-            (problem,) = machine._problems(target, counted, machine.alpha)
+        data = machine._prepared(X, y, weight)
+        (problem,) = machine._problems(machine._terms(data), data, machine._reg)
         coef = np.zeros(N, LONG)
         coef[machine.support_] = machine.dual_coef_[0]
         f = K @ coef + LONG(machine.intercept_[0])

@@ -206,7 +206,7 @@ def test_logarithms_of_far_points_are_numbers_or_refused(kernel, size, sparse):
 @pytest.mark.parametrize("size", [1e12, 1e160, 1.5e308])
 @each_window
 def test_classes_far_away_are_decided_or_refused(kernel, size):
-    machine = ParzenClassifier("density", kernel=kernel).fit(X, y)
+    machine = ParzenClassifier(method="density", kernel=kernel).fit(X, y)
     new = np.array([[size, -size]])
     for ask in (machine.decision_function, machine.predict_proba):
         try:

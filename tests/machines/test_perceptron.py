@@ -219,9 +219,9 @@ def test_a_solver_without_a_pass_is_refused():
 
 
 def test_a_kernel_that_is_not_finite_is_refused(monkeypatch):
-    X = np.array([[1.0], [np.inf], [2.0], [3.0]])
+    X = np.array([[1.0], [1e200], [2.0], [3.0]])
     gram = Gram(BlockFunction(products), X)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for passes in (1, 2):
             with pytest.raises(ValueError, match="not finite"):
                 PerceptronRule(passes).solve(

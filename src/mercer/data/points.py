@@ -596,7 +596,9 @@ def _row(x, i: int, who: str):
         if not isinstance(number, _NUMBER):
             raise TypeError(
                 f"{who} compares vectors of real numbers; point {i} holds "
-                f"{describe(number)}."
+                f"{describe(number)}. An argument must be a real number: strings and "
+                "other objects are encoded as numbers first, or compared by a kernel "
+                "for them."
             )
     try:
         return row.astype(float)
