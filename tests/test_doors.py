@@ -22,6 +22,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
 
 import mercer
 from mercer import (
@@ -306,8 +307,7 @@ def test_edits_of_the_data_after_fit_change_nothing(machine, form):
 
 
 def has_weights(machine):
-    code = type(machine).fit
-    return "sample_weight" in getattr(code, "__wrapped__", code).__code__.co_varnames
+    return has_fit_parameter(machine, "sample_weight")
 
 
 @pytest.mark.parametrize("form", ["array", "csr", "frame", "objects"])

@@ -29,7 +29,7 @@ LAYERS = [
 
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
-    "native": ["threads", "interruptible", "memory", "sparsity"],
+    "native": ["sorting", "threads", "interruptible", "memory", "sparsity"],
     "data": ["points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex base ways counts explicit vector fragments routes radial "
@@ -54,7 +54,7 @@ ROOFS = {"parse", "auto", "__init__"}
 MODULES = {
     "": "_names _html multiclass calibration distributed expansion gram losses maps "
     "outcomes",
-    "native": "vectors memory threads lapack interruptible sparsity",
+    "native": "vectors memory threads lapack interruptible sparsity sorting",
     "data": "points copies matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex base ways counts explicit vector algebra parse radial dotproduct "

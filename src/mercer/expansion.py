@@ -19,6 +19,7 @@ from mercer.data.points import (
     take,
 )
 from mercer.kernels.base import Kernel
+from mercer.native.sorting import distinct
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
 CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
@@ -117,7 +118,7 @@ class Expansion:
         lengths = np.asarray(self.kernel.diag(X), dtype=float)
         largest = np.argpartition(lengths, m - min(SAMPLE, m))[-SAMPLE:]
         some = np.append(largest, np.arange(0, m, -(-m // SAMPLE)))
-        few = take(X, np.unique(some))
+        few = take(X, distinct(some))
         exact = self._product(double(few), double(self.points)) + self.bias
         error = np.abs(self._product(few, self.points) + self.bias - exact)
         size = np.abs(exact)

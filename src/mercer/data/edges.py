@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from mercer.data.points import check_label, describe
 from mercer.native import sparsity
 from mercer.native.interruptible import SORTING, interruptible
+from mercer.native.sorting import distinct
 
 # Relative tolerance between A(i, j) and A(j, i), one distance rounded twice.
 AGREE = 1e-9
@@ -214,7 +215,7 @@ def numbered(edges: list, nodes: Sequence) -> tuple[np.ndarray, np.ndarray]:
 
 def _sorted(keys: np.ndarray) -> np.ndarray:
     """The different keys in order."""
-    return interruptible(np.unique, keys, work=float(SORTING) * len(keys))
+    return interruptible(distinct, keys, work=float(SORTING) * len(keys))
 
 
 def _weighted(edges: list, place: dict) -> dict[int, float]:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from mercer.data.points import Points, as_points, describe, each, field, take
 from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, row_blocks
 from mercer.kernels.ways import check_callable
+from mercer.native.sorting import distinct
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Convolution(Kernel):
             for kernel, x, y in columns:
                 values *= kernel(take(x, rows), y)
             some = left.owners[:, rows]
-            those = np.unique(some.nonzero()[0])
+            those = distinct(some.nonzero()[0])
             K[those] += some[those] @ (right.owners @ values.T).T
         if Y is None:
             # Rows and columns are summed one after the other: keep one of two orders.

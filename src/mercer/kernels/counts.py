@@ -24,6 +24,7 @@ from mercer.data.points import as_points, count, objects
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import SORTING, interruptible
+from mercer.native.sorting import distinct
 
 
 class Columns(NamedTuple):
@@ -91,7 +92,7 @@ class CountKernel(FeatureKernel):
 
 def in_common(left: Counts, right: Counts) -> tuple[sp.csr_array, sp.csr_array]:
     """Both matrices in the columns of either."""
-    ids = np.union1d(left.ids, right.ids)
+    ids = distinct(np.concatenate([left.ids, right.ids]))
     first, second = (
         sp.csr_array(
             (part.matrix.data, np.searchsorted(ids, part.ids)[part.matrix.indices],

@@ -363,7 +363,7 @@ class KernelKMeans(
             self.normalized_cut_ = float(np.sum(1 - best.norm * best.volume))
         self.labels_ = np.empty(count(X), dtype=np.int32)
         self.labels_[index] = best.label
-        absent = np.setdiff1d(np.arange(count(X)), index)
+        absent = np.delete(np.arange(count(X)), index)
         if len(absent):
             self.labels_[absent] = self._clusters(take(X, absent))
 

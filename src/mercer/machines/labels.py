@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from mercer.multiclass import Classes
 from mercer.native.interruptible import SORTING, interruptible
 from mercer.native.memory import available_memory
+from mercer.native.sorting import distinct
 
 # More than this are never found within hours, however much memory there is.
 MOST_NUMBERS = 2.0**31
@@ -87,7 +88,7 @@ def check_two(machine, names) -> None:
 
 def check_known(machine, y, names: np.ndarray) -> None:
     """Refuse classes that are not among those it began with."""
-    new = np.setdiff1d(y, names)
+    new = distinct(y[~np.isin(y, names)])
     if len(new):
         raise ValueError(
             f"{type(machine).__name__} began with the classes {_some(names.tolist())}; "
@@ -105,7 +106,8 @@ def check_same(machine, n: int, names: np.ndarray | None = None) -> None:
     names : the classes of y, of a classifier
     """
     needs = f"{type(machine).__name__}.certify needs the points and targets of its fit"
-    last = int(machine.support_.max(initial=-1))
+    support = vars(machine).get("support_", np.empty(0, int))  # none on features
+    last = int(support.max(initial=-1))
     if last >= n:
         raise ValueError(f"{needs}: f stands on point {last} of them, and X holds {n}.")
     if names is not None and not np.array_equal(names, machine.classes_):

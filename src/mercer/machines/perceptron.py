@@ -36,6 +36,7 @@ from mercer.machines.labels import (
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
+from mercer.native.sorting import distinct
 from mercer.solvers.perceptron import (
     PerceptronProblem,
     PerceptronRule,
@@ -317,7 +318,7 @@ class KernelPerceptron(MistakeDriven):
             with reporting(watcher) as watch:
                 found = solver.solve(problem, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
-            places = np.unique(found.point)
+            places = distinct(found.point)
             points, support = self._own(take(gram.X, places), X), places + offset
             if goes_on and len(self.support_):
                 points = concatenate(self.expansion_.points, points)

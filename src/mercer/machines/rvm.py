@@ -28,6 +28,7 @@ from mercer.machines.progress import (
 )
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
+from mercer.native.sorting import distinct
 from mercer.outcomes import total
 from mercer.solvers.auto import held_for_many
 from mercer.solvers.bayes import Posterior, SparseBayes
@@ -76,7 +77,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
 
     def _store(self, data: FitData, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
-        chosen = np.unique(np.concatenate([part.index for part in found]))
+        chosen = distinct(np.concatenate([part.index for part in found]))
         coef = np.zeros((len(chosen), len(found)))
         self._places = [np.searchsorted(chosen, part.index) for part in found]
         for column, (part, places) in enumerate(zip(found, self._places, strict=True)):

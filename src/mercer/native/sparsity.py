@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.native.sorting import distinct
+
 WAY_OUT = "Build it anew from its entries: sp.csr_array((data, (row, column)), shape)."
 
 
@@ -147,7 +149,7 @@ def _check_coordinates(X) -> None:
 def _check_diagonals(X) -> None:
     data = _array(X, "data", X.data, 2, "biufcO")
     offsets = _array(X, "offsets", X.offsets, 1, "i")
-    if len(offsets) != len(data) or len(np.unique(offsets)) != len(offsets):
+    if len(offsets) != len(data) or len(distinct(offsets)) != len(offsets):
         raise _damaged(
             X, f"{len(data)} diagonals need as many different offsets; got {offsets}"
         )

@@ -20,6 +20,7 @@ from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.memory import available_memory
+from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
@@ -148,7 +149,7 @@ class Cholesky:
         target = system.target
         z, image = np.empty_like(target), np.empty_like(target)
         regs, statuses = system.regs, set()
-        for reg in np.unique(regs):
+        for reg in distinct(regs):
             columns = np.flatnonzero(regs == reg)
             z[:, columns], status = system.solve(reg, target[:, columns])
             image[:, columns] = system.times(z[:, columns])
@@ -161,7 +162,7 @@ class Cholesky:
             bias=0.0,
             **numbers,
             run=Run(
-                _gravest(statuses), len(np.unique(regs)), time.perf_counter() - begin
+                _gravest(statuses), len(distinct(regs)), time.perf_counter() - begin
             ),
         )
 
@@ -244,7 +245,7 @@ class ConjugateGradient:
         if start is not None:
             z += system.scaled(start)
         image = np.empty_like(target)
-        for reg in np.unique(regs):
+        for reg in distinct(regs):
             columns = np.flatnonzero(regs == reg)
             run = _Descent(self, system, reg, LowRank(L, system.root, reg), begin)
             found = run(z[:, columns], target[:, columns], watch)
@@ -406,7 +407,7 @@ def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
     """
     with blas_for(problem.gram.shape[0]):
         system = _Scaled(problem)
-        columns = {reg: system.inverse_diagonal(reg) for reg in np.unique(system.regs)}
+        columns = {reg: system.inverse_diagonal(reg) for reg in distinct(system.regs)}
     # W^½ once here and once in `unscaled`: the diagonal of W^½ (G + λI)⁻¹ W^½.
     return system.unscaled(
         system.root * np.column_stack([columns[reg] for reg in system.regs])

@@ -51,6 +51,7 @@ from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.machines.words import as_kernel
+from mercer.native.sorting import distinct
 
 
 class Absent(Exception):
@@ -236,7 +237,7 @@ class Judged:
             many = "two" if len(classes) == 2 else len(classes)
             raise ValueError(
                 f"bounds needs targets of {many} classes; the machine knows "
-                f"{list(classes)}, y has {list(np.unique(y))[:5]}."
+                f"{list(classes)}, y has {list(distinct(y))[:5]}."
             )
         if len(classes) == 2 and hasattr(self.machine, "decision_function"):
             return np.where(y == classes[1], 1.0, -1.0), "sides"

@@ -28,6 +28,7 @@ from mercer.machines.sgd.base import KernelSGD
 from mercer.machines.svm import SVC, SVR
 from mercer.machines.svm.classifier import Classifier
 from mercer.machines.svm.svr import Regressor
+from mercer.native.sorting import distinct
 from mercer.outcomes import Status
 from mercer.theory.assumptions import Absent, Judged, first_sentence
 
@@ -228,7 +229,7 @@ def _places_that_matter(judged: Judged) -> np.ndarray:
     try:
         if isinstance(machine, SVC | SVR) and judged.base.psd:
             check_support(judged)
-            return np.union1d(machine.support_, np.flatnonzero(alone(judged)))
+            return distinct(np.append(machine.support_, np.flatnonzero(alone(judged))))
     except Absent:
         pass
     present = np.ones(judged.m) if judged.weight is None else judged.weight
@@ -292,7 +293,7 @@ def alone(judged: Judged) -> np.ndarray:
 def _classes_left(judged: Judged, rest) -> int:
     if judged.weight is not None:
         rest = rest[judged.weight[rest] > 0]
-    return len(np.unique(judged.given[rest]))
+    return len(distinct(judged.given[rest]))
 
 
 def _other(judged: Judged, i: int):

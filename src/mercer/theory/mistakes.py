@@ -19,6 +19,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Hinge
+from mercer.native.sorting import distinct
 from mercer.solvers.boxqp import svc
 from mercer.solvers.perceptron import (
     PerceptronProblem,
@@ -150,7 +151,7 @@ def mistake_bound(
         )
     X, y = as_points(X), np.asarray(y)
     classes = getattr(machine, "classes_", None)
-    sign = _against_the_rest(y, np.unique(y) if classes is None else classes)
+    sign = _against_the_rest(y, distinct(y) if classes is None else classes)
     if isinstance(machine, Kernel):
         kernel = machine.resolve(X)
         found = PerceptronRule(max_iter).solve(PerceptronProblem(Gram(kernel, X), sign))

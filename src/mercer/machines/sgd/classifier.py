@@ -21,6 +21,7 @@ from mercer.machines.labels import (
 )
 from mercer.machines.sgd.base import CONSTRAINTS, KernelSGD, takes_streams
 from mercer.multiclass import Classes
+from mercer.native.sorting import distinct
 
 SIDES: dict[str, type[Loss]] = {
     "hinge": Hinge,
@@ -189,7 +190,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validated(X, y, reset=first)
         check_classes(self, y)
-        known = np.unique(classes) if first else self.classes_
+        known = distinct(classes) if first else self.classes_
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)
         check_two(self, known)

@@ -16,6 +16,7 @@ from mercer.data.points import count
 from mercer.expansion import Expansion
 from mercer.machines.base import FitData
 from mercer.maps import FeatureExpansion, explicit
+from mercer.native.sorting import distinct
 from mercer.outcomes import Certificate, Solution
 from mercer.solvers.lasso import L1Problem, certificate
 from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certificate
@@ -132,7 +133,7 @@ class Columns:
         ----------
         single : whether there is one column, which then is no axis
         """
-        used = np.unique(np.concatenate(self.places))
+        used = distinct(np.concatenate(self.places))
         coef = np.zeros((len(used), len(self.bias)))
         for j, (places, values) in enumerate(
             zip(self.places, self.values, strict=True)
