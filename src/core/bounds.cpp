@@ -2,36 +2,40 @@
 #include "bounds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <vector>
+#include <numeric>
 
 namespace mercer {
 namespace {
 
-// Σ value - total without an error but the last rounding: the sum is kept as numbers none of which
-// has a digit in common with another (Shewchuk, Discrete & Computational Geometry 18, 1997).
-double excess_over(std::span<const double> value, double total) {
-  std::vector<double> parts;
-  auto add = [&](double by) {
+// A sum without an error but the last rounding: it is kept as numbers none of which has a digit in
+// common with another (Shewchuk, Discrete & Computational Geometry 18, 1997). All digits of doubles
+// are 2098, and each of these numbers has 53 of them.
+class ExactSum {
+ public:
+  void add(double by) {
     std::size_t kept = 0;
-    for (double part : parts) {
-      double sum = by + part, took = sum - by;
+    for (std::size_t k = 0; k < count_; ++k) {
+      double part = parts_[k], sum = by + part, took = sum - by;
       double rest = (by - (sum - took)) + (part - took);
-      if (rest != 0) parts[kept++] = rest;
+      if (rest != 0) parts_[kept++] = rest;
       by = sum;
     }
-    parts.resize(kept);
-    parts.push_back(by);
-  };
-  add(-total);
-  for (double by : value) add(by);
-  double sum = 0;  // from the smallest on
-  for (double part : parts) sum += part;
-  return sum;
-}
+    parts_[kept] = by;
+    count_ = kept + 1;
+  }
+  double value() const {  // from the smallest on
+    return std::accumulate(parts_.begin(), parts_.begin() + count_, 0.0);
+  }
+
+ private:
+  std::array<double, 64> parts_;
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -51,7 +55,10 @@ void snap(std::span<double> value, std::span<const double> lower, std::span<cons
 
 double balance(std::span<double> value, std::span<const double> lower,
                std::span<const double> upper, double total) {
-  double excess = excess_over(value, total);
+  ExactSum sum;
+  sum.add(-total);
+  for (double by : value) sum.add(by);
+  double excess = sum.value();
   if (excess == 0) return 0;
   std::map<int, std::size_t, std::greater<>> of_order;  // one of each binary order: the same digits
   for (std::size_t t = 0; t < value.size(); ++t) {
@@ -61,8 +68,10 @@ double balance(std::span<double> value, std::span<const double> lower,
   for (auto [order, t] : of_order) {
     double moved = value[t] - excess;
     if (!(moved > lower[t] && moved < upper[t]) || moved == 0) continue;
+    sum.add(-value[t]);
+    sum.add(moved);
     value[t] = moved;
-    excess = excess_over(value, total);
+    excess = sum.value();
     if (excess == 0) break;
   }
   return std::abs(excess);
