@@ -32,7 +32,7 @@ FOUNDATIONS = {
     "native": ["sorting", "threads", "interruptible", "memory", "sparsity"],
     "data": ["points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex base ways counts explicit vector fragments routes radial "
+    "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window".split(),
     "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
     "krylov sgd components bayes posterior".split(),
@@ -57,9 +57,9 @@ MODULES = {
     "native": "vectors memory threads lapack interruptible sparsity sorting",
     "data": "points copies matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "latex base ways counts explicit vector algebra parse radial dotproduct "
-    "coordinate window string substring fragments tree convolution routes graph walk "
-    "node distance generative slopes approximate",
+    "kernels": "latex checks base ways counts explicit vector algebra parse radial "
+    "dotproduct coordinate window string substring fragments tree convolution routes "
+    "graph walk node distance generative slopes approximate",
     "solvers": "boxqp penalized krylov smo hull coordinate linear newton "
     "ball l1 perceptron sgd budget eigen clusters lasso lasso_features components "
     "products preimage bayes posterior evidence rounding class_pairs nearest windows "

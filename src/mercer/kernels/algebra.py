@@ -29,14 +29,8 @@ from mercer.data.points import (
     take,
 )
 from mercer.kernels import latex
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Kernel,
-    check_coefficients,
-    check_kernels,
-    closed,
-    polynomial,
-)
+from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, polynomial
+from mercer.kernels.checks import check_coefficients
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
 

@@ -8,15 +8,10 @@ kernel positive semidefinite.
 from __future__ import annotations
 
 import copy
-import functools
 import importlib
-import math
-import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,25 +23,27 @@ from mercer.data.points import (
     Points,
     as_points,
     brief,
-    check_finite,
     count,
     one,
     precision,
     same_value,
     take,
-    vectors,
 )
 from mercer.kernels import latex
+from mercer.kernels.checks import (
+    GUARDS,
+    HIGHEST,
+    check_whole,
+    checked,
+    is_finite,
+    is_number,
+)
 from mercer.native.interruptible import elementwise, interruptible, multiply
-from mercer.native.memory import available_memory
 
-HIGHEST = 2**53  # the largest exponent that float64 distinguishes from the next
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
 LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 BLOCK_MB = 64.0  # memory for a temporary block of kernel values
-FEW = 10_000  # numbers that are looked at one by one, which is quicker than a sum
-LARGE = 2**28  # bytes of a block above which available memory is checked first
 
 
 class Rule(NamedTuple):
@@ -61,67 +58,6 @@ class Proof(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-# Whether kernel values are looked at before they are returned: those of the kernel that
-# was asked, once, and not those of the kernels that it is made of.
-_CHECKING: ContextVar[bool] = ContextVar("checking", default=True)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Kernel values that are not finite numbers are returned as they are."""
-    token = _CHECKING.set(False)
-    try:
-        yield
-    finally:
-        _CHECKING.reset(token)
-
-
-def _guarded(call):
-    """A kernel's `__call__` with its points converted and the memory checked first."""
-    checked = _checked(call)
-
-    @functools.wraps(call)
-    def guarded(self, X, Y=None, **options):
-        own = Y is None or Y is X
-        X = as_points(X)
-        if Y is not None:
-            Y = X if own else as_points(Y)
-        n = count(X)
-        m = n if own else count(Y)
-        if 4 * n * m > LARGE:
-            _check_room(self, X, X if own else Y)
-        return checked(self, X, Y, **options)
-
-    return guarded
-
-
-def _checked(method):
-    """A method of a kernel that refuses values which are not finite numbers."""
-
-    @functools.wraps(method)
-    def checked(self, X, *more, **options):
-        if not _CHECKING.get():
-            return method(self, X, *more, **options)
-        token = _CHECKING.set(False)
-        try:
-            # What overflows is refused below, in words.
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = method(self, X, *more, **options)
-        finally:
-            _CHECKING.reset(token)
-        return finite(values, self, X, *more)
-
-    return checked
-
-
-_GUARDS = {
-    "__call__": _guarded,
-    "diag": _checked,
-    "sqdist": _checked,
-    "matmul": _checked,
-}
 
 
 class Kernel(ABC):
@@ -157,7 +93,7 @@ class Kernel(ABC):
         for name in ("__eq__", "__repr__"):
             if name not in cls.__dict__:
                 setattr(cls, name, getattr(cls, name))
-        for name, guard in _GUARDS.items():
+        for name, guard in GUARDS.items():
             method = cls.__dict__.get(name)
             if method is not None and not getattr(
                 method, "__isabstractmethod__", False
@@ -172,14 +108,14 @@ class Kernel(ABC):
         """k(x, y), one number."""
         return float(self(one(x), one(y))[0, 0])
 
-    @_checked
+    @checked
     def diag(self, X: Points) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
         X = as_points(X)
         blocks = (self(take(X, slice(i, i + 1))) for i in range(count(X)))
         return np.array([block[0, 0] for block in blocks])
 
-    @_checked
+    @checked
     def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """The (n, m) array of ‖φ(xᵢ) - φ(yⱼ)‖² = k(x, x) - 2 k(x, y) + k(y, y).
 
@@ -192,7 +128,7 @@ class Kernel(ABC):
             np.fill_diagonal(distances, 0)
         return distances
 
-    @_checked
+    @checked
     def matmul(
         self, X: Points, Y: Points | None, V, *, block_mb: float = BLOCK_MB
     ) -> np.ndarray:
@@ -521,20 +457,6 @@ class Kernel(ABC):
         )
 
 
-def _check_room(kernel: Kernel, X, Y) -> None:
-    """Refuse, with a MemoryError, a matrix larger than the memory there is."""
-    n, m = count(X), count(Y)
-    single = precision(X) == precision(Y) == np.float32
-    size, available = (4.0 if single else 8.0) * n * m, available_memory()
-    if size > available:
-        raise MemoryError(
-            f"The {n} × {m} matrix k(X, Y) of {kernel} takes {size / 1e9:.3g} GB; "
-            f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
-            "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
-            "take fewer points."
-        )
-
-
 def version() -> str:
     """The version of the package; imported late, as the package imports this file."""
     return importlib.import_module("mercer").__version__
@@ -550,48 +472,6 @@ def warn_of_version(name: str, made_by: str) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def finite(values: np.ndarray, kernel: Kernel, *given: Any) -> np.ndarray:
-    """These values of a kernel, or sums of them, refused unless all are finite.
-
-    Parameters
-    ----------
-    given : what they are values of: points, and the factors of a product
-    """
-    if _are_finite(values):
-        return values
-    for points in given:
-        _refuse_gaps(points, kernel)
-    single = getattr(values, "dtype", None) == np.float32
-    raise ValueError(
-        f"The kernel {kernel} has values that are not finite numbers on these points"
-        ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
-        "as one of lower degree or Normalized(kernel)"
-        + ("; float64 points have a wider range." if single else ".")
-    )
-
-
-def _are_finite(values: np.ndarray) -> bool:
-    if np.size(values) > FEW:
-        # A sum is quicker. NaN and ∞ stay in it; finite numbers may overflow it.
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = interruptible(np.sum, values, work=10.0 * np.size(values))
-        if np.isfinite(total):
-            return True
-    return bool(elementwise(lambda block: np.isfinite(block).all(), values))
-
-
-def _refuse_gaps(points, kernel: Kernel) -> None:
-    """Name a number among the points that is not finite, rather than the kernel."""
-    if points is None or kernel.missing:
-        return
-    if not isinstance(points, np.ndarray):
-        try:
-            points = vectors(points)
-        except (TypeError, ValueError):  # points of another kind
-            return
-    check_finite(points, type(kernel).__name__)
 
 
 def row_blocks(n: int, m: int, block_mb: float) -> Iterator[slice]:
@@ -630,19 +510,6 @@ def _resolve_child(child, X, weight):
     parts = [part.resolve(X, weight) for part in child]
     unchanged = all(new is old for new, old in zip(parts, child, strict=True))
     return child if unchanged else type(child)(parts)
-
-
-def is_number(value) -> bool:
-    """Whether value is a real number; True and False are not."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def is_finite(value) -> bool:
-    """Whether value is a number that a float can hold."""
-    try:
-        return is_number(value) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond every float
-        return False
 
 
 def _written(setting) -> str:
@@ -934,33 +801,6 @@ def check_kernels(node: Kernel, *parts) -> None:
     node.__dict__["_nodes"] = nodes
 
 
-def check_whole(
-    node: Kernel, name: str, number, least: int, most: float = math.inf
-) -> None:
-    """Refuse anything but a whole number from least to most."""
-    whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
-    if not (whole and number >= least):
-        raise ValueError(
-            f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
-            f"got {name}={brief(number)}."
-        )
-    if number > most:
-        raise ValueError(
-            f"{type(node).__name__} needs a whole number {name} ≤ {most:,}; got "
-            f"{name}={brief(number)}. Choose a smaller one."
-        )
-
-
-def check_positive(node: Kernel, name: str, number, optional: bool = False) -> None:
-    """Refuse anything but a finite number > 0 (or None, where it may be learnt)."""
-    if optional and number is None:
-        return
-    if not (is_finite(number) and number > 0):
-        raise ValueError(
-            f"{type(node).__name__} needs {name} > 0; got {name}={brief(number)}."
-        )
-
-
 def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Σₙ coefficients[n] valuesⁿ by Horner's rule, in the precision of the values."""
     # 0 · ∞ would be NaN where a power overflows: begin at a coefficient above 0.
@@ -970,41 +810,3 @@ def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
         total *= values
         total += values.dtype.type(coefficient)
     return total
-
-
-def check_coefficients(node: Kernel, coefficients) -> None:
-    """Refuse a negative coefficient: its power series need not be a kernel."""
-    name = type(node).__name__
-    if not isinstance(coefficients, list | tuple | np.ndarray) or (
-        np.ndim(coefficients) != 1 or len(coefficients) == 0
-    ):
-        raise ValueError(
-            f"{name} needs a list of coefficients, the constant first; "
-            f"got {brief(coefficients)}."
-        )
-    for n, coefficient in enumerate(coefficients):
-        if not (is_finite(coefficient) and coefficient >= 0):
-            raise ValueError(
-                f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
-                f"the coefficient of power {n} is {coefficient!r}."
-            )
-
-
-def check_weights(node: Kernel, weights, count: int | None = None) -> None:
-    """Refuse anything but finite numbers ≥ 0, `count` of them where that is given."""
-    name = type(node).__name__
-    listed = isinstance(weights, list | tuple | np.ndarray) and np.ndim(weights) == 1
-    if not listed or len(weights) == 0 or (count and len(weights) != count):
-        wanted = f"{count} weights" if count else "a list of weights"
-        raise ValueError(
-            f"{name} needs {wanted}, one for each length from 1 on; got "
-            f"weights={brief(weights)}."
-        )
-    for r, weight in enumerate(weights, 1):
-        if not (is_finite(weight) and weight >= 0):
-            raise ValueError(
-                f"{name} needs weights ≥ 0, or the sum need not be a kernel; the "
-                f"weight of length {r} is {weight!r}."
-            )
-    if not any(weights):
-        raise ValueError(f"{name} needs a weight > 0; got weights={brief(weights)}.")

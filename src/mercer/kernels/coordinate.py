@@ -16,15 +16,8 @@ import scipy.sparse as sp
 
 from mercer.data import points
 from mercer.kernels import latex
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Kernel,
-    Rule,
-    check_kernels,
-    check_positive,
-    check_whole,
-    closed,
-)
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
+from mercer.kernels.checks import check_positive, check_whole
 from mercer.kernels.vector import Linear, VectorKernel, by_tiles, is_vectors
 from mercer.native import vectors
 from mercer.native.vectors import Recipe

@@ -20,7 +20,8 @@ from scipy.spatial.distance import cdist
 from mercer.data import points
 from mercer.data.points import as_points, count, describe, each, one, take
 from mercer.data.sequences import edit_distances, encode
-from mercer.kernels.base import Kernel, Rule, is_finite, row_blocks
+from mercer.kernels.base import Kernel, Rule, row_blocks
+from mercer.kernels.checks import is_finite
 from mercer.kernels.vector import by_tiles
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from mercer.kernels import latex
-from mercer.kernels.base import Rule, check_positive
+from mercer.kernels.base import Rule
+from mercer.kernels.checks import check_positive
 from mercer.kernels.vector import TransformedKernel, inverse_variance
 from mercer.kernels.ways import check_callable, dense
 

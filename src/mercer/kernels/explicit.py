@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
 from mercer.data.points import column_names, pair, vectors
-from mercer.kernels.base import Rule, check_positive, check_whole, row_blocks
+from mercer.kernels.base import Rule, row_blocks
+from mercer.kernels.checks import check_positive, check_whole
 from mercer.kernels.ways import PIECE_MB, FeatureKernel
 from mercer.native.interruptible import elementwise, interruptible
 from mercer.native.memory import available_memory

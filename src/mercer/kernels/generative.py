@@ -24,7 +24,8 @@ import numpy as np
 
 from mercer.data.points import as_points, count, describe, take
 from mercer.densities.gaussian import GaussianMixture
-from mercer.kernels.base import Rule, check_whole, is_finite, is_number
+from mercer.kernels.base import Rule
+from mercer.kernels.checks import check_whole, is_finite, is_number
 from mercer.kernels.ways import FeatureKernel
 
 _ROWS = 256  # points whose features are computed together, near the processor

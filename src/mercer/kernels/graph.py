@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from mercer.data.graphs import Graph, GraphUnion, graphs_of
-from mercer.kernels.base import check_whole
+from mercer.kernels.checks import check_whole
 from mercer.kernels.counts import (
     CountKernel,
     beside,

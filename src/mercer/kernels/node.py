@@ -33,13 +33,8 @@ from mercer.data.points import (
     objects,
     vectors,
 )
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Kernel,
-    Rule,
-    check_positive,
-    row_blocks,
-)
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
+from mercer.kernels.checks import check_positive
 from mercer.native import sparsity
 from mercer.native.interruptible import interruptible
 

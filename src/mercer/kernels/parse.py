@@ -22,7 +22,8 @@ from typing import Any, NoReturn
 
 from mercer import kernels
 from mercer.data.points import describe
-from mercer.kernels.base import Kernel, is_finite, is_number
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import is_finite, is_number
 
 MOST_CHARACTERS = 100_000
 MOST_LEVELS = 100  # of calls, operators and lists inside each other

@@ -18,7 +18,8 @@ from scipy.special import gammaln, kve
 
 from mercer.data import points
 from mercer.kernels import latex
-from mercer.kernels.base import Kernel, Rule, check_positive, row_blocks
+from mercer.kernels.base import Kernel, Rule, row_blocks
+from mercer.kernels.checks import check_positive
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.vector import (
     TransformedKernel,

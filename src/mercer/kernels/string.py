@@ -24,13 +24,8 @@ from mercer.data.sequences import (
     matching_runs,
     subsequences,
 )
-from mercer.kernels.base import (
-    Kernel,
-    Rule,
-    check_positive,
-    check_weights,
-    check_whole,
-)
+from mercer.kernels.base import Kernel, Rule
+from mercer.kernels.checks import check_positive, check_weights, check_whole
 from mercer.native.interruptible import elementwise
 
 MOST_SUBSEQUENCES = 10_000_000

@@ -23,13 +23,8 @@ from mercer.data.sequences import (
     encode_pair,
     substrings,
 )
-from mercer.kernels.base import (
-    Kernel,
-    Rule,
-    check_positive,
-    check_weights,
-    check_whole,
-)
+from mercer.kernels.base import Kernel, Rule
+from mercer.kernels.checks import check_positive, check_weights, check_whole
 from mercer.kernels.counts import Columns, VocabularyKernel
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out

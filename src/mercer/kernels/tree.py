@@ -24,7 +24,8 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.data.points import as_points, describe, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
-from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed, is_finite
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
+from mercer.kernels.checks import is_finite
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
 from mercer.kernels.ways import dense

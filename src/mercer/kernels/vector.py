@@ -19,16 +19,12 @@ import scipy.sparse as sp
 
 from mercer.data import points
 from mercer.kernels import latex
-from mercer.kernels.base import (
-    BLOCK_MB,
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
+from mercer.kernels.checks import (
     HIGHEST,
-    Kernel,
-    Rule,
     check_coefficients,
     check_positive,
     check_whole,
-    polynomial,
-    row_blocks,
 )
 from mercer.kernels.explicit import PolynomialMap
 from mercer.kernels.ways import FeatureFunction, dense

@@ -22,7 +22,8 @@ from scipy.sparse.linalg import eigsh
 
 from mercer import _core
 from mercer.data.graphs import Graph, GraphUnion, graphs_of
-from mercer.kernels.base import Kernel, Rule, check_positive
+from mercer.kernels.base import Kernel, Rule
+from mercer.kernels.checks import check_positive
 from mercer.kernels.counts import check_attributes
 
 TOLERANCE = 1e-15  # of k: what conjugate gradients may leave out

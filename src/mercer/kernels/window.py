@@ -19,7 +19,8 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, gammaln
 
 from mercer.data import points
-from mercer.kernels.base import Kernel, Rule, check_positive, is_finite
+from mercer.kernels.base import Kernel, Rule
+from mercer.kernels.checks import check_positive, is_finite
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
 from mercer.kernels.ways import dense
 

@@ -43,7 +43,8 @@ from mercer.data.points import (
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel, is_finite, is_number, version, warn_of_version
+from mercer.kernels.base import Kernel, version, warn_of_version
+from mercer.kernels.checks import is_finite, is_number
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import (
     LARGEST_WEIGHT,

@@ -28,7 +28,8 @@ from mercer.data.points import (
     is_series,
 )
 from mercer.kernels.algebra import On
-from mercer.kernels.base import Kernel, is_finite, is_number
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import is_finite, is_number
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with

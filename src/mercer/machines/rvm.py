@@ -17,7 +17,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
-from mercer.kernels.base import BLOCK_MB, finite, row_blocks
+from mercer.kernels.base import BLOCK_MB, row_blocks
+from mercer.kernels.checks import finite
 from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.labels import labelled
 from mercer.machines.progress import (

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer.data.points import double, take
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.checks import finite
 from mercer.native.interruptible import interruptible, multiply
 from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread

@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.data.points import take
 from mercer.gram import Gram
-from mercer.kernels.base import is_finite
+from mercer.kernels.checks import is_finite
 from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import LAST, SINGLE, UNIT, SumRounding, of_sum

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.kernels.base import Kernel, unchecked
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import unchecked
 from mercer.kernels.radial import RBF
 from mercer.kernels.slopes import is_analytic, slopes, slopes_of_square
 from mercer.kernels.vector import Linear, Polynomial

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from mercer.data.points import take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Kernel, finite, row_blocks, unchecked
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.checks import finite, unchecked
 from mercer.native import memory
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.vectors import Packed, add_both_ways, block, centered

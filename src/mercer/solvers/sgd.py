@@ -24,7 +24,8 @@ import numpy as np
 
 from mercer import _core
 from mercer.data.points import Points, concatenate, count, take
-from mercer.kernels.base import Kernel, finite
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import finite
 from mercer.losses import (
     EpsilonInsensitive,
     Hinge,

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -275,10 +276,15 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         before = self._coefficients_before(counted.gram.X, multiclass.width(parts))
         near = None
         if before is not None:
-            near = lambda j: before[multiclass.cells(parts, j)]  # noqa: E731
+            near = partial(self._at_cells, before, parts)
         solver = self._auto(objectives=len(parts) > 1 or not self._f_is_expansion)
         solutions = solver.solve_many(problems, near=near, watching=self._watching())
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
+
+    @staticmethod
+    def _at_cells(coef: np.ndarray, parts: Sequence, j: int) -> np.ndarray:
+        """The coefficients of problem j."""
+        return coef[multiclass.cells(parts, j)]
 
     def _gathered(
         self, gram: Gram, solutions, parts: Any, numbers: Sequence[int] | np.ndarray

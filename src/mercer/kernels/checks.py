@@ -1,0 +1,213 @@
+"""What is checked of parameters, points and values of kernels."""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from mercer.data.points import as_points, brief, check_finite, count, precision, vectors
+from mercer.native.interruptible import elementwise, interruptible
+from mercer.native.memory import available_memory
+
+HIGHEST = 2**53  # the largest exponent that float64 distinguishes from the next
+FEW = 10_000  # numbers that are looked at one by one, which is quicker than a sum
+LARGE = 2**28  # bytes of a block above which available memory is checked first
+
+# Whether kernel values are looked at before they are returned: those of the kernel that
+# was asked, once, and not those of the kernels that it is made of.
+_CHECKING: ContextVar[bool] = ContextVar("checking", default=True)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Kernel values that are not finite numbers are returned as they are."""
+    token = _CHECKING.set(False)
+    try:
+        yield
+    finally:
+        _CHECKING.reset(token)
+
+
+def guarded_call(call):
+    """A kernel's `__call__` with its points converted and the memory checked first."""
+    looked_at = checked(call)
+
+    @functools.wraps(call)
+    def guarded(self, X, Y=None, **options):
+        own = Y is None or Y is X
+        X = as_points(X)
+        if Y is not None:
+            Y = X if own else as_points(Y)
+        n = count(X)
+        m = n if own else count(Y)
+        if 4 * n * m > LARGE:
+            check_room(self, X, X if own else Y)
+        return looked_at(self, X, Y, **options)
+
+    return guarded
+
+
+def checked(method):
+    """A method of a kernel that refuses values which are not finite numbers."""
+
+    @functools.wraps(method)
+    def checked(self, X, *more, **options):
+        if not _CHECKING.get():
+            return method(self, X, *more, **options)
+        token = _CHECKING.set(False)
+        try:
+            # What overflows is refused below, in words.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = method(self, X, *more, **options)
+        finally:
+            _CHECKING.reset(token)
+        return finite(values, self, X, *more)
+
+    return checked
+
+
+GUARDS = {
+    "__call__": guarded_call,
+    "diag": checked,
+    "sqdist": checked,
+    "matmul": checked,
+}
+
+
+def check_room(kernel, X, Y) -> None:
+    """Refuse, with a MemoryError, a matrix larger than the memory there is."""
+    n, m = count(X), count(Y)
+    single = precision(X) == precision(Y) == np.float32
+    size, available = (4.0 if single else 8.0) * n * m, available_memory()
+    if size > available:
+        raise MemoryError(
+            f"The {n} × {m} matrix k(X, Y) of {kernel} takes {size / 1e9:.3g} GB; "
+            f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
+            "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
+            "take fewer points."
+        )
+
+
+def finite(values: np.ndarray, kernel, *given: Any) -> np.ndarray:
+    """These values of a kernel, or sums of them, refused unless all are finite.
+
+    Parameters
+    ----------
+    given : what they are values of: points, and the factors of a product
+    """
+    if _are_finite(values):
+        return values
+    for points in given:
+        _refuse_gaps(points, kernel)
+    single = getattr(values, "dtype", None) == np.float32
+    raise ValueError(
+        f"The kernel {kernel} has values that are not finite numbers on these points"
+        ": they overflow, or are NaN. Scale the points, or choose another kernel, such "
+        "as one of lower degree or Normalized(kernel)"
+        + ("; float64 points have a wider range." if single else ".")
+    )
+
+
+def _are_finite(values: np.ndarray) -> bool:
+    if np.size(values) > FEW:
+        # A sum is quicker. NaN and ∞ stay in it; finite numbers may overflow it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = interruptible(np.sum, values, work=10.0 * np.size(values))
+        if np.isfinite(total):
+            return True
+    return bool(elementwise(lambda block: np.isfinite(block).all(), values))
+
+
+def _refuse_gaps(points, kernel) -> None:
+    """Name a number among the points that is not finite, rather than the kernel."""
+    if points is None or kernel.missing:
+        return
+    if not isinstance(points, np.ndarray):
+        try:
+            points = vectors(points)
+        except (TypeError, ValueError):  # points of another kind
+            return
+    check_finite(points, type(kernel).__name__)
+
+
+def is_number(value) -> bool:
+    """Whether value is a real number; True and False are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def is_finite(value) -> bool:
+    """Whether value is a number that a float can hold."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def check_whole(node, name: str, number, least: int, most: float = math.inf) -> None:
+    """Refuse anything but a whole number from least to most."""
+    whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
+    if not (whole and number >= least):
+        raise ValueError(
+            f"{type(node).__name__} needs a whole number {name} ≥ {least}; "
+            f"got {name}={brief(number)}."
+        )
+    if number > most:
+        raise ValueError(
+            f"{type(node).__name__} needs a whole number {name} ≤ {most:,}; got "
+            f"{name}={brief(number)}. Choose a smaller one."
+        )
+
+
+def check_positive(node, name: str, number, optional: bool = False) -> None:
+    """Refuse anything but a finite number > 0 (or None, where it may be learnt)."""
+    if optional and number is None:
+        return
+    if not (is_finite(number) and number > 0):
+        raise ValueError(
+            f"{type(node).__name__} needs {name} > 0; got {name}={brief(number)}."
+        )
+
+
+def check_weights(node, weights, count: int | None = None) -> None:
+    """Refuse anything but finite numbers ≥ 0, `count` of them where that is given."""
+    name = type(node).__name__
+    listed = isinstance(weights, list | tuple | np.ndarray) and np.ndim(weights) == 1
+    if not listed or len(weights) == 0 or (count and len(weights) != count):
+        wanted = f"{count} weights" if count else "a list of weights"
+        raise ValueError(
+            f"{name} needs {wanted}, one for each length from 1 on; got "
+            f"weights={brief(weights)}."
+        )
+    for r, weight in enumerate(weights, 1):
+        if not (is_finite(weight) and weight >= 0):
+            raise ValueError(
+                f"{name} needs weights ≥ 0, or the sum need not be a kernel; the "
+                f"weight of length {r} is {weight!r}."
+            )
+    if not any(weights):
+        raise ValueError(f"{name} needs a weight > 0; got weights={brief(weights)}.")
+
+
+def check_coefficients(node, coefficients) -> None:
+    """Refuse a negative coefficient: its power series need not be a kernel."""
+    name = type(node).__name__
+    if not isinstance(coefficients, list | tuple | np.ndarray) or (
+        np.ndim(coefficients) != 1 or len(coefficients) == 0
+    ):
+        raise ValueError(
+            f"{name} needs a list of coefficients, the constant first; "
+            f"got {brief(coefficients)}."
+        )
+    for n, coefficient in enumerate(coefficients):
+        if not (is_finite(coefficient) and coefficient >= 0):
+            raise ValueError(
+                f"{name} needs coefficients ≥ 0, or the result need not be a kernel; "
+                f"the coefficient of power {n} is {coefficient!r}."
+            )
