@@ -243,13 +243,18 @@ def test_leave_one_out_takes_the_weights_of_the_fit(machine):
     assert_allclose(found["leave-one-out"].value, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("machine", LEARNING, ids=str)
+def takes_values(machine):
+    """Whether kernel values can take the place of points; windows are of points."""
+    return "kernel" in machine.get_params() and not isinstance(
+        machine, ParzenClassifier
+    )
+
+
+@pytest.mark.parametrize("machine", list(filter(takes_values, LEARNING)), ids=str)
 def test_kernel_values_are_left_out_as_points_are(machine):
     kernel = RBF(2.0)
     X, targets = points(9)
     options = machine.get_params()
-    if "kernel" not in options or isinstance(machine, ParzenClassifier):
-        pytest.skip("it takes points")
     name = targets_of(machine)[-1]
     K, y = kernel(X), targets[name]
     after = fitted(with_kernel(machine, "precomputed"), K, y)
@@ -264,12 +269,15 @@ def test_kernel_values_are_left_out_as_points_are(machine):
     assert_allclose(row.value, by_refits(with_kernel(machine, kernel), X, y), rtol=1e-4)
 
 
-@pytest.mark.parametrize("machine", LEARNING, ids=str)
+def takes_linear(machine):
+    """Whether it takes Linear(), which is no window of a density."""
+    return not (isinstance(machine, ParzenClassifier) and machine.method == "density")
+
+
+@pytest.mark.parametrize("machine", list(filter(takes_linear, LEARNING)), ids=str)
 def test_leave_one_out_holds_where_points_and_values_coincide(machine):
     rng = np.random.default_rng(12)
     X = rng.integers(-1, 2, size=(9, 2)) * 1.0
-    if type(machine) is ParzenClassifier and machine.method == "density":
-        pytest.skip("Linear() is no window")
     machine, y = with_kernel(machine, Linear()), np.arange(9) % 2 * 2 - 1
     found = bounds(fitted(machine, X, y), X, y, refit=True, samples=2)
     if "leave-one-out" not in found:

@@ -58,7 +58,7 @@ def checked(method):
     """A method of a kernel that refuses values which are not finite numbers."""
 
     @functools.wraps(method)
-    def checked(self, X, *more, **options):
+    def refusing(self, X, *more, **options):
         if not _CHECKING.get():
             return method(self, X, *more, **options)
         token = _CHECKING.set(False)
@@ -70,7 +70,7 @@ def checked(method):
             _CHECKING.reset(token)
         return finite(values, self, X, *more)
 
-    return checked
+    return refusing
 
 
 GUARDS = {
