@@ -22,7 +22,7 @@ from mercer.kernels.base import Kernel
 from mercer.native.sorting import distinct
 
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
-CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
+CLOSE = 2e-5  # of |f|, or of its median: by how much single precision may change it
 SAMPLE = 32  # points on which that is tested, and as many with the largest k(x, x)
 
 
@@ -89,7 +89,7 @@ class Expansion:
         """f at the m points of X: (m,), or (m, c) with several outputs.
 
         Of float32 points the kernel values are float32 where, on a sample of X, that
-        changes f by at most 1e-5 of |f| or of its median; else, and for few points,
+        changes f by at most 2e-5 of |f| or of its median; else, and for few points,
         they are float64. A value that is not a finite number is refused.
         """
         return self._sums(as_points(X)) + self.bias
