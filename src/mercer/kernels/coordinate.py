@@ -92,7 +92,7 @@ class Anova(Kernel):
             return self
         return Anova(self.order, resolved, self.cumulative)
 
-    def native(self, X: Points) -> Any:
+    def native(self, X: Points) -> Recipe | None:
         if not (self._is_linear() and is_vectors(X)):
             return None
         self._pair(X)  # refuses what `__call__` would refuse

@@ -221,7 +221,7 @@ def _matern_large(nu: float, z: np.ndarray) -> np.ndarray:
     return ratio * np.sqrt(p) * np.exp(nu * (np.log1p(excess / 2) - excess))
 
 
-def _debye(nu: float, p: Any) -> Any:
+def _debye(nu: float, p: float | np.ndarray) -> float | np.ndarray:
     """Σₖ (-1)ᵏ uₖ(p) / νᵏ, k ≤ 4."""
     q = p * p
     u = (

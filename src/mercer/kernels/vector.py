@@ -75,7 +75,7 @@ class VectorKernel(Kernel):
         X, Y = self._pair(X, Y)
         return vectors.product(self.recipe(), X, X if Y is None else Y, V)
 
-    def native(self, X: Points) -> Any:
+    def native(self, X: Points) -> Recipe | None:
         if not is_vectors(X):
             return None
         self._pair(X)  # refuses what `__call__` would refuse
@@ -126,7 +126,7 @@ class Linear(VectorKernel):
     def recipe(self) -> Recipe:
         return Recipe("product", "identity")
 
-    def features(self, X: Points) -> Any:
+    def features(self, X: Points) -> Vectors:
         """φ(x) = x."""
         return points.vectors(X, "Linear")
 
@@ -188,7 +188,7 @@ class Polynomial(VectorKernel):
         scale = inverse_variance(self, "scale", X, weight)
         return Polynomial(self.degree, scale, self.offset)
 
-    def features(self, X: Points) -> Any:
+    def features(self, X: Points) -> Vectors:
         """Φ, (n, p): a weighted monomial per column; sparse where X is.
 
         p = C(d + degree, degree), or C(d + degree - 1, degree) where offset = 0. The
@@ -201,7 +201,7 @@ class Polynomial(VectorKernel):
         """The monomial in each column of `features(X)`, without its weight."""
         return self._map().names(points.column_names(X))
 
-    def ordered_features(self, X: Points) -> Any:
+    def ordered_features(self, X: Points) -> Vectors:
         """Another Φ of the same kernel: a column per ordered product of coordinates."""
         return self._map(ordered=True).features(points.vectors(X, "Polynomial"))
 

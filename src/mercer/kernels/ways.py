@@ -90,14 +90,14 @@ class FeatureKernel(Kernel):
     """
 
     @abstractmethod
-    def features(self, X: Points) -> Any:
+    def features(self, X: Points) -> Vectors:
         """Φ, the (n, p) float array or sparse matrix whose rows are φ(xᵢ)."""
 
     def feature_names(self, X: Points) -> list[str]:
         """A name for each column of `features(X)`."""
         return [f"φ{j}" for j in range(self.features(X).shape[1])]
 
-    def aligned(self, X: Points, Y: Points | None = None) -> tuple[Any, Any]:
+    def aligned(self, X: Points, Y: Points | None = None) -> tuple[Vectors, Vectors]:
         """Φ(X) and Φ(Y) in the same columns.
 
         Replace it where a map has a column for whatever occurs in its points.
