@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import as_points, column_names, count, field
+from mercer.data.points import Points, as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import beside, rows_multiplied
 from mercer.kernels.vector import Linear, Polynomial, is_vectors
 from mercer.kernels.ways import FeatureKernel
+from mercer.native.sparsity import Vectors
 
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
@@ -42,7 +43,9 @@ class Features(NamedTuple):
     names: Callable[[], list[str]]
 
 
-def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Features:
+def explicit(
+    kernel: Kernel, X: Points, columns: Sequence[str] | None = None
+) -> Features:
     """The features of the points X, with k(X) = ΦΦᵀ, in the order of the kernel.
 
     Parameters
@@ -50,7 +53,7 @@ def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Feature
     kernel : with an explicit map and no parameter left to learn
     columns : names for the coordinates of vectors; None for those of X
     """
-    rule = _RULES.get(type(kernel), _of_kernel)
+    rule: Callable[..., Features] = _RULES.get(type(kernel), _of_kernel)
     found = rule(kernel, X, columns)
     if len(found.keys) != found.matrix.shape[1] or len(set(found.keys)) < len(
         found.keys
@@ -62,7 +65,7 @@ def explicit(kernel: Kernel, X, columns: Sequence[str] | None = None) -> Feature
     return found
 
 
-def _of_kernel(kernel, X, columns) -> Features:
+def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Features:
     if isinstance(kernel, VocabularyKernel):
         found = kernel.columns(X)
         names = found.names()
@@ -88,29 +91,31 @@ def _of_kernel(kernel, X, columns) -> Features:
     return Features(matrix, names, lambda: names)
 
 
-def _linear(kernel, X, columns) -> Features:
+def _linear(kernel: Linear, X: Points, columns: Sequence[str] | None) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
     return Features(matrix, range(matrix.shape[1]), lambda: names)
 
 
-def _polynomial(kernel, X, columns) -> Features:
+def _polynomial(
+    kernel: Polynomial, X: Points, columns: Sequence[str] | None
+) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
     return Features(matrix, range(matrix.shape[1]), lambda: kernel._map().names(names))
 
 
-def _constant(kernel, X, columns) -> Features:
+def _constant(kernel: Constant, X: Points, columns: Sequence[str] | None) -> Features:
     ones = np.full((count(as_points(X)), 1), np.sqrt(float(kernel.c)))
     return Features(ones, [0], lambda: ["1"])
 
 
-def _scaled(kernel, X, columns) -> Features:
+def _scaled(kernel: Scaled, X: Points, columns: Sequence[str] | None) -> Features:
     inner = explicit(kernel.kernel, X, columns)
     return inner._replace(matrix=inner.matrix * np.sqrt(float(kernel.factor)))
 
 
-def _sum(kernel, X, columns) -> Features:
+def _sum(kernel: Sum, X: Points, columns: Sequence[str] | None) -> Features:
     left, right = (explicit(k, X, columns) for k in (kernel.left, kernel.right))
     blocks = [left.matrix, right.matrix]
     if any(map(sp.issparse, blocks)):
@@ -122,7 +127,9 @@ def _sum(kernel, X, columns) -> Features:
     )
 
 
-def _normalized(kernel, X, columns) -> Features:
+def _normalized(
+    kernel: Normalized, X: Points, columns: Sequence[str] | None
+) -> Features:
     inner = explicit(kernel.kernel, X, columns)
     matrix = inner.matrix
     square = matrix.multiply(matrix) if sp.issparse(matrix) else matrix**2
@@ -140,7 +147,7 @@ def _normalized(kernel, X, columns) -> Features:
     )
 
 
-def _on(kernel, X, columns) -> Features:
+def _on(kernel: On, X: Points, columns: Sequence[str] | None) -> Features:
     X, where = as_points(X), kernel.field
     part = field(X, where)
     if is_vectors(X) and is_vectors(part):
@@ -155,7 +162,7 @@ def _on(kernel, X, columns) -> Features:
     )
 
 
-def _pullback(kernel, X, columns) -> Features:
+def _pullback(kernel: Pullback, X: Points, columns: Sequence[str] | None) -> Features:
     return explicit(kernel.kernel, kernel._image(X))
 
 
@@ -171,7 +178,7 @@ _RULES: dict[type[Kernel], Callable[..., Features]] = {
 }
 
 
-def _double(matrix):
+def _double(matrix: Vectors) -> Vectors:
     """Φ in float64, sparse as CSR, checked to be finite."""
     matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
     matrix = matrix.astype(float, copy=False)
@@ -209,7 +216,7 @@ class FeatureExpansion:
         """c, the number of columns of coef; 1 where coef is (s,)."""
         return 1 if self.coef.ndim == 1 else self.coef.shape[1]
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, c) with several outputs."""
         sums = np.zeros((count(as_points(X)), *self.coef.shape[1:]))
         if len(self.keys) and len(sums):
@@ -226,7 +233,7 @@ class FeatureExpansion:
                 out[place[key]] = row
         return out
 
-    def norm(self):
+    def norm(self) -> float | np.ndarray:
         """‖w‖₂, a number or (c,); f has no larger norm in the RKHS of the kernel."""
         root = np.linalg.norm(self.coef, axis=0)
         return root if root.ndim else float(root)
