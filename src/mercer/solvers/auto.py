@@ -349,7 +349,7 @@ class Problems(Sequence[BoxQP]):
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]
+    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]  # no slices
         return self.make(range(self.n)[number])
 
 

@@ -46,7 +46,7 @@ class PairProblems(Sequence[BoxQP]):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]
+    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]  # no slices
         part = self.part(number)
         points = self.joint.index[part]
         total: Any = self.totals[number, 0] if self.bias else None
@@ -212,7 +212,7 @@ class PairSolutions(Sequence[Solution]):
     def __len__(self) -> int:
         return len(self.problems)
 
-    def __getitem__(self, number: int) -> Solution:  # type: ignore[override]
+    def __getitem__(self, number: int) -> Solution:  # type: ignore[override]  # no slices
         part, found = self.problems.part(number), self.certificates[number]
         level = self.level[number]
         return Solution(
