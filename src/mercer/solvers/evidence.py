@@ -74,7 +74,7 @@ class EvidenceAscent:
     max_iter: int = -1
     alpha_max: float = LARGEST
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"EvidenceAscent needs tol > 0; got tol={self.tol!r}.")
         if not self.alpha_max > LEAST:
@@ -86,8 +86,8 @@ class EvidenceAscent:
         self,
         problem: SparseBayes,
         *,
-        start=None,
-        watch: Callable[[Progress], Any] | None = None,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> Posterior:
         """The posterior at the best α found; `watch` returns True to stop.
 
@@ -97,7 +97,9 @@ class EvidenceAscent:
             return _Search(self, problem, watch).run()
 
 
-def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarray]:
+def gains(
+    S: np.ndarray, Q: np.ndarray, alpha: np.ndarray, alpha_max: float = LARGEST
+) -> tuple[np.ndarray, np.ndarray]:
     """What the best α of each column would add to the evidence, and that α.
 
     The evidence depends on one α, all others being fixed, as
@@ -114,7 +116,7 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
     best = np.maximum(best, LEAST)
     best[best > alpha_max] = np.inf
 
-    def evidence(a):
+    def evidence(a: np.ndarray) -> np.ndarray:
         return (q * q / (a + s) - np.log1p(s / a)) / 2
 
     gain = np.where(known, evidence(best) - evidence(alpha), 0.0)
@@ -124,7 +126,12 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
 class _Search:
     """One search: scans of all columns, and the steps between them."""
 
-    def __init__(self, options: EvidenceAscent, problem: SparseBayes, watch):
+    def __init__(
+        self,
+        options: EvidenceAscent,
+        problem: SparseBayes,
+        watch: Callable[[Progress], bool] | None,
+    ):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()
         self.basis = Basis(problem)
@@ -205,7 +212,9 @@ class _Search:
             gain[order[0]] = noise  # the search goes on for its sake
         return gain, order
 
-    def _gains(self, S, Q, alpha):
+    def _gains(
+        self, S: np.ndarray, Q: np.ndarray, alpha: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         gain, best = gains(S, Q, alpha, self.options.alpha_max)
         active = np.isfinite(alpha)
         if active.sum() == 1:

@@ -8,9 +8,10 @@ triangle and a copy of the diagonal keep it, the upper triangle takes the factor
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class LinearSystem:
     reg: Any
     weight: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, m = self.gram.shape
         if n != m:
             raise ValueError(
@@ -86,7 +87,7 @@ class LinearSystem:
             self._check_weight(np.asarray(self.weight, dtype=float), n)
 
     @staticmethod
-    def _check_weight(weight, n):
+    def _check_weight(weight: np.ndarray, n: int) -> None:
         if weight.shape != (n,):
             raise ValueError(
                 f"LinearSystem needs one weight per point, ({n},); got shape "
@@ -139,7 +140,13 @@ class Cholesky:
 
     tol: float = 1e-4
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
 
@@ -176,7 +183,7 @@ _BY_GRAVITY = (
 )
 
 
-def _gravest(statuses: set) -> Status:
+def _gravest(statuses: set[str]) -> Status:
     """The status to report of systems with several regs."""
     return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
@@ -224,12 +231,23 @@ class ConjugateGradient:
     def _trusted(self) -> float:
         return self.tol if self.trust is None else self.trust
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
             return self._solve(problem, start, watch)
 
-    def _solve(self, problem: LinearSystem, start, watch) -> Solution:
+    def _solve(
+        self,
+        problem: LinearSystem,
+        start: np.ndarray | None,
+        watch: Callable[[Progress], bool] | None,
+    ) -> Solution:
         begin = time.perf_counter()
         system = _Lazy(problem)
         n = system.gram.shape[0]
@@ -268,12 +286,24 @@ class ConjugateGradient:
 class _Descent:
     """Conjugate gradients for one reg: rounds of a few digits each."""
 
-    def __init__(self, options: ConjugateGradient, system: _Lazy, reg, inverse, begin):
+    def __init__(
+        self,
+        options: ConjugateGradient,
+        system: _Lazy,
+        reg: float,
+        inverse: LowRank,
+        begin: float,
+    ):
         self.options, self.system, self.reg = options, system, reg
         self.inverse, self.begin, self.products = inverse, begin, 0
         self.stopped = False
 
-    def __call__(self, z, target, watch):
+    def __call__(
+        self,
+        z: np.ndarray,
+        target: np.ndarray,
+        watch: Callable[[Progress], bool] | None,
+    ) -> tuple[np.ndarray, np.ndarray, str]:
         """z, Gz and the status."""
         tol, size = self.options.tol, np.maximum(_norms(target), 1e-300)
         image = self.system.exact(z)
@@ -314,7 +344,7 @@ class _Descent:
             goal_of_all = tol - self._residual_rounding(z, size)
         return z, image, status
 
-    def _residual_rounding(self, z, size) -> float:
+    def _residual_rounding(self, z: np.ndarray, size: np.ndarray) -> float:
         """How much of the relative residual may be rounding; 0 where that is no matter.
 
         The goal leaves room for it, but does not go below a half.
@@ -331,7 +361,13 @@ class _Descent:
         """Go on in double precision; False where that was so, or is not asked for."""
         return self.options.precision == "auto" and self.system.sharpen()
 
-    def _reported(self, watch, size, n_iter: int, r) -> bool:
+    def _reported(
+        self,
+        watch: Callable[[Progress], bool],
+        size: np.ndarray,
+        n_iter: int,
+        r: np.ndarray,
+    ) -> bool:
         done = self.products + n_iter
         worst = float(np.max(_norms(r) / size))
         seconds = time.perf_counter() - self.begin
@@ -359,7 +395,13 @@ class BySize:
     few: int = 3000
     tol: float = 1e-8
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         n = problem.gram.shape[0]
         regs = np.asarray(problem.reg, dtype=float)
         valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
@@ -414,6 +456,16 @@ def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
     )
 
 
+class _Numbers(TypedDict):
+    """What a `Solution` has beside its value, by the names it has there."""
+
+    primal: float
+    dual: float
+    violation: float
+    rounding: float
+    objective_rounding: float
+
+
 class _Weighted:
     """W^½ y and the Gram on the points of positive weight; z to c and back."""
 
@@ -449,7 +501,9 @@ class _Weighted:
         """The length of what G z can be off by, of each column."""
         return _norms(self.root * self.rounding(self.root * z, tight))
 
-    def certified(self, z: np.ndarray, image: np.ndarray, tol: float):
+    def certified(
+        self, z: np.ndarray, image: np.ndarray, tol: float
+    ) -> tuple[_Numbers, float]:
         """Objectives, relative residual and their rounding; that of the residual alone.
 
         Parameters
@@ -463,7 +517,9 @@ class _Weighted:
             return self._certified(z, image, True)
         return numbers, residual_error
 
-    def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
+    def _certified(
+        self, z: np.ndarray, image: np.ndarray, tight: bool
+    ) -> tuple[_Numbers, float]:
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
@@ -477,7 +533,7 @@ class _Weighted:
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
         of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
-        numbers = {
+        numbers: _Numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2 + of_primal,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,
             "violation": float(np.max(_ratio(_norms(residual), size), initial=0.0)),
