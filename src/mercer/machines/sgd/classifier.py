@@ -200,7 +200,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validated(X, y, reset=first)
         check_classes(self, y)
-        known = distinct(classes) if first else self.classes_
+        known = self.classes_ if classes is None or not first else distinct(classes)
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)
         check_two(self, known)
