@@ -17,6 +17,9 @@ from mercer.kernels.algebra import Normalized as Normalized
 from mercer.kernels.algebra import On as On
 from mercer.kernels.algebra import PolynomialOf as PolynomialOf
 from mercer.kernels.algebra import Pullback as Pullback
+from mercer.kernels.approximate import Nystrom as Nystrom
+from mercer.kernels.approximate import PolynomialSketch as PolynomialSketch
+from mercer.kernels.approximate import RandomFourier as RandomFourier
 from mercer.kernels.base import Constant as Constant
 from mercer.kernels.base import Kernel as Kernel
 from mercer.kernels.base import Power as Power
