@@ -56,6 +56,9 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.machines.parzen": "ParzenDensity ParzenClassifier",
         "mercer.machines.kmeans": "KernelKMeans",
         "mercer.machines.pca": "KernelPCA",
+        "mercer.machines.maps": (
+            "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
+        ),
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
     },

@@ -73,6 +73,10 @@ from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
+from mercer.machines.maps import FeatureMap as FeatureMap
+from mercer.machines.maps import Nystroem as Nystroem
+from mercer.machines.maps import PolynomialCountSketch as PolynomialCountSketch
+from mercer.machines.maps import RBFSampler as RBFSampler
 from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
 from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier as ParzenClassifier

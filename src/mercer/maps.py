@@ -29,9 +29,9 @@ from mercer.kernels.ways import FeatureKernel
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
     "WeightedSubstrings, WeightedDegree, Subsequence, Subtree, SubsetTree, "
-    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural, Nystrom, "
-    "RandomFourier, PolynomialSketch; sums and multiples of them, Normalized, On and "
-    "Pullback"
+    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural, "
+    "Nystrom, RandomFourier, PolynomialSketch; sums and multiples of them, Normalized, "
+    "On and Pullback"
 )
 
 

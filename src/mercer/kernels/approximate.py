@@ -27,6 +27,7 @@ from mercer.data.copies import owned
 from mercer.data.points import (
     as_points,
     brief,
+    check_finite,
     count,
     describe,
     double,
@@ -188,7 +189,7 @@ class Nystrom(Approximation):
     >>> k.features(X).shape, k.trace_error < 1e-4
     ((200, 8), True)
     >>> len(Nystrom(RBF(gamma=0.5), error=0.01).resolve(X).landmarks)
-    3
+    4
     """
 
     kernel: Kernel
@@ -320,6 +321,8 @@ class Nystrom(Approximation):
 
     def _mapped(self, X):
         points, lower = self._kept()
+        if not self.kernel.missing:  # k(∞, l) may be 0, and φ(∞) would be too
+            check_finite(X, f"Nystrom({type(self.kernel).__name__})")
         if not len(lower):
             return np.zeros((count(X), 0))
         return half(lower, values(self.kernel, X, points).T).T
@@ -344,10 +347,10 @@ class Nystrom(Approximation):
 class RandomFourier(Approximation):
     """k̃(x, y) = 1/p Σⱼ cos⟨ωⱼ, x - y⟩, j = 1..p, size = 2p, ωⱼ random frequencies.
 
-    φ(x) holds cos⟨ωⱼ, x⟩/√p and sin⟨ωⱼ, x⟩/√p, and so has length 1. By Bochner's theorem
-    the mean of k̃ is k for ω from the Fourier transform of k: a normal distribution for
-    RBF, Student's t with 2ν degrees of freedom for Matern, Cauchy's in every coordinate
-    for Laplacian. `resolve` draws them.
+    φ(x) holds cos⟨ωⱼ, x⟩/√p and sin⟨ωⱼ, x⟩/√p, and so has length 1. By Bochner's
+    theorem the mean of k̃ is k for ω from the Fourier transform of k: a normal
+    distribution for RBF, Student's t with 2ν degrees of freedom for Matern, Cauchy's in
+    every coordinate for Laplacian. `resolve` draws them.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.data.points import as_points, count, double, take
+from mercer.data.points import as_points, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import half
