@@ -149,13 +149,13 @@ def test_pivots_come_with_the_probability_of_what_is_left():
     K = np.diag([1.0, 2.0, 4.0])
     first = np.zeros(3)
     second = np.zeros(3)
-    for seed in range(3000):
+    for seed in range(1000):
         k = Nystrom(Precomputed(K, psd=True), 2, seed=seed).resolve(np.arange(3))
         first[k.landmarks[0]] += 1
         second[k.landmarks[1]] += 1
-    assert_allclose(first / 3000, [1 / 7, 2 / 7, 4 / 7], atol=0.03)
+    assert_allclose(first / 1000, [1 / 7, 2 / 7, 4 / 7], atol=0.06)
     expected = [2 / 7 / 5 + 4 / 7 / 3, 1 / 7 / 3 + 4 / 7 * 2 / 3, 4 / 42 + 8 / 35]
-    assert_allclose(second / 3000, expected, atol=0.03)
+    assert_allclose(second / 1000, expected, atol=0.06)
 
 
 def test_blocks_of_proposals_choose_as_one_at_a_time(monkeypatch):
@@ -410,7 +410,7 @@ def test_random_fourier_falls_like_one_over_the_root_of_its_size(kernel, orthogo
 @pytest.mark.parametrize("kernel", FOURIER, ids=repr)
 def test_random_fourier_has_the_mean_of_its_kernel(kernel):
     X = np.random.default_rng(0).normal(size=(6, 3))
-    made = [RandomFourier(kernel, 200, s).resolve(X)(X) for s in range(400)]
+    made = [RandomFourier(kernel, 2000, s).resolve(X)(X) for s in range(40)]
     assert_allclose(np.mean(made, axis=0), kernel(X), atol=0.02)
 
 
@@ -487,7 +487,7 @@ def test_sketch_adds_up_all_products(kernel, size, form):
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), Polynomial(3, 0.5, 0.3)])
 def test_sketch_is_unbiased(kernel):
     X = np.random.default_rng(0).normal(size=(5, 3)) * 0.6
-    made = [PolynomialSketch(kernel, 20, s).resolve(X)(X) for s in range(2000)]
+    made = [PolynomialSketch(kernel, 20, s).resolve(X)(X) for s in range(400)]
     error = np.std(made, axis=0) / np.sqrt(len(made))
     assert (np.abs(np.mean(made, axis=0) - kernel(X)) < 4.5 * error + 1e-12).all()
 
