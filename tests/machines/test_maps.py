@@ -168,6 +168,13 @@ def test_sparse_points_give_the_numbers_of_dense_ones(name, parameters):
 # Nystroem
 
 
+def test_a_fit_changes_no_parameter():
+    given = {"degree": 2}
+    machine = Nystroem("poly", gamma=0.5, kernel_params=given, n_components=5).fit(X)
+    assert given == {"degree": 2}
+    assert machine.kernel_ == Polynomial(2, 0.5, 1.0)
+
+
 def test_a_function_is_called_on_pairs_and_its_parameters_are_shared():
     def product(a, b, log):
         log.append(1)
