@@ -299,6 +299,17 @@ def test_the_columns_of_fit_give_the_kernel(kernel, points):
     )
 
 
+def test_a_map_that_fails_leaves_the_machine_as_it_was():
+    machine = FeatureMap(Polynomial(2))
+    machine.fit_transform(X)
+    before = machine.transform(NEW)
+    for fit in (machine.fit, machine.fit_transform):
+        with pytest.raises(ValueError, match="NaN"):
+            fit(np.where(X[:, :3] > 1, np.nan, X[:, :3]))
+    assert_array_equal(machine.transform(NEW), before)
+    assert machine.run_.seconds > 0
+
+
 def test_unknown_columns_are_dropped_and_absent_ones_are_zero():
     machine = FeatureMap(Spectrum(2)).fit(["abc", "bcd"])
     names = [f"substring '{part}'" for part in ("ab", "bc", "cd")]

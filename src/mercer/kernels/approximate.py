@@ -83,7 +83,7 @@ class Approximation(FeatureKernel):
     def features(self, X):
         """Φ, (n, p), a block of points at a time."""
         X, width = as_points(X), self._width()
-        out = np.empty((count(X), width), dtype=precision(X))
+        out: np.ndarray = np.empty((count(X), width), dtype=precision(X))
         for rows in row_blocks(count(X), width, BLOCK_MB):
             out[rows] = self._mapped(take(X, rows))
         return out
@@ -245,6 +245,7 @@ class Nystrom(Approximation):
         self._check_count(count(X))
         rng = np.random.default_rng(self.seed)
         if self.method != "pivoted":
+            assert self.size is not None  # error= is for "pivoted"
             index = (
                 uniform(count(X), weight, self.size, rng)
                 if self.method == "uniform"
@@ -431,6 +432,7 @@ class RandomFourier(Approximation):
             return math.sqrt(2 * self.kernel._resolved("gamma"))
         if isinstance(self.kernel, Laplacian):
             return float(self.kernel._resolved("gamma"))
+        assert isinstance(self.kernel, Matern)
         return float(1 / self.kernel.length)
 
     def _width(self) -> int:

@@ -205,15 +205,16 @@ def _accepted(among: np.ndarray, own: np.ndarray, rng: np.random.Generator):
     with the share of that which is left after those before it.
     """
     b = len(among)
-    F, kept = np.zeros((b, b)), []
+    F = np.zeros((b, b))
+    kept: list[int] = []
     for i, draw in enumerate(rng.random(b)):
         r = len(kept)
         left = among[i, i] - F[i, :r] @ F[i, :r]
         if left > CUTOFF * own[i] and draw * among[i, i] < left:
             F[:, r] = (among[:, i] - F[:, :r] @ F[i, :r]) / np.sqrt(left)
             kept.append(i)
-    chosen = np.array(kept, dtype=np.intp)
-    return chosen, np.asfortranarray(np.tril(F[chosen, : len(kept)]))
+    lower = np.tril(F[kept, : len(kept)])
+    return np.array(kept, dtype=np.intp), np.asfortranarray(lower)
 
 
 def uniform(n: int, weight, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -233,7 +234,8 @@ def far_apart(
     X = double(as_points(X))
     own = own_values(kernel, X)
     share = np.ones(len(own)) if weight is None else weight
-    likely, nearest, chosen = share, np.full(len(own), np.inf), []
+    likely, nearest = share, np.full(len(own), np.inf)
+    chosen: list[int] = []
     while len(chosen) < size and likely.any():
         cumulative = np.cumsum(likely)
         place = np.searchsorted(cumulative, rng.random() * cumulative[-1], "right")
@@ -253,7 +255,8 @@ def cholesky(kernel: Kernel, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     n, own = len(K), K.diagonal()
     scale = np.abs(own).max(initial=0.0)
-    F, kept = np.zeros((n, n), order="F"), []
+    F = np.zeros((n, n), order="F")
+    kept: list[int] = []
     for i in range(n):
         r = len(kept)
         column = K[i:, i] - F[i:, :r] @ F[i, :r]
@@ -266,5 +269,4 @@ def cholesky(kernel: Kernel, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if column[0] > CUTOFF * own[i]:
             F[i:, r] = column / np.sqrt(column[0])
             kept.append(i)
-    chosen = np.array(kept, dtype=np.intp)
-    return chosen, np.asfortranarray(F[chosen, : len(kept)])
+    return np.array(kept, dtype=np.intp), np.asfortranarray(F[kept, : len(kept)])

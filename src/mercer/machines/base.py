@@ -185,8 +185,8 @@ class KernelEstimator(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
+        for name in {"fit", "fit_transform"} & vars(cls).keys():
+            setattr(cls, name, _all_or_nothing(getattr(cls, name)))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
             cls.score = checked_score(cls.score)
 

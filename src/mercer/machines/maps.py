@@ -450,7 +450,7 @@ class PolynomialCountSketch(
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         X = np.sqrt(self.gamma) * double(X)
         out = np.empty((X.shape[0], self.n_components))
-        for rows in row_blocks(*out.shape, BLOCK_MB):
+        for rows in row_blocks(X.shape[0], self.n_components, BLOCK_MB):
             out[rows] = tensor_sketch(
                 X[rows],
                 self.indexHash_,
