@@ -262,6 +262,9 @@ def test_products_hold_no_matrix_of_all_features(monkeypatch):
     product = Gram(k, X, block_mb=8 * 8 * 10 / 2**20) @ V
     assert max(seen) == 10
     assert_allclose(product, k(X) @ V, rtol=1e-10)
+    for wrong in (V[:49], np.vstack([V, V])):
+        with pytest.raises(ValueError, match="each of the 50 points"):
+            k.matmul(X, None, wrong)
 
 
 def test_landmarks_are_chosen_by_blocks_of_the_matrix(monkeypatch):

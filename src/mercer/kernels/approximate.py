@@ -36,7 +36,14 @@ from mercer.data.points import (
     vectors,
 )
 from mercer.kernels import latex
-from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, row_blocks
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    as_factor,
+    check_kernels,
+    row_blocks,
+)
 from mercer.kernels.checks import check_whole, is_finite
 from mercer.kernels.explicit import check_degree
 from mercer.kernels.landmarks import (
@@ -57,7 +64,16 @@ METHODS = ("pivoted", "uniform", "kmeans++")
 
 
 class EntryError(NamedTuple):
-    """How far k̃(x, y) is from k(x, y) on the pairs of some points."""
+    """|k(x, y) - k̃(x, y)| on all pairs of some points.
+
+    Examples
+    --------
+    >>> from mercer import Linear, Nystrom
+    >>> k = Nystrom(Linear(), landmarks=[[1.0, 0.0]])
+    >>> error = k.entry_error([[1.0, 0.0], [0.0, 2.0]])
+    >>> error.root_mean_square, error.largest, error.points
+    (2.0, 4.0, 2)
+    """
 
     root_mean_square: float
     largest: float
@@ -91,13 +107,13 @@ class Approximation(FeatureKernel):
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
-        V, width = np.asarray(V, dtype=float), self._width()
+        V, width = as_factor(V, count(Y)), self._width()
         inner = np.zeros((width, *V.shape[1:]))
         for rows in row_blocks(count(Y), width, block_mb):
-            inner += multiply(self.features(take(Y, rows)).T, V[rows])
+            inner += multiply(self._mapped(take(Y, rows)).T, V[rows])
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), width, block_mb):
-            out[rows] = multiply(self.features(take(X, rows)), inner)
+            out[rows] = multiply(self._mapped(take(X, rows)), inner)
         return out
 
     def entry_error(self, X, sample: int = 500, seed: int = 0) -> EntryError:
@@ -113,7 +129,8 @@ class Approximation(FeatureKernel):
         if count(X) > sample:
             rng = np.random.default_rng(seed)
             X = take(X, np.sort(rng.choice(count(X), int(sample), replace=False)))
-        gap = np.abs(self(X) - self.kernel(X)).astype(float)
+        X = double(X)
+        gap = np.abs(self(X) - self.kernel(X))
         square = float(np.sqrt(np.mean(np.square(gap))))
         return EntryError(square, float(gap.max()), count(X))
 

@@ -141,7 +141,7 @@ class Kernel(ABC):
         """
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
-        V = _weights(V, count(Y))
+        V = as_factor(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
             out[rows] = multiply(self(take(X, rows), Y), V)
@@ -494,7 +494,8 @@ def _squared_distances(across, down, block: np.ndarray) -> np.ndarray:
     return distances
 
 
-def _weights(V, m: int) -> np.ndarray:
+def as_factor(V, m: int) -> np.ndarray:
+    """V of a product k(X, Y) @ V in float64, checked to fit the m points of Y."""
     V = np.asarray(V, dtype=float)
     if V.ndim not in (1, 2) or len(V) != m:
         raise ValueError(
@@ -754,7 +755,7 @@ class Constant(Kernel):
 
     def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
         X = as_points(X)
-        V = _weights(V, count(X if Y is None else as_points(Y)))
+        V = as_factor(V, count(X if Y is None else as_points(Y)))
         total = float(self.c) * V.sum(axis=0)
         return np.full((count(X), *total.shape), total)
 
