@@ -108,6 +108,16 @@ def test_trace_error_holds_where_rounding_is_all_that_is_left(n, size, gamma):
     assert np.abs(k(X) - RBF(gamma)(X)).max() <= n * k.trace_error
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_kernels_of_points_of_all_sizes_are_not_refused_for_their_rounding(seed):
+    # k(x, x) from 1 to 1e20: along large points little is left of small ones.
+    X = np.random.default_rng(seed).normal(size=(150, 1)) * 100
+    k = Nystrom(Polynomial(5), 100, seed=seed).resolve(X)
+    assert max(trace_error(k, X), 0) <= k.trace_error < 1e-9
+    K = Polynomial(5)(X)
+    assert_allclose(k(X), K, rtol=0, atol=1e-9 * K.max())
+
+
 @pytest.mark.parametrize("error", [0.5, 0.1, 0.01, 1e-4])
 def test_error_is_reached_with_no_landmark_more(error):
     X = np.random.default_rng(0).normal(size=(400, 3))

@@ -20,7 +20,9 @@ from mercer.native.memory import available_memory
 # A point is spanned by others where less than this share of its k(x, x) is left: what
 # is dropped changes k by no more, and what is kept is not yet made of rounding.
 CUTOFF = 1e-10
-NEGATIVE = 1e-6  # of k(x, x), what rounding never leaves below 0
+# Of a kernel nothing below 0 is left: what is, measures rounding, and no pivot is taken
+# that is not clearly above it. Beyond NEGATIVE it is no rounding where k is not proved.
+CLEAR, NEGATIVE = 10.0, 1e-6
 PROPOSALS = 128  # at a time
 FIRST = 256  # columns that are there from the start, where the number is not known
 EPS = float(np.finfo(float).eps)
@@ -68,7 +70,7 @@ class Pivoting:
         n = len(self.own)
         self.share = np.ones(n) if weight is None else weight
         self.total = float(self.share @ self.own)
-        self.most = most
+        self.most, self.cutoff = most, CUTOFF
         self._F = self._room(most if goal is None else min(most, FIRST))
         self.chosen = np.empty(0, dtype=np.intp)
         self.goal = goal
@@ -107,7 +109,7 @@ class Pivoting:
     def _extend(self, target: float) -> bool:
         """One block of pivots more, or as many of it as reach the target trace."""
         open_share = self.share * np.where(
-            self.left > CUTOFF * self.own, self.left, 0.0
+            self.left > self.cutoff * self.own, self.left, 0.0
         )
         cumulative = np.cumsum(open_share)
         if not cumulative[-1] > 0:
@@ -120,7 +122,7 @@ class Pivoting:
         among = values(self.kernel, take(self.X, proposed)) - F @ F.T
         # What was found to be spanned is not proposed again.
         self.left[proposed] = np.minimum(self.left[proposed], among.diagonal())
-        kept, lower = _accepted(among, self.own[proposed], self.rng)
+        kept, lower = _accepted(among, self.cutoff * self.own[proposed], self.rng)
         if len(kept):
             self._append(proposed[kept], lower, target)
         return True
@@ -146,15 +148,19 @@ class Pivoting:
         self.left -= np.einsum("ij,ij->i", new, new)
         self.left[pivots[:t]] = 0.0
         self.chosen = np.concatenate([self.chosen, pivots[:t]])
-        self._check_left()
+        self._measure_rounding()
 
     def _squares(self, columns: np.ndarray) -> np.ndarray:
         return np.einsum("i,ij,ij->j", self.share, columns, columns)
 
-    def _check_left(self) -> None:
-        wrong = self.left < -NEGATIVE * self.own
-        if wrong.any():
-            i = int(np.argmax(wrong))
+    def _measure_rounding(self) -> None:
+        """Raise the cut-off to what rounding has left below 0; refuse what is more."""
+        below = np.divide(
+            -self.left, self.own, out=np.zeros(len(self.own)), where=self.own > 0
+        )
+        i = int(np.argmax(below))
+        self.cutoff = max(self.cutoff, CLEAR * float(below[i]))
+        if below[i] > NEGATIVE and self.kernel.psd is not True:
             raise ValueError(
                 f"Nystrom needs a positive semidefinite kernel, which {self.kernel} is "
                 f"not on these points: at point {i} k(x, x) = {self.own[i]:.6g} is "
@@ -198,11 +204,12 @@ class Pivoting:
         ) + float(summed)
 
 
-def _accepted(among: np.ndarray, own: np.ndarray, rng: np.random.Generator):
+def _accepted(among: np.ndarray, least: np.ndarray, rng: np.random.Generator):
     """The proposals that stay and the Cholesky factor among them.
 
-    Each was proposed with a probability proportional to what was left of it; it stays
-    with the share of that which is left after those before it.
+    More than `least` is left of them. Each was proposed with a probability
+    proportional to what was left of it; it stays with the share of that which is left
+    after those before it.
     """
     b = len(among)
     F = np.zeros((b, b))
@@ -210,7 +217,7 @@ def _accepted(among: np.ndarray, own: np.ndarray, rng: np.random.Generator):
     for i, draw in enumerate(rng.random(b)):
         r = len(kept)
         left = among[i, i] - F[i, :r] @ F[i, :r]
-        if left > CUTOFF * own[i] and draw * among[i, i] < left:
+        if left > least[i] and draw * among[i, i] < left:
             F[:, r] = (among[:, i] - F[:, :r] @ F[i, :r]) / np.sqrt(left)
             kept.append(i)
     lower = np.tril(F[kept, : len(kept)])
@@ -260,7 +267,7 @@ def cholesky(kernel: Kernel, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for i in range(n):
         r = len(kept)
         column = K[i:, i] - F[i:, :r] @ F[i, :r]
-        if column[0] < -NEGATIVE * scale:
+        if column[0] < -NEGATIVE * scale and kernel.psd is not True:
             raise ValueError(
                 f"Nystrom needs a positive semidefinite kernel, which {kernel} is not "
                 f"on its landmarks: number {i} is {-column[0]:.3g} shorter than its "
