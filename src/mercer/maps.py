@@ -30,8 +30,9 @@ from mercer.native.sparsity import Vectors
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
     "WeightedSubstrings, WeightedDegree, Subsequence, Subtree, SubsetTree, "
-    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural; sums "
-    "and multiples of them, Normalized, On and Pullback"
+    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural, "
+    "Nystrom, RandomFourier, PolynomialSketch; sums and multiples of them, Normalized, "
+    "On and Pullback"
 )
 
 
@@ -79,8 +80,8 @@ def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Feature
     if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
         raise TypeError(
             f"{kernel} has no explicit map with finitely many columns. Those that "
-            f"have one: {WITH_A_MAP}. RBF(gamma).series(degree) is such a kernel near "
-            "the Gaussian."
+            f"have one: {WITH_A_MAP}. Nystrom(kernel, size) is such a kernel near any "
+            "other, RBF(gamma).series(degree) near the Gaussian."
         )
     matrix = _double(kernel.features(X))
     if isinstance(kernel, FeatureKernel):

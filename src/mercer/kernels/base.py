@@ -147,7 +147,7 @@ class Kernel(ABC):
         """
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
-        V = _weights(V, count(Y))
+        V = as_factor(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
             out[rows] = multiply(self(take(X, rows), Y), V)
@@ -502,7 +502,8 @@ def _squared_distances(
     return distances
 
 
-def _weights(V: npt.ArrayLike, m: int) -> np.ndarray:
+def as_factor(V: npt.ArrayLike, m: int) -> np.ndarray:
+    """V of a product k(X, Y) @ V in float64, checked to fit the m points of Y."""
     V = np.asarray(V, dtype=float)
     if V.ndim not in (1, 2) or len(V) != m:
         raise ValueError(
@@ -783,7 +784,7 @@ class Constant(Kernel):
         block_mb: float = BLOCK_MB,
     ) -> np.ndarray:
         X = as_points(X)
-        V = _weights(V, count(X if Y is None else as_points(Y)))
+        V = as_factor(V, count(X if Y is None else as_points(Y)))
         total = float(self.c) * V.sum(axis=0)
         return np.full((count(X), *total.shape), total)
 

@@ -1,4 +1,7 @@
-"""Machine: what every estimator shares. One way in, one way out, warnings."""
+"""Machine: what every estimator shares. One way in, one way out, warnings.
+
+KernelEstimator is the way in alone, for estimators without an expansion.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ from mercer.machines.checks import (
     reads_names,
 )
 from mercer.machines.labels import check_classes
-from mercer.machines.words import MADE, WORDS, as_kernel, nearest_word
+from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.outcomes import Run, Status
 
 _ENDED_EARLY = (
@@ -165,26 +168,19 @@ def checked_score(score: Callable[..., float]) -> Callable[..., float]:
     return checked
 
 
-class Machine(BaseEstimator, ABC):
-    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
+class KernelEstimator(BaseEstimator, ABC):
+    """An estimator with a parameter `kernel`: how it checks parameters and points.
 
-    A machine has a parameter `kernel` and fills in `fit`, which ends with
-    `expansion_`; all it says of new points is read from there.
-
-    A fitted machine owns what it learnt: it keeps copies of the points and of its
-    kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
-    memory-mapped arrays, whose files must stay as they are (a file that is cut ends
-    the process that reads it, unless that is seen at the door); the matrix of
-    `Precomputed(K)`; functions; and objects that cannot be copied.
+    A fitted one owns what it learnt: it keeps copies of the points and of its kernel,
+    so that arrays, frames and lists may be edited after `fit`. Shared are memory-mapped
+    arrays, whose files must stay as they are (a file that is cut ends the process that
+    reads it, unless that is seen at the door); the matrix of `Precomputed(K)`;
+    functions; and objects that cannot be copied.
     """
 
     kernel: Any
-    expansion_: Expansion
     run_: Run  # how the last fit ended, and what it took
 
-    # What to say of a solution that is not optimal, by its status ("" for nothing);
-    # {name} is the class, {machine} the machine, {solution} what the solver returned.
-    _advice: ClassVar[dict[str, str]] = {}
     # What to say of kernel values that are none of the points with each other.
     _not_square: ClassVar[str] = (
         "Precomputed matrix must be a square matrix. Input is a {n}x{m} matrix."
@@ -194,15 +190,10 @@ class Machine(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            # A method is replaced on purpose: every class has its fit wrapped.
-            cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
+        for name in {"fit", "fit_transform"} & vars(cls).keys():
+            setattr(cls, name, _all_or_nothing(getattr(cls, name)))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
             cls.score = checked_score(cls.score)
-
-    @abstractmethod
-    def fit(self, X: Points, y: Any) -> Self:
-        """Learn f from the points X and the targets y; returns self."""
 
     def _validate_params(self) -> None:
         """scikit-learn's checks of the parameters, before a fit, and a few more."""
@@ -276,6 +267,13 @@ class Machine(BaseEstimator, ABC):
             or (isinstance(kernel, str) and kernel in words)
         ):
             return
+        if hasattr(kernel, "fit") and hasattr(kernel, "transform"):
+            made = AS_KERNELS.get(type(kernel).__name__)
+            advice = f" The kernel of that kind is {made}." if made else ""
+            raise InvalidParameterError(
+                f"{begin}. Got the transformer {brief(kernel)}, which comes before a "
+                f"machine: make_pipeline(transformer, {name}(kernel='linear')).{advice}"
+            )
         near = nearest_word(kernel) if isinstance(kernel, str) else ""
         ways = [repr(near)] if near in words else []
         ways += [MADE[near]] if near in MADE else []
@@ -424,11 +422,6 @@ class Machine(BaseEstimator, ABC):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _values(self, X: Points) -> np.ndarray:
-        """f at new points."""
-        check_is_fitted(self)
-        return self.expansion_(self._validated_points(X, reset=False))
-
     def _takes_vectors(self, X: Points) -> bool:
         """Whether X is for scikit-learn to check: vectors, or a kernel that needs them.
 
@@ -456,6 +449,39 @@ class Machine(BaseEstimator, ABC):
                 f"{type(self).__name__} needs at least one point; got an empty dataset."
             )
         return X
+
+    def _check_square(self, X: Points) -> None:
+        """Refuse kernel values that are not those of the points with each other."""
+        if self._precomputed and X.shape[1] != X.shape[0]:
+            n, m = X.shape
+            raise ValueError(
+                f"{self._not_square.format(n=n, m=m)} {type(self).__name__} learns "
+                "from the kernel values of its points with each other; with points use "
+                "another kernel."
+            )
+
+
+class Machine(KernelEstimator):
+    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
+
+    A machine has a parameter `kernel` and fills in `fit`, which ends with
+    `expansion_`; all it says of new points is read from there.
+    """
+
+    expansion_: Expansion
+
+    # What to say of a solution that is not optimal, by its status ("" for nothing);
+    # {name} is the class, {machine} the machine, {solution} what the solver returned.
+    _advice: ClassVar[dict[str, str]] = {}
+
+    @abstractmethod
+    def fit(self, X: Points, y: Any) -> Self:
+        """Learn f from the points X and the targets y; returns self."""
+
+    def _values(self, X: Points) -> np.ndarray:
+        """f at new points."""
+        check_is_fitted(self)
+        return self.expansion_(self._validated_points(X, reset=False))
 
     # From data to a Gram
 
@@ -514,16 +540,6 @@ class Machine(BaseEstimator, ABC):
             y[counted.index],
             (X, y, sample_weight),
         )
-
-    def _check_square(self, X: Points) -> None:
-        """Refuse kernel values that are not those of the points with each other."""
-        if self._precomputed and X.shape[1] != X.shape[0]:
-            n, m = X.shape
-            raise ValueError(
-                f"{self._not_square.format(n=n, m=m)} {type(self).__name__} learns "
-                "from the kernel values of its points with each other; with points use "
-                "another kernel."
-            )
 
     def _checked_weight(
         self, sample_weight: npt.ArrayLike | None, X: Points

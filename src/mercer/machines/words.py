@@ -51,6 +51,12 @@ MADE = {
     "sigmoid": "Sigmoid()",
     "chi2": "ChiSquared(1.0)",
 }
+# The kernels that do what transformers of scikit-learn do.
+AS_KERNELS = {
+    "Nystroem": "Nystrom(kernel, size)",
+    "RBFSampler": "RandomFourier(RBF(gamma), size)",
+    "PolynomialCountSketch": "PolynomialSketch(Polynomial(degree), size)",
+}
 
 
 def nearest_word(word: str) -> str:
