@@ -168,15 +168,13 @@ def added(sums, parts):
     return parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
 
 
-def summed(family, rows: np.ndarray, answers: np.ndarray, weight: np.ndarray) -> list:
-    """The statistics of n points, added up: those of one with all their observations.
-
-    `family` is a stack of densities, its rows are (n, T, ...), the answers (n, T, k).
-    """
-    weighted = answers * weight[:, None, None]
-    flat = rows.reshape(1, -1, *rows.shape[2:])
-    statistics = family.statistics(flat, weighted.reshape(1, -1, answers.shape[2]))
-    return [part[0] for part in statistics]
+def run_sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Sums over values[offsets[r] : offsets[r + 1]], for each run r."""
+    out = np.zeros((len(offsets) - 1, *values.shape[1:]))
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    if len(begins):  # of an empty run reduceat would return a row of the next one
+        out[np.diff(offsets) > 0] = np.add.reduceat(values, begins)
+    return out
 
 
 def draw(probabilities: np.ndarray, rng) -> np.ndarray:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
 
 from mercer.densities.base import (
     Density,
@@ -33,9 +32,15 @@ from mercer.densities.base import (
     log_prior,
     logarithms,
     shares,
-    summed,
 )
-from mercer.densities.normals import FORMS, Normals, centred, dense_rows, variances
+from mercer.densities.normals import (
+    FORMS,
+    Normals,
+    centred,
+    dense_rows,
+    posteriors,
+    variances,
+)
 
 BLOCK = 2**21  # numbers in one array of a block of points
 
@@ -122,47 +127,46 @@ class GaussianMixture(Density):
         return Normals(self.form, self.means, self.covariances)
 
     def _rows(self, X) -> np.ndarray:
-        """The points as (n, 1, d) rows."""
+        """The points as (n, d) rows."""
         rows = dense_rows(X, type(self).__name__)
         if self.fitted and rows.shape[1] != np.shape(self.means)[1]:
             raise ValueError(
                 f"{type(self).__name__} has dimension {np.shape(self.means)[1]}; the "
                 f"points have {rows.shape[1]} columns."
             )
-        return rows[:, None]
+        return rows
 
-    def _blocks(self, rows: np.ndarray):
-        width = self.components * rows.shape[2] ** (2 if self.form != "diag" else 1)
+    def _blocks(self, rows: np.ndarray, width: int):
+        """Slices of points for each of which `width` numbers are needed."""
         step = max(1, BLOCK // max(width, 1))
         return (slice(i, i + step) for i in range(0, len(rows), step))
 
     def log_likelihood(self, X) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
-        parts = [self._joint(normals, rows[block]) for block in self._blocks(rows)]
-        return np.concatenate([logsumexp(p, axis=1) for p in parts] or [np.empty(0)])
-
-    def _joint(self, normals: Normals, rows: np.ndarray) -> np.ndarray:
-        """ln weights[k] N(x | k), (n, k)."""
-        return normals.log_densities(rows)[:, 0] + logarithms(self.weights)
+        out = np.empty(len(rows))
+        for block in self._blocks(rows, self.components):
+            out[block] = self._expect(normals, rows[block])[0]
+        return out
 
     def _expect(self, normals: Normals, rows: np.ndarray):
-        """ln p(x), (n,), and P(k | x), (n, 1, k)."""
-        joint = self._joint(normals, rows)
-        total = logsumexp(joint, axis=1)
-        return total, np.exp(joint - total[:, None])[:, None]
+        """ln p(x), (n,), and P(k | x), (n, k)."""
+        joint = normals.log_densities(rows)
+        joint += logarithms(self.weights)
+        return posteriors(joint)
 
     def score(self, X) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
         weights = np.asarray(self.weights, dtype=float)
-        out = [np.empty((0, len(self.theta)))]
-        for block in self._blocks(rows):
+        out = np.empty((len(rows), len(self.theta)))
+        for block in self._blocks(rows, out.shape[1]):
             _, answers = self._expect(normals, rows[block])
-            odds = log_odds_score(answers[:, 0], weights)
-            statistics = normals.statistics(rows[block], answers)
-            out.append(np.hstack([odds, normals.score(statistics)]))
-        return np.concatenate(out)
+            odds = log_odds_score(answers, weights)
+            each = np.arange(len(answers) + 1)
+            statistics = normals.statistics(rows[block], answers, each)
+            out[block] = np.hstack([odds, normals.score(statistics)])
+        return out
 
     @property
     def theta(self) -> np.ndarray:
@@ -200,29 +204,27 @@ class GaussianMixture(Density):
     def fit(self, X, weight=None) -> GaussianMixture:
         weight = checked_weight(X, weight, type(self).__name__)
         rows = self._rows(X)
-        spread = variances(rows[:, 0], weight)
-        first = self if self.fitted else self._start(rows[:, 0], weight, spread)
+        spread = variances(rows, weight)
+        first = self if self.fitted else self._start(rows, weight, spread)
 
         def expect(model):
             normals = model._normals()
-            total, counts, sums = 0.0, np.zeros(model.components), None
-            for block in model._blocks(rows):
+            total, sums = 0.0, None
+            for block in model._blocks(rows, model.components):
                 logs, answers = model._expect(normals, rows[block])
                 total += weight[block] @ logs
-                counts += weight[block] @ answers[:, 0]
-                parts = summed(normals, rows[block], answers, weight[block])
-                sums = added(sums, parts)
+                answers *= weight[block, None]
+                sums = added(sums, normals.sums(rows[block], answers))
             total += log_prior(np.asarray(model.weights), model.smoothing)
             total += normals.log_prior(model.smoothing, spread)
-            return total, (counts, sums)
+            return total, sums
 
-        def maximise(model, statistics):
-            counts, sums = statistics
+        def maximise(model, sums):
             old = np.asarray(model.weights, dtype=float)
             normals = model._normals().maximised(sums, model.smoothing, spread)
             return replace(
                 model,
-                weights=shares(counts, old, model.smoothing),
+                weights=shares(sums[0], old, model.smoothing),
                 means=normals.means,
                 covariances=normals.covariances,
             )
