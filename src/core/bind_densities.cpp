@@ -8,6 +8,8 @@ namespace mercer {
 namespace {
 
 using Stack = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Factors = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Squares = nb::ndarray<double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 
 DiagonalNormals normals_of(const Matrix<double>& mean, const Matrix<double>& deviation) {
   check(mean.shape(0) == deviation.shape(0) && mean.shape(1) == deviation.shape(1),
@@ -52,6 +54,34 @@ void bind_densities(nb::module_& m) {
         log_densities(normals, rows.data(), extent(rows.shape(0)), out.data(), poll);
       },
       "mean"_a, "deviation"_a, "rows"_a, "out"_a);
+  m.def(
+      "full_log_densities",
+      [](Matrix<double> mean, Factors factor, Matrix<double> rows, Output<double> out) {
+        std::size_t k = mean.shape(0), d = mean.shape(1);
+        check(factor.shape(0) == k && factor.shape(1) == d && factor.shape(2) == d &&
+                  rows.shape(1) == d && is(out, rows.shape(0), k),
+              "full_log_densities needs means (k, d), factors (k, d, d), rows (n, d), out (n, k).");
+        FullNormals normals{extent(k), extent(d), mean.data(), factor.data()};
+        WithoutLock unlocked;
+        log_densities(normals, rows.data(), extent(rows.shape(0)), out.data(), poll);
+      },
+      "mean"_a, "factor"_a, "rows"_a, "out"_a);
+  m.def(
+      "scatter",
+      [](Matrix<double> mean, Matrix<double> rows, Vector<Index> offsets, Matrix<double> answers,
+         Stack first, Squares second) {
+        Runs runs = runs_of(offsets, rows.shape(0));
+        std::size_t k = mean.shape(0), d = mean.shape(1);
+        check(rows.shape(1) == d && is(answers, rows.shape(0), k) && is(first, runs.count, k, d) &&
+                  extent(second.shape(0)) == runs.count && second.shape(1) == k &&
+                  second.shape(2) == d && second.shape(3) == d,
+              "scatter needs means (k, d), rows (n, d), answers (n, k), first (runs, k, d) and "
+              "second (runs, k, d, d).");
+        WithoutLock unlocked;
+        scatter(mean.data(), extent(k), extent(d), rows.data(), runs, answers.data(), first.data(),
+                second.data(), poll);
+      },
+      "mean"_a, "rows"_a, "offsets"_a, "answers"_a, "first"_a, "second"_a);
   m.def(
       "moments",
       [](Matrix<double> mean, Matrix<double> deviation, Matrix<double> rows, Vector<Index> offsets,

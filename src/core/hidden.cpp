@@ -1,9 +1,9 @@
 // Forward and backward passes: Rabiner, Proceedings of the IEEE 77 (1989), section III.
 //
-// States are kept as logarithms, so that no sequence is too long and no density too small. Sums over
-// states are sums of the numbers themselves as long as no product of three of them can underflow,
-// with 2 k exponentials and logarithms per observation instead of k²; else, where a state is e^200
-// times less likely than another one, of logarithms (log-sum-exp) as before.
+// States are kept as logarithms, so that no sequence is too long and no density too small. Sums
+// over states are sums of the numbers themselves as long as no product of three of them can
+// underflow, with 2 k exponentials and logarithms per observation instead of k²; else, where a
+// state is e^200 times less likely than another one, of logarithms (log-sum-exp) as before.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,9 +16,9 @@ namespace mercer {
 namespace {
 
 constexpr double nothing = -std::numeric_limits<double>::infinity();
-constexpr double least = -200;           // logarithms of what is summed as it is
-constexpr Index task = 4096;             // observations that are worth waking a thread for
-constexpr Index between_polls = 1 << 14; // observations of one run
+constexpr double least = -200;            // logarithms of what is summed as it is
+constexpr Index task = 4096;              // observations that are worth waking a thread for
+constexpr Index between_polls = 1 << 14;  // observations of one run
 
 double top_of(const double* logs, Index k) {
   double top = nothing;
@@ -49,7 +49,8 @@ bool moderate(const double* logs, Index k, double top) {
 class Passes {
  public:
   explicit Passes(const HiddenChain& chain)
-      : chain_(chain), start_(static_cast<std::size_t>(chain.k)),
+      : chain_(chain),
+        start_(static_cast<std::size_t>(chain.k)),
         move_(static_cast<std::size_t>(chain.k * chain.k)) {
     for (Index s = 0; s < chain.k; ++s) start_[s] = std::log(chain.start[s]);
     for (std::size_t i = 0; i < move_.size(); ++i) move_[i] = std::log(chain.move[i]);

@@ -29,6 +29,7 @@ from mercer.native.lapack import half
 FORMS = ("full", "tied", "diag", "spherical")
 TILE = 2**14  # numbers of rows that are multiplied at once, and stay in the cache
 LEAST = 64  # rows of a tile, however wide they are
+NARROW = 64  # columns of a full covariance up to which the core is faster than BLAS
 PIECE = 4096  # rows that one thread adds up, of any number of threads
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -119,7 +120,10 @@ class Normals(Value):
         """ln N(x | μₖ, Σₖ) of what was observed, (N, k)."""
         out = np.empty((len(rows), self.size))
         if not self._dense:
-            _core.log_densities(*self._diagonal(), rows, out)
+            _core.log_densities(*self._parameters(), rows, out)
+            return out
+        if self._narrow(rows):
+            _core.full_log_densities(*self._parameters(), rows, out)
             return out
         factors = self._factors()
         for chosen, missing in _tiles(rows):
@@ -128,8 +132,12 @@ class Normals(Value):
                 out[chosen, a] = _observed(residuals, L, missing)[0]
         return out
 
-    def _diagonal(self) -> tuple[np.ndarray, np.ndarray]:
-        """μ and σ as the core takes them, (k, d) each."""
+    def _narrow(self, rows: np.ndarray) -> bool:
+        """Whether the core is faster than BLAS, and what it takes is at hand."""
+        return rows.shape[1] <= NARROW and not np.isnan(rows).any()
+
+    def _parameters(self) -> tuple[np.ndarray, np.ndarray]:
+        """μ, (k, d), and what `_scales` returns, as the core takes them."""
         means = np.ascontiguousarray(self.means, dtype=float)
         return means, np.ascontiguousarray(self._scales())
 
@@ -174,7 +182,7 @@ class Normals(Value):
         shape = (len(offsets) - 1, *np.shape(self.means))
         first, second = np.empty(shape), np.empty(shape)
         answers = np.ascontiguousarray(answers)
-        _core.moments(*self._diagonal(), rows, offsets, answers, first, second)
+        _core.moments(*self._parameters(), rows, offsets, answers, first, second)
         return first, second
 
     def sums(self, rows: np.ndarray, answers: np.ndarray):
@@ -183,12 +191,18 @@ class Normals(Value):
         For diagonal covariances the last is Σ answers · e², (k, d).
         """
         zeroth = answers.sum(axis=0)
+        offsets = np.r_[np.arange(0, len(rows), PIECE), len(rows)]
         if not self._dense:
-            offsets = np.r_[np.arange(0, len(rows), PIECE), len(rows)]
             first, second = self._moments(rows, answers, offsets)
             scales = self._scales()
             return zeroth, first.sum(axis=0) * scales, second.sum(axis=0) * scales**2
         k, d = np.shape(self.means)
+        if self._narrow(rows):
+            pieces = len(offsets) - 1
+            first, second = np.empty((pieces, k, d)), np.empty((pieces, k, d, d))
+            means, answers = self._parameters()[0], np.ascontiguousarray(answers)
+            _core.scatter(means, rows, offsets, answers, first, second)
+            return zeroth, first.sum(axis=0), second.sum(axis=0)
         first, second = np.zeros((k, d)), np.zeros((k, d, d))
         factors = self._factors()
         for chosen, missing in _tiles(rows):
