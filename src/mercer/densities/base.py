@@ -264,12 +264,13 @@ def first_labels(rows: np.ndarray, k: int, rng, weight: np.ndarray) -> np.ndarra
     """
     scale = np.sqrt(np.average(rows**2, axis=0, weights=weight))
     rows = rows / np.where(scale > 0, scale, 1)
-    centres = rows[[_drawn(weight, rng)]]
-    while len(centres) < k:
-        near = _squares(rows, centres).min(axis=1) * weight
-        centres = np.vstack(
-            [centres, rows[_drawn(near if near.any() else weight, rng)]]
-        )
+    chosen = [_drawn(weight, rng)]
+    near = np.full(len(rows), np.inf)  # squared distances to the nearest centre
+    while len(chosen) < k:
+        near = np.minimum(near, _squares(rows, rows[chosen[-1:]])[:, 0])
+        far = near * weight
+        chosen.append(_drawn(far if far.any() else weight, rng))
+    centres = rows[chosen]
     for _ in range(20):
         labels = np.argmin(_squares(rows, centres), axis=1)
         members = (labels[:, None] == np.arange(k)) * weight[:, None]
