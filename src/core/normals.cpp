@@ -127,27 +127,30 @@ struct Diagonal {
   }
 
   // Adds the two sums over turned rows, of density c and coordinate j; answers stand as the rows.
+  // The sums are of x - mean, and divided by the deviation in the end.
   template <bool gaps>
   void add(const Turned& t, const double* answers, Index rows, Index c, Index j, double& first,
            double& second) const {
-    Pair m = both(mean[c * d + j]), s = both(inverse[c * d + j]), a[4] = {}, b[4] = {};
+    double scale = inverse[c * d + j];
+    Pair m = both(mean[c * d + j]), variance = both(1 / (scale * scale)), a[4] = {}, b[4] = {};
     const double* from = t.column(j);
     for (Index l = 0; l < rows; l += 8) {
       MERCER_UNROLL
       for (Index i = 0; i < 4; ++i) {
-        Pair x = load(from + l + 2 * i), answer = load(answers + l + 2 * i), z = (x - m) * s;
+        Pair x = load(from + l + 2 * i), answer = load(answers + l + 2 * i), e = x - m;
         if constexpr (gaps) {
-          a[i] += answer * where_seen(x, z, Pair{});
-          b[i] += answer * where_seen(x, z * z, both(1.0));
+          a[i] += answer * where_seen(x, e, Pair{});
+          b[i] += answer * where_seen(x, e * e, variance);
         } else {
-          a[i] += answer * z;
-          b[i] += answer * (z * z);
+          Pair weighted = answer * e;
+          a[i] += weighted;
+          b[i] += weighted * e;
         }
       }
     }
     for (Index i = 0; i < 4; ++i) {
-      first += a[i][0] + a[i][1];
-      second += b[i][0] + b[i][1];
+      first += (a[i][0] + a[i][1]) * scale;
+      second += (b[i][0] + b[i][1]) * scale * scale;
     }
   }
 

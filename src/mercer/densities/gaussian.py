@@ -95,10 +95,11 @@ class GaussianMixture(Density):
         check_options(who, self.smoothing, self.tol, self.max_iter, self.seed)
         check_distributions(who, "weights", self.weights)
         parts = (self.weights, self.means, self.covariances)
-        if self._normals().fitted and self._normals().size != self.components:
+        normals = self._normals()
+        if normals.fitted and normals.size != self.components:
             raise ValueError(
                 f"{who} of {self.components} components needs as many means; got "
-                f"{self._normals().size}."
+                f"{normals.size}."
             )
         if any(part is None for part in parts) != all(part is None for part in parts):
             raise ValueError(f"{who} needs weights, means and covariances, or none.")
@@ -146,14 +147,8 @@ class GaussianMixture(Density):
         rows, normals = self._rows(X), self._normals()
         out = np.empty(len(rows))
         for block in self._blocks(rows, self.components):
-            out[block] = self._expect(normals, rows[block])[0]
+            out[block] = _expect(self.weights, normals, rows[block])[0]
         return out
-
-    def _expect(self, normals: Normals, rows: np.ndarray):
-        """ln p(x), (n,), and P(k | x), (n, k)."""
-        joint = normals.log_densities(rows)
-        joint += logarithms(self.weights)
-        return posteriors(joint)
 
     def score(self, X) -> np.ndarray:
         self._check_fitted()
@@ -161,7 +156,7 @@ class GaussianMixture(Density):
         weights = np.asarray(self.weights, dtype=float)
         out = np.empty((len(rows), len(self.theta)))
         for block in self._blocks(rows, out.shape[1]):
-            _, answers = self._expect(normals, rows[block])
+            _, answers = _expect(weights, normals, rows[block])
             odds = log_odds_score(answers, weights)
             each = np.arange(len(answers) + 1)
             statistics = normals.statistics(rows[block], answers, each)
@@ -208,31 +203,35 @@ class GaussianMixture(Density):
         first = self if self.fitted else self._start(rows, weight, spread)
 
         def expect(model):
-            normals = model._normals()
+            weights, normals = model
             total, sums = 0.0, None
-            for block in model._blocks(rows, model.components):
-                logs, answers = model._expect(normals, rows[block])
+            for block in self._blocks(rows, self.components):
+                logs, answers = _expect(weights, normals, rows[block])
                 total += weight[block] @ logs
                 answers *= weight[block, None]
                 sums = added(sums, normals.sums(rows[block], answers))
-            total += log_prior(np.asarray(model.weights), model.smoothing)
-            total += normals.log_prior(model.smoothing, spread)
+            total += log_prior(weights, self.smoothing)
+            total += normals.log_prior(self.smoothing, spread)
             return total, sums
 
         def maximise(model, sums):
-            old = np.asarray(model.weights, dtype=float)
-            normals = model._normals().maximised(sums, model.smoothing, spread)
-            return replace(
-                model,
-                weights=shares(sums[0], old, model.smoothing),
-                means=normals.means,
-                covariances=normals.covariances,
+            weights, normals = model
+            return (
+                shares(sums[0], weights, self.smoothing),
+                normals.maximised(sums, self.smoothing, spread),
             )
 
-        best, report = expectation_maximisation(
-            first, expect, maximise, weight.sum(), self.tol, self.max_iter
+        start = np.asarray(first.weights, dtype=float), first._normals()
+        (weights, normals), report = expectation_maximisation(
+            start, expect, maximise, weight.sum(), self.tol, self.max_iter
         )
-        return replace(best, report=report)
+        return replace(
+            self,
+            weights=weights,
+            means=normals.means,
+            covariances=normals.covariances,
+            report=report,
+        )
 
     def _start(self, rows: np.ndarray, weight: np.ndarray, spread: np.ndarray):
         check_enough("GaussianMixture", "components", self.components, len(rows))
@@ -247,6 +246,13 @@ class GaussianMixture(Density):
             means=normals.means,
             covariances=normals.covariances,
         )
+
+
+def _expect(weights, normals: Normals, rows: np.ndarray):
+    """ln p(x), (n,), and P(k | x), (n, k)."""
+    joint = normals.log_densities(rows)
+    joint += logarithms(weights)
+    return posteriors(joint)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -79,6 +79,10 @@ class Normals(Value):
                 f"covariances of shape {shape[self.form]}; got shape "
                 f"{np.shape(self.covariances)}."
             )
+        if self._dense and not elementwise(
+            _symmetric, np.asarray(self.covariances, dtype=float)
+        ):
+            raise ValueError("Normals needs symmetric covariances.")
         self._scales()
 
     @property
@@ -107,8 +111,6 @@ class Normals(Value):
             if not ((covariances > 0) & np.isfinite(covariances)).all():
                 raise _not_definite()
             return np.sqrt(covariances)
-        if not elementwise(_symmetric, covariances):
-            raise ValueError("Normals needs symmetric covariances.")
         try:
             return _cholesky(covariances)
         except np.linalg.LinAlgError as error:
@@ -200,7 +202,8 @@ class Normals(Value):
         if self._narrow(rows):
             pieces = len(offsets) - 1
             first, second = np.empty((pieces, k, d)), np.empty((pieces, k, d, d))
-            means, answers = self._parameters()[0], np.ascontiguousarray(answers)
+            means = np.ascontiguousarray(self.means, dtype=float)
+            answers = np.ascontiguousarray(answers)
             _core.scatter(means, rows, offsets, answers, first, second)
             return zeroth, first.sum(axis=0), second.sum(axis=0)
         first, second = np.zeros((k, d)), np.zeros((k, d, d))
@@ -381,7 +384,7 @@ class Normals(Value):
 
 
 def _symmetric(matrices: np.ndarray) -> bool:
-    return np.allclose(matrices, matrices.swapaxes(1, 2), rtol=1e-8)
+    return np.allclose(matrices, matrices.swapaxes(-1, -2), rtol=1e-8)
 
 
 def _cholesky(covariances: np.ndarray) -> np.ndarray:
