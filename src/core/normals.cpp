@@ -69,14 +69,19 @@ struct Turned {
   void turn(const double* rows, Index count, Index width, bool answers = false) {
     x.resize(room(width * height));
     bool found = false;
-    for (Index j = 0; j < width; ++j) {
-      double* out = column(j);
-      for (Index l = 0; l < count; ++l) {
-        double number = rows[l * width + j];
-        found |= number != number;
-        out[l] = number;
+    for (Index l = 0; l < height; l += 8) {  // a line of the cache is written at once
+      const double* row[8];
+      for (Index i = 0; i < 8; ++i) row[i] = l + i < count ? rows + (l + i) * width : rows;
+      for (Index j = 0; j < width; ++j) {
+        double* out = column(j) + l;
+        for (Index i = 0; i < 8; ++i) {
+          out[i] = row[i][j];
+          found |= out[i] != out[i];
+        }
       }
-      std::fill(out + count, out + height, answers ? 0.0 : rows[j]);
+    }
+    for (Index j = 0; answers && j < width; ++j) {
+      std::fill(column(j) + count, column(j) + height, 0.0);
     }
     gaps = found;
   }

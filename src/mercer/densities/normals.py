@@ -472,14 +472,24 @@ def centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    seen = ~np.isnan(rows)
-    totals = np.maximum(weight @ seen, 1e-300)
-    return np.where(seen, rows - (weight @ np.nan_to_num(rows)) / totals, 0.0)
+    totals = np.maximum(_seen(rows, weight), 1e-300)
+    if not np.isnan(rows).any():
+        return rows - (weight @ rows) / totals
+    mean = (weight @ np.nan_to_num(rows)) / totals
+    return np.where(np.isnan(rows), 0.0, rows - mean)
+
+
+def _seen(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The weight of the rows in which each column was observed, (d,)."""
+    missing = np.isnan(rows)
+    if not missing.any():
+        return np.full(rows.shape[1], weight.sum())
+    return weight @ ~missing
 
 
 def variances(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The variance of each column of what was observed; never 0."""
-    seen = elementwise(lambda rows: weight @ ~np.isnan(rows), rows)
+    seen = elementwise(_seen, rows, weight)
     if not (seen > 0).all():
         raise ValueError(
             f"Column {int(np.argmin(seen))} of the points has no value in any of them. "
