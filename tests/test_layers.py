@@ -100,6 +100,8 @@ NATIVE = {
     "solvers/sgd": "sgd.cpp",
     "solvers/l1": "l1.cpp",
     "data/sequences": "strings.cpp",
+    "densities/normals": "normals.cpp",
+    "densities/passes": "hidden.cpp",
     "kernels/tree": "trees.cpp",
     "kernels/walk": "walks.cpp",
 }
