@@ -78,7 +78,9 @@ class Categories(Value):
         """ln P(symbol | k) of the codes (N,), (N, k)."""
         return logarithms(self._table).T[rows]
 
-    def statistics(self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray):
+    def statistics(
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """How often each density answers for each symbol in each run, (n, k, symbols).
 
         Run r is rows[offsets[r] : offsets[r + 1]].
@@ -90,7 +92,7 @@ class Categories(Value):
         ]
         return (np.stack(counts, 1).reshape(n, S, -1).swapaxes(1, 2),)
 
-    def sums(self, rows: np.ndarray, answers: np.ndarray):
+    def sums(self, rows: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, ...]:
         """How often each density answers for each symbol, (k, symbols)."""
         [counts] = self.statistics(rows, answers, np.array([0, len(rows)]))
         return (counts[0],)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.data.points import Points
 from mercer.densities.base import (
@@ -43,8 +44,7 @@ from mercer.densities.normals import (
     variances,
 )
 
-# P(k) and the statistics of the densities, added up over all points.
-Sums = tuple[np.ndarray, list[np.ndarray]]
+Parameters = tuple[np.ndarray, Normals]  # P(k), and the densities
 
 BLOCK = 2**21  # numbers in one array of a block of points
 
@@ -131,7 +131,7 @@ class GaussianMixture(Density):
     def _normals(self) -> Normals:
         return Normals(self.form, self.means, self.covariances)
 
-    def _rows(self, X) -> np.ndarray:
+    def _rows(self, X: Points) -> np.ndarray:
         """The points as (n, d) rows."""
         rows = dense_rows(X, type(self).__name__)
         if self.fitted and rows.shape[1] != np.shape(self.means)[1]:
@@ -141,7 +141,7 @@ class GaussianMixture(Density):
             )
         return rows
 
-    def _blocks(self, rows: np.ndarray, width: int):
+    def _blocks(self, rows: np.ndarray, width: int) -> Iterator[slice]:
         """Slices of points for each of which `width` numbers are needed."""
         step = max(1, BLOCK // max(width, 1))
         return (slice(i, i + step) for i in range(0, len(rows), step))
@@ -201,24 +201,25 @@ class GaussianMixture(Density):
         return self._normals().sample(which, rng)
 
     def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> GaussianMixture:
-        weights = checked_weight(X, weight, type(self).__name__)
+        counts = checked_weight(X, weight, type(self).__name__)
         rows = self._rows(X)
-        spread = variances(rows, weight)
-        first = self if self.fitted else self._start(rows, weight, spread)
+        spread = variances(rows, counts)
+        first = self if self.fitted else self._start(rows, counts, spread)
 
-        def expect(model):
+        def expect(model: Parameters) -> tuple[float, list[np.ndarray]]:
             weights, normals = model
             total, sums = 0.0, None
             for block in self._blocks(rows, self.components):
                 logs, answers = _expect(weights, normals, rows[block])
-                total += weight[block] @ logs
-                answers *= weight[block, None]
-                sums = added(sums, normals.sums(rows[block], answers))
+                total += counts[block] @ logs
+                answers *= counts[block, None]
+                sums = added(sums, [*normals.sums(rows[block], answers)])
             total += log_prior(weights, self.smoothing)
             total += normals.log_prior(self.smoothing, spread)
+            assert sums is not None  # of one point at least
             return total, sums
 
-        def maximise(model, sums):
+        def maximise(model: Parameters, sums: list[np.ndarray]) -> Parameters:
             weights, normals = model
             return (
                 shares(sums[0], weights, self.smoothing),
@@ -227,7 +228,7 @@ class GaussianMixture(Density):
 
         start = np.asarray(first.weights, dtype=float), first._normals()
         (weights, normals), report = expectation_maximisation(
-            start, expect, maximise, weight.sum(), self.tol, self.max_iter
+            start, expect, maximise, counts.sum(), self.tol, self.max_iter
         )
         return replace(
             self,
@@ -254,7 +255,9 @@ class GaussianMixture(Density):
         )
 
 
-def _expect(weights, normals: Normals, rows: np.ndarray):
+def _expect(
+    weights: Any, normals: Normals, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """ln p(x), (n,), and P(k | x), (n, k)."""
     joint = normals.log_densities(rows)
     joint += logarithms(weights)

@@ -6,7 +6,7 @@ Proceedings of the IEEE 77 (1989).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,7 +124,7 @@ class HMM(Density):
         start, transition = np.asarray(self.start), np.asarray(self.transition)
         return [start.astype(float)[None], transition.astype(float)]
 
-    def _runs(self, X) -> Runs:
+    def _runs(self, X: Points) -> Runs:
         """All observations, (N, d) values or (N,) codes, cut into sequences."""
         points = each(as_points(X))
         if isinstance(self.emission, Categories):
@@ -219,11 +219,11 @@ class HMM(Density):
         lengths = runs.lengths
         if not lengths.any():
             raise ValueError("HMM.fit needs a sequence that is not empty; got none.")
-        spread = known._spread(runs, np.repeat(weight, lengths))
-        first = known._start(runs, weight, spread)
+        spread = known._spread(runs, np.repeat(weights, lengths))
+        first = known._start(runs, weights, spread)
 
-        def expect(model):
-            return model._expect(runs, weight, spread)
+        def expect(model: HMM) -> tuple[float, list[np.ndarray]]:
+            return model._expect(runs, weights, spread)
 
         def maximise(model: HMM, sums: list[np.ndarray]) -> HMM:
             starts, moves, *emitted = sums
@@ -241,13 +241,15 @@ class HMM(Density):
         length = length_shares(lengths, weights) if self.length is None else self.length
         return replace(best, report=report, length=length)
 
-    def _expect(self, runs: Runs, weight, spread):
+    def _expect(
+        self, runs: Runs, weight: np.ndarray, spread: Spread
+    ) -> tuple[float, list[np.ndarray]]:
         """The objective of a fit, and the statistics summed over all sequences."""
         objective, sums = 0.0, None
         for block, part in run_blocks(runs, self.states):
             found, w = self._passes(part), weight[block]
             check_possible("HMM", np.where(w > 0, found.log_likelihood, 0.0))
-            objective += w @ np.where(w > 0, found.log_likelihood, 0.0)
+            objective += float(w @ np.where(w > 0, found.log_likelihood, 0.0))
             moves = [w @ _first(found.answers, part), np.tensordot(w, found.moves, 1)]
             answers = found.answers * np.repeat(w, part.lengths)[:, None]
             sums = added(sums, [*moves, *self.emission.sums(part.rows, answers)])
@@ -262,12 +264,12 @@ class HMM(Density):
         symbols = alphabet(points, "HMM")
         return replace(self, emission=replace(self.emission, symbols=symbols))
 
-    def _spread(self, runs: Runs, weight) -> np.ndarray | None:
+    def _spread(self, runs: Runs, weight: np.ndarray) -> Spread:
         if isinstance(self.emission, Categories):
             return None
         return variances(runs.rows, weight)
 
-    def _start(self, runs: Runs, weight, spread) -> HMM:
+    def _start(self, runs: Runs, weight: np.ndarray, spread: Spread) -> HMM:
         """Where EM begins: what is given, and states by clusters or by time."""
         rng, k = np.random.default_rng(self.seed), self.states
         if self.transition is None and not self.emission.fitted:
@@ -283,7 +285,14 @@ class HMM(Density):
             emission = self._first_emission(runs, weight, spread, ahead, rng)
         return replace(self, start=start, transition=transition, emission=emission)
 
-    def _first_emission(self, runs: Runs, weight, spread, ahead: bool, rng):
+    def _first_emission(
+        self,
+        runs: Runs,
+        weight: np.ndarray,
+        spread: Spread,
+        ahead: bool,
+        rng: np.random.Generator,
+    ) -> Normals | Categories:
         k, rows = self.states, runs.rows
         weights = np.repeat(weight, runs.lengths)
         if isinstance(self.emission, Categories):
@@ -310,7 +319,7 @@ def _first(answers: np.ndarray, runs: Runs) -> np.ndarray:
     return out
 
 
-def value_rows(points, d: int | None) -> list[np.ndarray]:
+def value_rows(points: Sequence[Any], d: int | None) -> list[np.ndarray]:
     """Sequences of numbers or of vectors as (T, d) arrays."""
     rows = []
     for i, x in enumerate(points):

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from mercer import _core
-from mercer.data.points import vectors
+from mercer.data.points import Points, vectors
 from mercer.densities.base import Value, run_sums
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.lapack import half
@@ -149,7 +149,9 @@ class Normals(Value):
         means = np.asarray(self.means, dtype=float)
         return [*zip(means, map(np.asfortranarray, self._scales()), strict=True)]
 
-    def statistics(self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray):
+    def statistics(
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """Σ answers · (1, z, zzᵀ), z = L⁻¹(x - μₖ), over the rows of each of n runs.
 
         (n, k), (n, k, d) and (n, k, d, d); for diagonal covariances the last is
@@ -181,14 +183,16 @@ class Normals(Value):
             second[r] += np.matmul(columns, z[part].swapaxes(0, 1))
         return zeroth, run_sums(weighted, offsets), second
 
-    def _moments(self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray):
+    def _moments(
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         shape = (len(offsets) - 1, *np.shape(self.means))
         first, second = np.empty(shape), np.empty(shape)
         answers = np.ascontiguousarray(answers)
         _core.moments(*self._parameters(), rows, offsets, answers, first, second)
         return first, second
 
-    def sums(self, rows: np.ndarray, answers: np.ndarray):
+    def sums(self, rows: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Σ answers · (1, e, eeᵀ), e = x - μₖ, over all rows: (k,), (k, d), (k, d, d).
 
         For diagonal covariances the last is Σ answers · e², (k, d).
@@ -334,7 +338,9 @@ class Normals(Value):
         }
         return replace(self, means=means, covariances=shapes[self.form])
 
-    def maximised(self, totals, smoothing: float, spread: np.ndarray) -> Normals:
+    def maximised(
+        self, totals: Sequence[np.ndarray], smoothing: float, spread: np.ndarray
+    ) -> Normals:
         """The likeliest densities for the `sums` over all points.
 
         Each covariance also counts `smoothing` imagined observations around its mean
@@ -413,7 +419,9 @@ def _not_definite() -> ValueError:
     )
 
 
-def _tiles(rows: np.ndarray):
+def _tiles(
+    rows: np.ndarray,
+) -> Iterator[tuple[slice | np.ndarray, np.ndarray | None]]:
     """(some rows, which of their coordinates are missing or None), a tile at a time."""
     step = max(LEAST, TILE // max(rows.shape[1], 1))
     missing = np.isnan(rows)
@@ -429,7 +437,9 @@ def _tiles(rows: np.ndarray):
             yield members[i : i + step], pattern if pattern.any() else None
 
 
-def _observed(residuals: np.ndarray, L: np.ndarray, missing: np.ndarray | None):
+def _observed(
+    residuals: np.ndarray, L: np.ndarray, missing: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, Any]:
     """ln N of what was observed, x - μ with the rest at its mean, and its covariance.
 
     `residuals` are x - μ, (m, d), in rows of which the same coordinates are missing.

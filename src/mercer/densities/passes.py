@@ -62,7 +62,9 @@ def run_blocks(runs: Runs, width: int) -> Iterator[tuple[slice, Runs]]:
         start = stop
 
 
-def likelihood(logs: np.ndarray, offsets, start, transition) -> np.ndarray:
+def likelihood(
+    logs: np.ndarray, offsets: np.ndarray, start: np.ndarray, transition: np.ndarray
+) -> np.ndarray:
     """ln p(x) of each run, (n,), by the log densities of the observations, (N, k)."""
     out = np.empty(len(offsets) - 1)
     tables = np.ascontiguousarray(start), np.ascontiguousarray(transition)
@@ -70,7 +72,9 @@ def likelihood(logs: np.ndarray, offsets, start, transition) -> np.ndarray:
     return out
 
 
-def forward_backward(logs: np.ndarray, offsets, start, transition) -> Passes:
+def forward_backward(
+    logs: np.ndarray, offsets: np.ndarray, start: np.ndarray, transition: np.ndarray
+) -> Passes:
     """What the states were, given the log densities of the observations, (N, k).
 
     Of the states of an impossible sequence nothing is expected.
