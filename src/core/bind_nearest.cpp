@@ -149,8 +149,8 @@ void bind_tree(nb::module_& m, nb::class_<KdTree>& tree) {
         Index n = extent(X.shape(0)), count = extent(index.shape(1));
         check(extent(X.shape(1)) == tree.dimension() && extent(index.shape(0)) == n &&
                   key.shape(0) == index.shape(0) && key.shape(1) == index.shape(1) &&
-                  (own.shape(0) == 0 || extent(own.shape(0)) == n) &&
-                  count > 0 && count <= tree.size() - (own.shape(0) != 0),
+                  (own.shape(0) == 0 || extent(own.shape(0)) == n) && count > 0 &&
+                  count <= tree.size() - (own.shape(0) != 0),
               "nearest needs points of one dimension, own (n,) or (0,), and key and index "
               "(n, count).");
         check(recipe.part == Part::square || recipe.part == Part::absolute,
@@ -171,9 +171,8 @@ void bind_nearest(nb::module_& m) {
   bind_sums<float>(m);
   bind_sums<double>(m);
   auto tree = class_of<KdTree>(m, "KdTree");
-  tree.def_prop_ro("shape", [](const KdTree& tree) {
-    return nb::make_tuple(tree.size(), tree.dimension());
-  });
+  tree.def_prop_ro(
+      "shape", [](const KdTree& tree) { return nb::make_tuple(tree.size(), tree.dimension()); });
   tree.def_prop_ro("nbytes", &KdTree::bytes);
   bind_tree<float>(m, tree);
   bind_tree<double>(m, tree);

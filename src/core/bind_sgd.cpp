@@ -71,14 +71,16 @@ void bind_sgd(nb::module_& m) {
         const Removal way = removal_of(removal);
         check(way != Removal::merge || (is(points, b, d) && slots.shape(0) == room),
               "budget_steps needs points (b, d) and slots (room, d) to merge.");
-        BudgetVisits visits{extent(b),    extent(q),    extent(room),  extent(d),
-                            gram.data(),  across.data(), target.data(), weight.data(),
-                            rate.data(),  place.data(), reg,           norm,
-                            average,      way,          coef.data(),   total.data(),
-                            square.data(), matrix.data(), age.data(),   source.data(),
-                            gamma,        offset,       points.data(),
-                            way == Removal::merge ? slots.data() : nullptr,
-                            values.data(), taken,       steps};
+        BudgetVisits visits{
+            extent(b),     extent(q),     extent(room),
+            extent(d),     gram.data(),   across.data(),
+            target.data(), weight.data(), rate.data(),
+            place.data(),  reg,           norm,
+            average,       way,           coef.data(),
+            total.data(),  square.data(), matrix.data(),
+            age.data(),    source.data(), gamma,
+            offset,        points.data(), way == Removal::merge ? slots.data() : nullptr,
+            values.data(), taken,         steps};
         const LossSlope slope = LossSlope::of(loss, parameter);
         {
           WithoutLock unlocked;

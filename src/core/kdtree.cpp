@@ -1,6 +1,6 @@
-// Boxes rule points out exactly. For y in a box each |xₜ - yₜ| is at least that to the box's nearest
-// side, and rounding keeps the order of differences, squares and sums: the key of the distance to
-// the box, summed in the order of all keys, is never above the key of a point in it.
+// Boxes rule points out exactly. For y in a box each |xₜ - yₜ| is at least that to the box's
+// nearest side, and rounding keeps the order of differences, squares and sums: the key of the
+// distance to the box, summed in the order of all keys, is never above the key of a point in it.
 #include "kdtree.hpp"
 
 #include <algorithm>
@@ -298,8 +298,8 @@ Index KdTree::nearest(Part part, const DenseArray<T>& X, Index count, const Inde
   return all;
 }
 
-#define MERCER_KDTREE_OF(T)                                                                     \
-  template KdTree::KdTree(const DenseArray<T>&, const Poll&);                                   \
+#define MERCER_KDTREE_OF(T)                                                                        \
+  template KdTree::KdTree(const DenseArray<T>&, const Poll&);                                      \
   template Index KdTree::nearest(Part, const DenseArray<T>&, Index, const Index*, double*, Index*, \
                                  const Poll&) const;
 MERCER_KDTREE_OF(float)
