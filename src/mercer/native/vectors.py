@@ -479,7 +479,8 @@ class KdTree:
         own : the n numbers of the x among the y, which are not their own neighbours
         """
         key, index = np.empty((len(X), count)), np.empty((len(X), count), np.int64)
-        work = self._tree.nearest(
+        search: Any = self._tree.nearest
+        work = search(
             native_recipe(Recipe(part, "identity")),
             *_dense_rows(X, _precision(X.dtype)),
             np.require(np.empty(0) if own is None else own, np.int64, ["C", "A"]),
