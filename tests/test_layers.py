@@ -98,6 +98,7 @@ NATIVE = {
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
+    "solvers/budget": "budget.cpp",
     "solvers/l1": "l1.cpp",
     "data/sequences": "strings.cpp",
     "densities/normals": "normals.cpp",
