@@ -495,7 +495,9 @@ class KdTree:
     def shape(self) -> tuple[int, int]:
         return self._tree.shape
 
-    def nearest(self, part: str, X: np.ndarray, count: int, own=None):
+    def nearest(
+        self, part: str, X: np.ndarray, count: int, own: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         """Keys and numbers of `nearest`, equal to its own, and the work it took.
 
         The work is how many nodes and leaves of the tree were looked at in all.
@@ -518,7 +520,7 @@ class KdTree:
         return key, index, work
 
 
-def exp(x) -> np.ndarray:
+def exp(x: npt.ArrayLike) -> np.ndarray:
     """eˣ as the core computes it, in float32 or float64."""
     x = np.asarray(x)
     x = np.require(x, _precision(x.dtype), ["C", "A"])

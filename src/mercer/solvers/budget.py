@@ -83,7 +83,9 @@ class BudgetSGD(SGDState):
             return self._in_python(visits, P, S, G)
         return self._in_core(visits, P, S, G)
 
-    def _in_core(self, visits: Visits, P, S, G) -> np.ndarray:
+    def _in_core(
+        self, visits: Visits, P: Points, S: np.ndarray, G: np.ndarray
+    ) -> np.ndarray:
         """The steps of a block; k between its points is S, with the slots G."""
         known, options = native_loss(self.options.loss), self.options
         assert known is not None
@@ -123,7 +125,9 @@ class BudgetSGD(SGDState):
             self.averaged += len(G)
         return values
 
-    def _in_python(self, visits: Visits, P, S, G) -> np.ndarray:
+    def _in_python(
+        self, visits: Visits, P: Points, S: np.ndarray, G: np.ndarray
+    ) -> np.ndarray:
         """The same for a loss of one's own."""
         b, m = len(G), self.m
         values = np.empty((b, self.coef.shape[1]))
@@ -307,7 +311,10 @@ def _gain(
     return (to_a**2 * products[0] + both + to_b**2 * products[2]) / (1 + offset)
 
 
-def _grows(h: float, log: float, products, offset: float) -> bool:
+Products = tuple[float, float, float]  # c_a·c_a, c_a·c_b and c_b·c_b
+
+
+def _grows(h: float, log: float, products: Products, offset: float) -> bool:
     """Whether the gain grows with h."""
     near_a, near_b = math.exp(log * (1 - h) ** 2), math.exp(log * h**2)
     to_a, to_b = near_a + offset, near_b + offset
@@ -316,13 +323,13 @@ def _grows(h: float, log: float, products, offset: float) -> bool:
     return slope + h * log * near_b * (to_a * ab + to_b * bb) > 0
 
 
-def _best_share(log: float, products, offset: float) -> float:
+def _best_share(log: float, products: Products, offset: float) -> float:
     """Where on [0, 1] the gain is largest.
 
     Golden sections find the hill, its slope the top.
     """
 
-    def gain(h):
+    def gain(h: float) -> float:
         return _gain(h, log, products, offset, math.exp)
 
     ratio = (math.sqrt(5) - 1) / 2

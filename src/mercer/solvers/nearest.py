@@ -39,6 +39,7 @@ from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.native import vectors
 from mercer.native.memory import available_memory
+from mercer.native.sparsity import Vectors
 from mercer.native.vectors import KdTree, Recipe
 
 ROUNDING = 1e-11  # of a kernel value in a tile, relative to k(x, x) + k(y, y)
@@ -110,7 +111,14 @@ def nearest(
     return _by_tiles(kernel, X, Y, n_neighbors, with_own)
 
 
-def _of_vectors(kernel: Kernel, recipe: Recipe, X, Y, k: int, tree: SearchTree):
+def _of_vectors(
+    kernel: Kernel,
+    recipe: Recipe,
+    X: Points,
+    Y: Points | None,
+    k: int,
+    tree: SearchTree,
+) -> tuple[np.ndarray, np.ndarray]:
     """The keys and numbers of the nearest vectors."""
     A = B = as_vectors(X, type(kernel).__name__)
     own = None
@@ -141,10 +149,12 @@ class SearchTree:
         self._searches = 0  # so far
         self._too_many: float = np.inf  # neighbours: for so many the tree did not pay
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[SearchTree], tuple[()]]:
         return SearchTree, ()
 
-    def nearest(self, part: str, X, Y, k: int, own):
+    def nearest(
+        self, part: str, X: Vectors, Y: Vectors, k: int, own: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Keys and numbers of the k nearest y of each x, (n, k); None without a tree.
 
         Parameters
@@ -165,7 +175,7 @@ class SearchTree:
                 return None
         return tree.nearest(part, X, k, own)[:2]
 
-    def _suits(self, X, Y) -> bool:
+    def _suits(self, X: Vectors, Y: Vectors) -> bool:
         """Whether the points are for a tree, and searches many enough to make it."""
         if sp.issparse(X) or sp.issparse(Y):
             return False
@@ -182,7 +192,15 @@ class SearchTree:
                 return False
         return X.shape[0] > 0 and bool(np.isfinite(X).all())
 
-    def _pays(self, tree: KdTree, part: str, X, k: int, own, pilots: int) -> bool:
+    def _pays(
+        self,
+        tree: KdTree,
+        part: str,
+        X: np.ndarray,
+        k: int,
+        own: np.ndarray | None,
+        pilots: int,
+    ) -> bool:
         """Whether some searches look at so little that it is quicker than at all."""
         some = np.linspace(0, len(X) - 1, pilots).astype(np.intp)
         own = None if own is None else own[some]
