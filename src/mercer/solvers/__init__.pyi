@@ -37,5 +37,6 @@ from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule
 from mercer.solvers.perceptron import PerceptronSolution as PerceptronSolution
+from mercer.solvers.semismooth import SemismoothNewton as SemismoothNewton
 from mercer.solvers.sgd import SGD as SGD
 from mercer.solvers.smo import SMO as SMO

@@ -132,7 +132,7 @@ class FeatureRows:
 
         |Φ|(|Φ|ᵀ|coef|) with what adding n and p numbers does (`rounding.py`).
         """
-        size, (n, p) = np.abs(coef), self.shape
+        size, p = np.abs(coef), self.shape[1]
         terms = np.count_nonzero(coef)
         if not self.sparse:
             terms = (np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)) ** 2

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status
-from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.rounding import UNIT
-from mercer.solvers.smo import covering
 
 STEPS = 1000  # Newton steps, where no other number is asked for
 FINER = 1 / 8  # of the band, from one minimum to the next
@@ -150,6 +149,13 @@ class _Terms:
         if self.tube is not None:
             moves &= (b != 0) | (self.tube == 0)
         return moves
+
+    def same_pieces(self, b, other) -> bool:
+        """Whether all variables are on the same piece of their loss."""
+        inside = self.is_inside(b)
+        if not np.array_equal(inside, self.is_inside(other)):
+            return False
+        return np.array_equal(b[~inside], other[~inside])
 
     def distance(self, s) -> np.ndarray:
         """How far s is from the nearest kink of its loss."""
@@ -358,12 +364,14 @@ class _Run:
     def _look(self, beta, w) -> None:
         """Keep β if none before had less of a violation."""
         self.rounds += 1
+        excess = np.abs(self.terms.sums(beta) - self.terms.totals)
+        if np.any(excess > 1e-10 * self.terms.sums(np.abs(beta))):
+            beta = self._mended(beta)
+            w = self.terms.pull(beta)
         self.function = self.terms.rows.times(w)
         value = self.problem.sign * beta
         self.violation = self.problem.violation(value, self.function)
-        excess = np.abs(self.terms.sums(beta) - self.terms.totals)
-        room = 1e-9 * self.terms.sums(np.abs(beta))
-        if self.violation < self.best[0] and np.all(excess <= room):
+        if self.violation < self.best[0]:
             self.best = self.violation, beta
 
     def _mended(self, beta) -> np.ndarray:
@@ -385,7 +393,8 @@ class _Run:
         """b of the variables of a part, by the method of multipliers."""
         for _ in range(40):
             point = self._at(part, w, rho, anchor, band)
-            point = self._minimised(part, point, anchor, band, min(goal, 0.01 * band))
+            enough = min(goal, 0.01 * band)
+            point = self._minimised(part, point, anchor, band, enough, exact=True)
             moved = np.abs(point.b - anchor) * band
             moved = np.divide(moved, part.width, where=part.width > 0, out=moved)
             anchor, w, rho = point.b, point.w, point.rho
@@ -396,8 +405,12 @@ class _Run:
 
     # One minimum
 
-    def _minimised(self, terms, point, anchor, band, enough) -> _Point:
-        """The minimum for a band, until a step changes no s by more than `enough`."""
+    def _minimised(self, terms, point, anchor, band, enough, exact=False) -> _Point:
+        """The minimum for a band, until a step changes no s by more than `enough`.
+
+        Where it is to be exact, until a step of Newton's leaves the same variables
+        inside the band: the function is a quadratic there.
+        """
         D = terms.width / band
         w, rho, s, b = point
         for _ in range(60):
@@ -417,10 +430,12 @@ class _Run:
             at_0 = first + float(b @ ds)
             if not at_0 < 0:
                 break
-            t, b = _line_search(slope, at_0)
+            last, (t, b) = b, _line_search(slope, at_0)
             w, rho, s = w + t * dw, rho + t * drho, s + t * ds
             most = t * max(float(np.max(ds)), -float(np.min(ds)))
-            if most <= enough:
+            if most <= enough and (not exact or terms.same_pieces(last, b)):
+                break
+            if most <= 4 * UNIT * float(np.max(np.abs(s))):
                 break
         return _Point(w, rho, s, b)
 
@@ -444,9 +459,7 @@ class _Run:
             S = -border.T @ solved[:, 1:] + np.diag(least)
             drho = np.zeros(levels)
             if levels:
-                drho = np.linalg.solve(
-                    S, -slope_rho + border.T @ solved[:, 0]
-                )
+                drho = np.linalg.solve(S, -slope_rho + border.T @ solved[:, 0])
             db = solved[:, 0] + solved[:, 1:] @ drho
             return U.pull(db) - slope_w, drho
         H = terms.rows.weighted(place, weight, border)
