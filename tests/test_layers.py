@@ -35,7 +35,7 @@ FOUNDATIONS = {
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window".split(),
     "solvers": "rounding features boxqp class_pairs penalized lasso lasso_features "
-    "products krylov sgd components bayes posterior".split(),
+    "products krylov primal sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -60,7 +60,7 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes approximate",
-    "solvers": "boxqp features semismooth penalized krylov smo hull coordinate "
+    "solvers": "boxqp features primal semismooth penalized krylov smo hull coordinate "
     "linear newton ball l1 perceptron sgd budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
     "nearest windows auto",

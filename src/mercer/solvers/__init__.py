@@ -13,7 +13,9 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.solvers.semismooth": "SemismoothNewton",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
-        "mercer.solvers.linear": "LinearSystem Cholesky ConjugateGradient",
+        "mercer.solvers.linear": (
+            "LinearSystem Cholesky ConjugateGradient NormalEquations"
+        ),
         "mercer.solvers.penalized": "Penalized",
         "mercer.solvers.newton": "Newton",
         "mercer.solvers.lasso": "L1Problem",

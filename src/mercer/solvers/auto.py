@@ -30,12 +30,22 @@ from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
+from mercer.solvers.features import features_of
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
+from mercer.solvers.linear import (
+    BySize,
+    Cholesky,
+    LinearSystem,
+    NormalEquations,
+    inverse_diagonal,
+    inverse_diagonal_by_map,
+)
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
+from mercer.solvers.primal import affordable
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO, matrix_bytes
 
@@ -59,6 +69,7 @@ _WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | None
 
 Watch = Callable[[Progress], bool] | None
 
+RESERVE = 4  # times the points that are few: factors are tried where a map failed
 # Problems of fewer points are solved by kernel values, whatever the kernel.
 MANY_POINTS = 4000
 
@@ -96,12 +107,37 @@ def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     return gram.held() if fits else gram
 
 
-def held_for_many(gram: Gram) -> Gram:
-    """The same Gram with K in memory, where several problems would each compute it."""
+def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
+    """The same Gram with K in memory, where several problems would each compute it.
+
+    Parameters
+    ----------
+    by_map : whether an explicit map, where it is small, stands in for K
+    """
     if isinstance(gram.kernel, Precomputed) or gram.is_held:
+        return gram
+    if by_map and has_small_map(gram, Newton.direct):
         return gram
     fits = memory.keeps(8.0 * gram.shape[0] ** 2)
     return gram.held_in_double() if fits else gram
+
+
+def has_small_map(gram: Gram, few: int) -> bool:
+    """Whether products with Φ cost less than a half of those with K = ΦΦᵀ.
+
+    A product with K reads n² / 2 numbers, one with Φ and Φᵀ its entries twice. Up to
+    `few` points K is as good, and so it is where it is in memory already.
+    """
+    n, kernel = gram.shape[0], gram.kernel
+    if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
+        return False
+    columns = dense_columns(kernel, gram.X)
+    if columns is not None:
+        entries = float(n) * columns
+        if 8 * entries > n**2 or 16 * entries > memory.available_memory():
+            return False  # before Φ is made
+    features = features_of(gram)
+    return 0 < 8.0 * features.entries <= n**2
 
 
 def held_for_passes(gram: Gram) -> Gram:
@@ -443,12 +479,56 @@ class AutoL1:
 
 
 @dataclass(frozen=True)
+class AutoLinear:
+    """Solve a `LinearSystem` by what is quickest.
+
+    `NormalEquations` where the kernel has a small explicit map, else `BySize`, which is
+    also asked where rounding leaves the first too large a residual.
+
+    Parameters
+    ----------
+    few : points up to which the matrix is factored
+    """
+
+    few: int = 3000
+    tol: float = 1e-8
+
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch = None,
+    ) -> Solution:
+        """The solution; `watch` returns True to stop."""
+        if self._by_map(problem):
+            solver = NormalEquations(self.tol, trust=Cholesky.tol)
+            found = solver.solve(problem, start=start, watch=watch)
+            # Beyond, K has no digits that Φ has not, and is too large to be factored.
+            few = problem.gram.shape[0] <= RESERVE * self.few
+            if found.status in ("optimal", "stopped") or not few:
+                return found
+        return BySize(self.few, self.tol).solve(problem, start=start, watch=watch)
+
+    def inverse_diagonal(self, problem: LinearSystem) -> np.ndarray:
+        """The diagonal of (K + diag(reg/weight))⁻¹, a column per target."""
+        if self._by_map(problem) and affordable(features_of(problem.gram).shape[1]):
+            return inverse_diagonal_by_map(problem)
+        return inverse_diagonal(problem)
+
+    def _by_map(self, problem: LinearSystem) -> bool:
+        positive = bool(np.all(np.asarray(problem.reg, dtype=float) > 0))
+        return positive and has_small_map(problem.gram, self.few)
+
+
+@dataclass(frozen=True)
 class AutoPenalized:
     """Minimise a `Penalized` until gap ≤ tol · (the loss of f = 0).
 
-    Curved losses by `Newton`; those of straight pieces in their dual by `SMO`, small
-    ones to rounding, others in single precision first where that is enough; the loss
-    alone in a ball, ‖f‖ ≤ norm, by a search for the reg that goes with it.
+    Curved losses by `Newton`, in the coordinates of an explicit map where the kernel
+    has a small one; those of straight pieces in their dual by `SMO`, small ones to
+    rounding, others in single precision first where that is enough; the loss alone in a
+    ball, ‖f‖ ≤ norm, by a search for the reg that goes with it.
 
     Parameters
     ----------
@@ -486,7 +566,10 @@ class AutoPenalized:
 
     def _newton(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:
         most = 100 if self.max_iter < 0 else self.max_iter
-        solver = self.solver or Newton(tol, most, seed=self.seed)
+        solver = self.solver
+        if solver is None:
+            by_map = has_small_map(problem.gram, Newton.direct)
+            solver = Newton(tol, most, seed=self.seed, features=by_map)
         return solver.solve(problem, start=start, watch=watch)
 
     def _box(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:

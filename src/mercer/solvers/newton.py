@@ -6,9 +6,14 @@ the optimum has F = λc + wu = 0, and a step solves (λI + HK) Δ = -F. With H =
     Δ = -F/λ + S z,    (λI + SᵀKS) z = SᵀKF/λ
 
 is symmetric, and divides by no curvature: 0 is allowed. For few points the system is
-factored, for many it is solved by preconditioned conjugate gradients. A bias takes its
-best value after every step, which projects S; the products K(wu) that the steps need
-also give the dual objective, so that every step knows its duality gap.
+factored, for many it is solved by preconditioned conjugate gradients. With an explicit
+map, K = ΦΦᵀ, it is solved for p numbers instead (`primal.py`),
+
+    Δ = -F/λ + HΦv,    (λI + ΦᵀHΦ) v = ΦᵀF/λ
+
+in time linear in n. A bias takes its best value after every step, which projects S; the
+products K(wu) that the steps need also give the dual objective, so that every step
+knows its duality gap.
 """
 
 from __future__ import annotations
@@ -28,10 +33,22 @@ from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.solvers.features import features_of
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
+from mercer.solvers.primal import (
+    FeatureSums,
+    NormalSystem,
+    across,
+    affordable,
+    along,
+    column_squares,
+    product,
+    weighted_normal,
+)
 
 ROUGH = 20  # steps at most on the low-rank approximation
+CLOSER = 1e-2  # of what a step leaves, in the coordinates of an explicit map
 POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
 
 
@@ -79,6 +96,8 @@ class Newton:
     rank : of the preconditioner of conjugate gradients; None for 3√n
     max_products : of one step by conjugate gradients
     seed : of the columns that make the preconditioner
+    features : whether steps are taken in the coordinates of the kernel's explicit map,
+        in time linear in the points; the problem and its solution are the same
 
     Examples
     --------
@@ -99,6 +118,7 @@ class Newton:
     rank: int | None = None
     max_products: int = 200
     seed: int = 0
+    features: bool = False
 
     def __post_init__(self):
         if not self.tol > 0:
@@ -119,6 +139,10 @@ class Newton:
         if problem.reg is None:
             raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
         begin = time.perf_counter()
+        if self.features:
+            method = _Primal(problem, self)
+            with blas_for(method.features.shape[1]):
+                return _Run(self, problem, method, begin, watch)(start)
         side = problem.gram.shape[0] * _columns(problem)
         if side <= self.direct:
             with blas_for(side):
@@ -165,8 +189,8 @@ class _Run:
             if status in ("optimal", "stalled") and self.method.sharper():
                 self._look(at, *self._sharpened(at))
                 status = self._status(at, goal, round)
-            more = self.method.cheap and round < self.options.max_iter
-            if status == "optimal" and more and polished < POLISH:
+            more = round < self.options.max_iter
+            if status == "optimal" and more and polished < self.method.polish:
                 # Digits are doubled by every step, until rounding ends it.
                 polished, status = polished + 1, ""
                 if self.violation > best / 2 or self.violation <= 1e-15:
@@ -188,7 +212,7 @@ class _Run:
         if c.any():
             return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
         at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
-        return at if self.method.cheap or self.refuted else self._rough(at)
+        return self._rough(at) if self.method.roughs and not self.refuted else at
 
     def _rough(self, at: _Point) -> _Point:
         """The solution for L Lᵀ in place of K, which costs little, and a step from it.
@@ -221,9 +245,10 @@ class _Run:
         reading = Reading(
             at.c, at.f, at.b, self.u, self.image, self.problem.reg, self.rough
         )
-        found = rounding_of(self.problem, reading)
-        if self.problem.sums.bounded and self.gap <= goal < self.gap + found.gap:
-            found = rounding_of(self.problem, reading, tight=True)
+        sums = self.method.sums
+        found = rounding_of(self.problem, reading, sums=sums)
+        if sums.bounded and self.gap <= goal < self.gap + found.gap:
+            found = rounding_of(self.problem, reading, tight=True, sums=sums)
         return found
 
     def _look(self, at: _Point, near=None, image_of_near=None) -> None:
@@ -254,7 +279,7 @@ class _Run:
             progress = Progress(
                 round,
                 round,
-                self.method.products,
+                0 if self.options.features else self.method.products,
                 time.perf_counter() - self.begin,
                 support=int(np.count_nonzero(at.c.any(axis=1))),
                 violation=self.violation,
@@ -396,7 +421,7 @@ class _Run:
                 Status(status),
                 n_iter,
                 time.perf_counter() - self.begin,
-                self.method.products * len(at.c),
+                0 if self.options.features else self.method.products * len(at.c),
             ),
             function=self._shaped(at.f),
             rounding=rounding.most,
@@ -425,9 +450,14 @@ class _Root:
             self._bare = V
             self.basis = V @ (vectors[:, kept] / np.sqrt(values[kept]))
 
+    def within(self, z: np.ndarray) -> np.ndarray:
+        """z less its component along √p at every point."""
+        if self.side is None:
+            return z
+        return z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+
     def projected(self, z: np.ndarray) -> np.ndarray:
-        if self.side is not None:
-            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        z = self.within(z)
         if self.basis is not None:
             flat = z.ravel()
             z = (flat - self.basis @ (self.basis.T @ flat)).reshape(z.shape)
@@ -445,22 +475,22 @@ class _Root:
         """How much of a change of g its best b takes back."""
         if self.basis is None:
             return np.zeros(change.shape[1])
-        z = self.q * change
-        if self.side is not None:
-            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        z = self.within(self.q * change)
         return self._inverse @ (self._bare.T @ z.ravel())
 
 
 class _Factored:
     """Steps by a factor of λI + SᵀKS, for few points."""
 
-    cheap = True
+    polish = POLISH
+    roughs = False
     sharp = True
 
     def sharper(self) -> bool:
         return False
 
     def __init__(self, problem: Penalized):
+        self.sums = problem.sums
         self.reg, self.products, self.refuted = problem.strength, 0, False
         self.proved = problem.gram.kernel.psd is True
         self.K = np.asarray(problem.wide.dense(), dtype=float)
@@ -526,9 +556,11 @@ def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
 class _Iterated:
     """Steps by conjugate gradients, preconditioned by K ≈ L Lᵀ, for many points."""
 
-    cheap = False
+    polish = 0
+    roughs = True
 
     def __init__(self, problem: Penalized, options: Newton):
+        self.sums = problem.sums
         self.problem, self.reg, self.options = problem, problem.strength, options
         self.gram, self.products, self.refuted = problem.wide, 0, False
         self.proved = problem.gram.kernel.psd is True
@@ -592,3 +624,84 @@ class _Iterated:
         self.refuted |= not found.convex and not self.proved
         delta = root.up(found.x) - F / self.reg
         return delta, self.times(delta)
+
+
+class _Primal:
+    """Steps in the coordinates of an explicit map, K = ΦΦᵀ: nothing is n × n."""
+
+    roughs = False
+    sharp = True
+
+    def sharper(self) -> bool:
+        return False
+
+    def __init__(self, problem: Penalized, options: Newton):
+        self.features = features_of(problem.gram)
+        self.reg, self.products, self.refuted = problem.strength, 0, False
+        self.options = options
+        self.sums = FeatureSums(self.features)
+        self.factored = affordable(self.features.shape[1] * _columns(problem))
+        self.polish = int(self.factored)  # one more step doubles the digits
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return product(self.features, V)
+
+    def step(self, root: _Root, F, KF, forcing: float):
+        """Δ and KΔ."""
+        rhs = across(self.features, F) / self.reg
+
+        def curved(v):
+            self.products += 1
+            return across(self.features, root.up(root.down(along(self.features, v))))
+
+        system = NormalSystem(
+            curved,
+            (lambda: self._matrix(root)) if self.factored else None,
+            lambda: column_squares(self.features, self._weights(root)),
+            self.reg,
+            self.options.max_products,
+            together=True,
+        )
+        # What is left of it counts in c by as much as Φ is long.
+        v = system.solve(rhs, CLOSER * forcing * float(np.linalg.norm(rhs)))
+        delta = root.up(root.down(along(self.features, v))) - F / self.reg
+        return delta, self.times(delta)
+
+    @staticmethod
+    def _weights(root: _Root) -> np.ndarray:
+        """The diagonal of H at each point, (n, k)."""
+        square = root.q**2
+        return square if root.side is None else square * (1 - root.side**2)
+
+    def _matrix(self, root: _Root) -> np.ndarray:
+        """ΦᵀHΦ, (pk, pk)."""
+        p, k = self.features.shape[1], root.q.shape[1]
+        shift = None
+        if root.basis is not None and not self.features.sparse:
+            # A bias takes any shift of Φ back; without it digits would cancel below.
+            shift = self.features.matrix.mean(axis=0)
+        out = np.empty((k * p, k * p), order="F")
+        for a in range(k):
+            for b in range(a + 1):
+                weights = root.q[:, a] * root.q[:, b]
+                if root.side is not None:
+                    weights = weights * ((a == b) - root.side[:, a] * root.side[:, b])
+                part = weighted_normal(self.features, weights, shift)
+                out[a * p : (a + 1) * p, b * p : (b + 1) * p] = part
+                out[b * p : (b + 1) * p, a * p : (a + 1) * p] = part.T
+        if root.basis is not None and root.basis.shape[1]:
+            n, rank = len(root.q), root.basis.shape[1]
+            images = [
+                root.q * root.within(root.basis[:, j].reshape(n, k))
+                for j in range(rank)
+            ]
+            rows = [across(self.features, image) for image in images]
+            if shift is not None:
+                rows = [
+                    row - np.multiply.outer(shift, image.sum(axis=0))
+                    for row, image in zip(rows, images, strict=True)
+                ]
+            U = np.stack([row.T.ravel() for row in rows])
+            out -= U.T @ U
+        return out
