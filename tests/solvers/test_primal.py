@@ -14,7 +14,7 @@ from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.losses import Huber, Logistic, Squared, SquaredHinge
 from mercer.solvers import auto, linear, primal
-from mercer.solvers.auto import AutoLinear, AutoPenalized, has_small_map
+from mercer.solvers.auto import AutoLinear, AutoPenalized
 from mercer.solvers.features import features_of
 from mercer.solvers.linear import (
     Cholesky,
@@ -25,6 +25,7 @@ from mercer.solvers.linear import (
 )
 from mercer.solvers.newton import Newton, Softmax
 from mercer.solvers.penalized import Penalized, certificate, certified
+from mercer.solvers.primal import has_small_map
 
 N = 300
 rng = np.random.default_rng(0)

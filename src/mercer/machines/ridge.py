@@ -99,10 +99,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         ),
         **dict.fromkeys(
             ("stopped", "time_limit", "max_iter"),
-            "{name} ended with status {solution.status!r} after "
-            "{solution.run.iterations} products, at the relative residual "
-            "{solution.violation:.2g}: f at the training points is within that share "
-            "of y of what it would be. Raise alpha or the limits of the solver.",
+            "{name} stopped after {solution.run.iterations} iterations with status "
+            "{solution.status!r}, at the relative residual {solution.violation:.2g}. "
+            "Raise alpha, or the limits of the solver.",
         ),
     }
 
@@ -156,7 +155,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         solver = self.solver or AutoLinear()
         with watching(self, [""], X, y, sample_weight) as watcher:
             with reporting(watcher) as watch:
-                solution = solver.solve(problem, watch=watch)
+                options = {} if watch is None else {"watch": watch}
+                solution = solver.solve(problem, **options)
             coef = problem.coef(solution.value)
             self.expansion_ = self._expanded(gram, X, coef, solution.bias)
             self.X_fit_, self._problem = X, problem

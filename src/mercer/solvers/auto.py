@@ -45,7 +45,7 @@ from mercer.solvers.linear import (
 )
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
-from mercer.solvers.primal import affordable
+from mercer.solvers.primal import affordable, has_small_map
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO, matrix_bytes
 
@@ -120,24 +120,6 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
         return gram
     fits = memory.keeps(8.0 * gram.shape[0] ** 2)
     return gram.held_in_double() if fits else gram
-
-
-def has_small_map(gram: Gram, few: int) -> bool:
-    """Whether products with Φ cost less than a half of those with K = ΦΦᵀ.
-
-    A product with K reads n² / 2 numbers, one with Φ and Φᵀ its entries twice. Up to
-    `few` points K is as good, and so it is where it is in memory already.
-    """
-    n, kernel = gram.shape[0], gram.kernel
-    if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
-        return False
-    columns = dense_columns(kernel, gram.X)
-    if columns is not None:
-        entries = float(n) * columns
-        if 8 * entries > n**2 or 16 * entries > memory.available_memory():
-            return False  # before Φ is made
-    features = features_of(gram)
-    return 0 < 8.0 * features.entries <= n**2
 
 
 def held_for_passes(gram: Gram) -> Gram:

@@ -26,10 +26,13 @@ from mercer.solvers.products import Tiles
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
+CLOSING = 6.0  # products in single precision in the time of what ends a solve
 PAUSE = 0.5  # seconds between two reports of what is being done
 PIECE_MB = 16.0  # of a factor that is converted at a time
 WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
 LARGEST_FACTOR = 2.0**29  # bytes
+WIDE_FACTOR = 2.0**28  # bytes of a factor in double precision, at most
+LONG = 8000  # points whose kernel values take some tenths of a second or more
 EXPLAINED_SINGLE = 1e-6  # of the trace, where that is all that single precision tells
 EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
 
@@ -45,12 +48,50 @@ class Pulse:
     def __init__(self, report: Callable[[str], bool] | None = None):
         self.report, self.stopped = report, False
         self.last = time.perf_counter()
+        self.longest = 0.0  # seconds of a product
 
-    def __call__(self, stage: str, share: float) -> None:
+    def __call__(self, stage: str, share: float | None = None) -> None:
         now = time.perf_counter()
         if self.report is not None and now - self.last > PAUSE:
             self.last = now
-            self.stopped |= self.report(f"{stage}, {share:.0%}")
+            text = stage if share is None else f"{stage}, {share:.0%}"
+            self.stopped |= self.report(text)
+
+    def reported(self) -> None:
+        """There was a report of another kind: the next one can wait."""
+        self.last = time.perf_counter()
+
+
+class TimeLimit:
+    """A `watch` that stops a solve so early that it ends within its seconds.
+
+    Parameters
+    ----------
+    watch : is asked too; None for nobody
+    seconds : from now on
+    """
+
+    def __init__(self, watch: Callable[[Any], Any] | None, seconds: float):
+        self.watch, self.end = watch, time.perf_counter() + seconds
+        self.expired = False
+        self.pulse: Pulse | None = None  # of the solve, which knows its products
+
+    def __call__(self, progress: Any) -> bool:
+        # What was found is read once more in double precision, product by product.
+        needed = 0.0 if self.pulse is None else CLOSING * self.pulse.longest
+        self.expired |= time.perf_counter() + needed >= self.end
+        asked = self.watch is not None and bool(self.watch(progress))
+        return self.expired or asked
+
+
+def check_time_limit(solver: Any) -> None:
+    """Refuse a time limit that is no positive number."""
+    limit = solver.time_limit
+    if limit is not None and not limit > 0:
+        raise ValueError(
+            f"{type(solver).__name__} needs time_limit > 0 seconds, or None for no "
+            f"limit; got time_limit={limit!r}."
+        )
 
 
 class Products:
@@ -98,11 +139,24 @@ class Products:
         # Columns are brought to about 1: single precision has a small range.
         size = np.abs(V).max(axis=0, initial=0.0)
         size[~((size > 0) & np.isfinite(size))] = 1.0
-        return self.tiles.times(V / size, self._ticking("product")) * size
+        begin = time.perf_counter()
+        out = self.tiles.times(V / size, self._ticking("product")) * size
+        if self.pulse is not None:
+            seconds = time.perf_counter() - begin
+            self.pulse.longest = max(self.pulse.longest, seconds)
+        return out
 
     def _ticking(self, stage: str) -> Callable[[float], None] | None:
         pulse = self.pulse
         return None if pulse is None else lambda share: pulse(stage, share)
+
+
+def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarray]:
+    """The function K V in double precision; of many points with its reports."""
+    long = gram.shape[0] > LONG and gram.kernel.native(gram.X) is not None
+    if long and not gram.is_held:
+        return Products(gram, np.float64, pulse, keep=False)
+    return gram.__matmul__
 
 
 def preconditioner_rank(n: int, rank: int) -> int:

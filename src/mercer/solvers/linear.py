@@ -9,6 +9,7 @@ With an explicit map, K = ΦΦᵀ, the normal equations of p unknowns give c too
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,12 +27,16 @@ from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status
 from mercer.solvers.features import features_of
 from mercer.solvers.krylov import (
+    WIDE_FACTOR,
     LowRank,
     Products,
     Pulse,
+    TimeLimit,
+    check_time_limit,
     conjugate_gradient,
     factor,
     preconditioner_rank,
+    whole_products,
 )
 from mercer.solvers.primal import (
     FeatureSums,
@@ -48,8 +53,6 @@ from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
 WORDS = (("violation", "relative residual"),)
-LONG = 8000  # points whose kernel values take some tenths of a second or more
-WIDE_FACTOR = 2.0**28  # bytes of a preconditioner in double precision, at most
 FAILURES = 2  # rounds that may leave more than a half of the residual
 LEAST = 1e-14  # of a relative residual: what is left is rounding
 DIGITS = 1e-4  # what a round in single precision takes off the residual
@@ -225,6 +228,8 @@ class ConjugateGradient:
     precision : "single" to end where single precision gets no further; or "auto"
     trust : "optimal" is what has a relative residual of at most this, rounding
         included; None for tol
+    time_limit : seconds; None for no limit. What was found by then is returned, with
+        the status "time_limit" and its residual
 
     Examples
     --------
@@ -244,6 +249,10 @@ class ConjugateGradient:
     seed: int = 0
     precision: str = "auto"
     trust: float | None = None
+    time_limit: float | None = None
+
+    def __post_init__(self):
+        check_time_limit(self)
 
     @property
     def _trusted(self) -> float:
@@ -256,7 +265,12 @@ class ConjugateGradient:
 
     def _solve(self, problem: LinearSystem, start, watch) -> Solution:
         begin = time.perf_counter()
+        limit = None
+        if self.time_limit is not None:
+            watch = limit = TimeLimit(watch, self.time_limit)
         pace = _Pace(watch, begin, problem.gram.shape[0])
+        if limit is not None:
+            limit.pulse = pace.pulse
         system = _Lazy(problem, pace.pulse)
         n = system.gram.shape[0]
         regs, target = system.regs, system.target
@@ -283,13 +297,15 @@ class ConjugateGradient:
         numbers, residual_error = system.certified(z, image, self._trusted)
         if numbers["violation"] + residual_error > self._trusted:
             statuses.add("imprecise")
+        status = _gravest(statuses)
+        if status == "stopped" and limit is not None and limit.expired:
+            status = Status.TIME_LIMIT
+        seconds = time.perf_counter() - begin
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            run=Run(
-                _gravest(statuses), products, time.perf_counter() - begin, products * n
-            ),
+            run=Run(status, products, seconds, products * n),
         )
 
 
@@ -383,6 +399,7 @@ class _Pace:
         self.worst = float(np.max(_norms(r) / size))
         if self.first is None:
             self.first = time.perf_counter(), self.worst
+        self.pulse.reported()
         self.pulse.stopped |= self._report("")
         return self.stopped
 
@@ -575,7 +592,7 @@ class BySize:
             trust=Cholesky.tol,
         )
         found = solver.solve(problem, start=start, watch=watch)
-        if found.status in ("optimal", "stopped") or not fits:
+        if found.status in ("optimal", "stopped", "time_limit") or not fits:
             return found
         return Cholesky().solve(problem)
 
@@ -725,17 +742,13 @@ class _Lazy(_Weighted):
         return before
 
     @cached_property
-    def _whole(self) -> Products | None:
-        """Products in double, with their reports; None where they take no time."""
-        n = self.wide.shape[0]
-        long = n > LONG and self.wide.kernel.native(self.wide.X) is not None
-        return Products(self.wide, np.float64, self.pulse, keep=False) if long else None
+    def _whole(self) -> Callable[[np.ndarray], np.ndarray]:
+        return whole_products(self.wide, self.pulse)
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         if not V.any():
             return np.zeros_like(V)
-        V = self.root * V
-        return self.root * (self.wide @ V if self._whole is None else self._whole(V))
+        return self.root * self._whole(self.root * V)
 
 
 class _Explicit(_Weighted):

@@ -34,7 +34,18 @@ from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.features import features_of
-from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.krylov import (
+    WIDE_FACTOR,
+    LowRank,
+    Products,
+    Pulse,
+    TimeLimit,
+    check_time_limit,
+    conjugate_gradient,
+    factor,
+    preconditioner_rank,
+    whole_products,
+)
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
 from mercer.solvers.primal import (
     FeatureSums,
@@ -98,6 +109,8 @@ class Newton:
     seed : of the columns that make the preconditioner
     features : whether steps are taken in the coordinates of the kernel's explicit map,
         in time linear in the points; the problem and its solution are the same
+    time_limit : seconds; None for no limit. What was found by then is returned, with
+        the status "time_limit" and its gap
 
     Examples
     --------
@@ -119,8 +132,10 @@ class Newton:
     max_products: int = 200
     seed: int = 0
     features: bool = False
+    time_limit: float | None = None
 
     def __post_init__(self):
+        check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"Newton needs tol > 0; got tol={self.tol!r}.")
 
@@ -138,6 +153,14 @@ class Newton:
         """
         if problem.reg is None:
             raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
+        if self.time_limit is None:
+            return self._solve(problem, start, watch, None)
+        limit = TimeLimit(watch, self.time_limit)
+        found = self._solve(problem, start, limit, limit)
+        late = found.status == "stopped" and limit.expired
+        return found.ended(Status.TIME_LIMIT) if late else found
+
+    def _solve(self, problem: Penalized, start, watch, limit) -> Solution:
         begin = time.perf_counter()
         if self.features:
             method = _Primal(problem, self)
@@ -147,8 +170,17 @@ class Newton:
         if side <= self.direct:
             with blas_for(side):
                 return _Run(self, problem, _Factored(problem), begin, watch)(start)
+        pulse = Pulse(None if watch is None else partial(_preparing, watch, begin))
+        if limit is not None:
+            limit.pulse = pulse
         with one_blas_thread():
-            return _Run(self, problem, _Iterated(problem, self), begin, watch)(start)
+            method = _Iterated(problem, self, pulse)
+            return _Run(self, problem, method, begin, watch, pulse)(start)
+
+
+def _preparing(watch: Callable[[Any], bool], begin: float, stage: str) -> bool:
+    """Report what goes on before the first step."""
+    return bool(watch(Progress(0, 0, 0, time.perf_counter() - begin, stage=stage)))
 
 
 def _columns(problem: Penalized) -> int:
@@ -171,9 +203,16 @@ class _Point:
 class _Run:
     """One solve, all arrays of k columns."""
 
-    def __init__(self, options: Newton, problem: Penalized, method, begin, watch):
+    def __init__(
+        self, options: Newton, problem: Penalized, method, begin, watch, pulse=None
+    ):
         self.options, self.problem, self.method = options, problem, method
         self.begin, self.watch = begin, watch
+        self.pulse = Pulse() if pulse is None else pulse
+        if watch is not None:
+            self.pulse.report = self._report
+        self.round, self.support, self.first = 0, 0, None
+        self.violation = self.primal = self.gap = np.nan
         self.k = _columns(problem)
         self.single = not isinstance(problem.loss, Softmax)
         self.w = problem.weights[:, None]
@@ -186,9 +225,13 @@ class _Run:
         for round in range(self.options.max_iter + 1):
             self._look(at)
             status = self._status(at, goal, round)
-            if status in ("optimal", "stalled") and self.method.sharper():
+            if status and status != "indefinite" and self.method.sharper():
+                # What is stated is true in double precision.
                 self._look(at, *self._sharpened(at))
-                status = self._status(at, goal, round)
+                early = status in ("stopped", "max_iter")
+                status = status if early else self._status(at, goal, round)
+                if early and self.gap <= goal and self._sure(at, goal):
+                    status = "optimal"
             more = round < self.options.max_iter
             if status == "optimal" and more and polished < self.method.polish:
                 # Digits are doubled by every step, until rounding ends it.
@@ -275,18 +318,13 @@ class _Run:
         self.gap = self.primal - self.dual
 
     def _status(self, at: _Point, goal: float, round: int) -> str:
+        self.round = round
         if self.watch is not None:
-            progress = Progress(
-                round,
-                round,
-                0 if self.options.features else self.method.products,
-                time.perf_counter() - self.begin,
-                support=int(np.count_nonzero(at.c.any(axis=1))),
-                violation=self.violation,
-                objective=self.primal,
-                gap=np.nan if self.refuted else self.gap,
-            )
-            if self.watch(progress):
+            self.support = int(np.count_nonzero(at.c.any(axis=1)))
+            if self.first is None:
+                self.first = time.perf_counter(), self.gap
+            self.pulse.reported()
+            if self.pulse.stopped or self._report(""):
                 near = self.gap <= goal and self._sure(at, goal)
                 return "optimal" if near else "stopped"
         size = self.problem.weights.max() / self.problem.weights.min()
@@ -296,6 +334,32 @@ class _Run:
         if self.gap <= goal and self._sure(at, goal):
             return "optimal"
         return "max_iter" if round == self.options.max_iter else ""
+
+    def _report(self, stage: str) -> bool:
+        """Tell `watch` where the run is; whether to stop."""
+        assert self.watch is not None
+        progress = Progress(
+            self.round,
+            self.round,
+            0 if self.options.features else self.method.products,
+            time.perf_counter() - self.begin,
+            support=self.support,
+            violation=self.violation,
+            objective=self.primal,
+            gap=np.nan if self.refuted else self.gap,
+            left=self._left(),
+            stage=stage,
+        )
+        return bool(self.watch(progress))
+
+    def _left(self) -> float:
+        """Seconds to the goal, if the gap falls as it has fallen so far."""
+        if self.first is None or not 0 < self.gap < self.first[1]:
+            return float("nan")
+        goal = max(self.options.tol * self.problem.zero_loss, 1e-300)
+        fallen = np.log(self.first[1] / self.gap)
+        missing = max(0.0, np.log(self.gap / goal))
+        return float((time.perf_counter() - self.first[0]) * missing / fallen)
 
     def _sure(self, at: _Point, goal: float) -> bool:
         """Whether the gap is below the goal, rounding included."""
@@ -559,14 +623,18 @@ class _Iterated:
     polish = 0
     roughs = True
 
-    def __init__(self, problem: Penalized, options: Newton):
-        self.sums = problem.sums
+    def __init__(self, problem: Penalized, options: Newton, pulse: Pulse):
+        self.sums, self.pulse = problem.sums, pulse
         self.problem, self.reg, self.options = problem, problem.strength, options
         self.gram, self.products, self.refuted = problem.wide, 0, False
         self.proved = problem.gram.kernel.psd is True
-        self.fast = Products(problem.gram)
-        rank = options.rank or int(3 * self.gram.shape[0] ** 0.5)
-        self.L = factor(self.gram, rank, options.seed).astype(np.float32, order="F")
+        self.fast = Products(problem.gram, pulse=pulse)
+        n = self.gram.shape[0]
+        rank = options.rank or preconditioner_rank(n, int(3 * n**0.5))
+        dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
+        L = factor(self.gram, rank, options.seed, dtype, pulse)
+        self.L = L.astype(np.float32, order="F", copy=False)
+        self.whole = whole_products(self.gram, pulse)
         self.sharp = not self.fast.single
         self.coarse = False  # whether L Lᵀ stands in for K
 
@@ -579,14 +647,15 @@ class _Iterated:
         """Whether steps were in single precision, and are not from now on."""
         if not self.fast.single:
             return False
-        self.fast, self.sharp = Products(self.gram, dtype=np.float64), True
+        self.fast = Products(self.gram, dtype=np.float64, pulse=self.pulse)
+        self.sharp = True
         return True
 
     def times(self, V: np.ndarray) -> np.ndarray:
         if self.coarse:
             return (self.L @ (self.L.T @ V.astype(np.float32))).astype(float)
         self.products += 1
-        return self.gram @ V if self.sharp else self.fast(V)
+        return self.whole(V) if self.sharp else self.fast(V)
 
     def roughly(self, V: np.ndarray) -> np.ndarray:
         """K V in single precision where there is such a K."""

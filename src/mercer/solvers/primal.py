@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.gram import Gram
+from mercer.maps import dense_columns, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
-from mercer.solvers.features import FeatureRows
+from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.krylov import conjugate_gradient
 from mercer.solvers.rounding import LAST, UNIT
 
@@ -97,6 +99,16 @@ def weighted_normal(
         part = matrix[rows].toarray() if features.sparse else matrix[rows]
         part = part if shift is None else part - shift
         out += multiply((part * weights[rows, None]).T, part)
+    return out
+
+
+def quadratic(features: FeatureRows, M: np.ndarray) -> np.ndarray:
+    """φᵢᵀ M φᵢ of every point, (n,)."""
+    out = np.empty(features.shape[0])
+    for rows in _pieces(features):
+        part = features.matrix[rows]
+        part = part.toarray() if features.sparse else part
+        out[rows] = np.einsum("ij,ij->i", multiply(part, M), part)
     return out
 
 
@@ -193,6 +205,24 @@ class NormalSystem:
         )
         self.products += found.n_iter
         return found.x
+
+
+def has_small_map(gram: Gram, few: int) -> bool:
+    """Whether products with Φ cost less than a half of those with K = ΦΦᵀ.
+
+    A product with K reads n² / 2 numbers, one with Φ and Φᵀ its entries twice. Up to
+    `few` points K is as good, and so it is where it is in memory already.
+    """
+    n, kernel = gram.shape[0], gram.kernel
+    if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
+        return False
+    columns = dense_columns(kernel, gram.X)
+    if columns is not None:
+        entries = float(n) * columns
+        if 8 * entries > n**2 or 16 * entries > memory.available_memory():
+            return False  # before Φ is made
+    features = features_of(gram)
+    return 0 < 8.0 * features.entries <= n**2
 
 
 def affordable(columns: int) -> bool:
