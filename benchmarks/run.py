@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 
 # What makes a script quick; those not named have nothing to shorten.
 QUICK = {
+    "approximate": ["4000", "--size", "200"],
     "coordinate": ["1000"],
     "gram": ["--quick", "--repeats", "3"],
     "kmeans": ["--points", "1000"],

@@ -27,6 +27,7 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
+from mercer.kernels.approximate import Nystrom, PolynomialSketch, RandomFourier
 from mercer.kernels.base import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.convolution import Convolution
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
@@ -303,6 +304,18 @@ psd_kernels = [
     entry(Natural(CHAIN, 2.0), words),
     entry(Natural(HIDDEN), series),
     entry(Normalized(Fisher(HIDDEN, samples=500, seed=3)), series),
+    # Approximations
+    entry(Nystrom(RBF(0.5), landmarks=vectors(5, 5)), vectors),
+    entry(Nystrom(Laplacian(0.3), 6).resolve(vectors(5, 30)), vectors),
+    entry(Nystrom(Spectrum(2), landmarks=["abc", "bcd", "abc", "ea"]), words),
+    entry(Nystrom(Normalized(SubsetTree(0.5)), landmarks=trees(5, 4)), trees),
+    entry(Nystrom(WeisfeilerLehman(2), landmarks=graphs(5, 4)), graphs),
+    entry(On("age", Nystrom(RBF(0.5), landmarks=vectors(5, 3)[:, :1])), pandas_frame),
+    entry(RandomFourier(RBF(0.5), 20).resolve(vectors(5)), vectors),
+    entry(RandomFourier(Matern(1.5), 8).resolve(vectors(5)), vectors),
+    entry(RandomFourier(Laplacian(0.3), 8).resolve(vectors(5)), vectors),
+    entry(PolynomialSketch(Polynomial(3), 16).resolve(vectors(5)), vectors),
+    entry(PolynomialSketch(Linear(), 7).resolve(vectors(5)), vectors),
     # A user's functions
     entry(FeatureFunction(doubled), vectors),
     entry(FeatureFunction(letter_counts), words),
@@ -411,6 +424,16 @@ learning_kernels = [
     entry(Fisher(Gaussian(form="diag"), "empirical"), vectors),
     entry(Fisher(MarkovChain()), words),
     entry(Natural(HMM(2, Categories("abcde"))), words),
+    entry(Nystrom(RBF(), 4), vectors),
+    entry(Nystrom(RBF(), 3, method="uniform", seed=1), vectors),
+    entry(Nystrom(Spectrum(2), 3, method="kmeans++"), words),
+    entry(Nystrom(ShortestPath(), error=0.1), graphs),
+    entry(2 * Normalized(Nystrom(SubsetTree(0.5), error=0.2, seed=2)), trees),
+    entry(On(0, Nystrom(RBF(), 3)) * On(1, Nystrom(Spectrum(1), 4)), records),
+    entry(RandomFourier(RBF(), 10), vectors),
+    entry(RandomFourier(Matern(2.5), 10, 3, False), vectors),
+    entry(RandomFourier(Laplacian(), 10), vectors),
+    entry(PolynomialSketch(Polynomial(2, None), 10), vectors),
 ]
 
 all_kernels = psd_kernels + other_kernels

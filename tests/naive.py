@@ -6,7 +6,7 @@ the range of floating-point numbers give inf, as in IEEE arithmetic.
 
 import math
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 INF = math.inf
 
@@ -196,3 +196,57 @@ def centered(k, reference):
         return k(x, y) - left - right + both
 
     return product
+
+
+# Approximations
+
+
+def solved(A, b):
+    """x with A x = b by elimination in rational numbers."""
+    n = len(A)
+    rows = [
+        [Fraction(a) for a in row] + [Fraction(c)] for row, c in zip(A, b, strict=True)
+    ]
+    for i in range(n):
+        pivot = next(r for r in range(i, n) if rows[r][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [a / rows[i][i] for a in rows[i]]
+        for r in range(n):
+            if r != i:
+                rows[r] = [
+                    a - rows[r][i] * p for a, p in zip(rows[r], rows[i], strict=True)
+                ]
+    return [float(row[-1]) for row in rows]
+
+
+def nystrom(k, landmarks):
+    """k(x, L) K_LL⁻¹ k(L, y)."""
+
+    def approximate(x, y):
+        weights = solved(gram(k, landmarks), [k(l, y) for l in landmarks])
+        return sum(w * k(x, l) for w, l in zip(weights, landmarks, strict=True))
+
+    return approximate
+
+
+def random_fourier(frequencies):
+    """The mean of cos⟨ω, x - y⟩ over the frequencies ω."""
+    return lambda x, y: (
+        sum(
+            math.cos(inner(w, [a - b for a, b in zip(x, y, strict=True)]))
+            for w in frequencies
+        )
+        / len(frequencies)
+    )
+
+
+def tensor_sketch(x, columns, signs, size):
+    """Every product of coordinates, one for each row of hashes, into its column."""
+    sketch = [0.0] * size
+    for places in product(range(len(x)), repeat=len(columns)):
+        where, value = 0, 1.0
+        for column, sign, i in zip(columns, signs, places, strict=True):
+            where += column[i]
+            value *= sign[i] * x[i]
+        sketch[where % size] += value
+    return sketch

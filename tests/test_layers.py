@@ -33,7 +33,7 @@ FOUNDATIONS = {
     "data": ["points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
-    "dotproduct algebra window".split(),
+    "dotproduct algebra window landmarks".split(),
     "solvers": "rounding features boxqp class_pairs penalized lasso lasso_features "
     "products krylov primal sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
@@ -59,13 +59,13 @@ MODULES = {
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
-    "graph walk node distance generative slopes approximate",
+    "graph walk node distance generative slopes landmarks approximate",
     "solvers": "boxqp features primal semismooth penalized krylov smo hull coordinate "
     "linear newton ball l1 perceptron sgd budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
     "nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
-    "kmeans pca parzen",
+    "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",

@@ -56,6 +56,18 @@ MERCER_INLINE Vec<T> load(const T* p) {
   std::memcpy(&v, p, sizeof v);
   return v;
 }
+// As many values as a vector of doubles has, in double.
+template <class T>
+MERCER_INLINE Vec<double> widened(const T* p) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    return load(p);
+  } else {
+    typedef float Half __attribute__((vector_size(vector_bytes / 2)));
+    Half half;
+    std::memcpy(&half, p, sizeof half);
+    return __builtin_convertvector(half, Vec<double>);
+  }
+}
 template <class T>
 MERCER_INLINE void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);

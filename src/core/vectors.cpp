@@ -546,22 +546,28 @@ template <int rows, int vectors, class T>
 MERCER_INLINE void times_tile(const T* tile, Index down, Index along, Index columns, const T* v,
                               Index v_ld, Index q, double* sums, Index count) {
   constexpr int L = lanes<T>;
-  Vec<T> sum[rows][vectors] = {};
-  for (Index j = 0; j < columns; ++j) {
-    Vec<T> y[vectors];
-    MERCER_UNROLL
-    for (int c = 0; c < vectors; ++c) y[c] = load(v + j * v_ld + c * L);
-    MERCER_UNROLL
-    for (int i = 0; i < rows; ++i) {
-      Vec<T> x = broadcast(tile[i * down + j * along]);
+  // Sums of a few terms in T are added up in double: terms of one sign, as those of one class, sum
+  // up to far more than is left in the end.
+  constexpr Index run = 128;
+  for (Index first = 0; first < columns; first += run) {
+    Index last = std::min(columns, first + run);
+    Vec<T> sum[rows][vectors] = {};
+    for (Index j = first; j < last; ++j) {
+      Vec<T> y[vectors];
       MERCER_UNROLL
-      for (int c = 0; c < vectors; ++c) sum[i][c] = fma(x, y[c], sum[i][c]);
+      for (int c = 0; c < vectors; ++c) y[c] = load(v + j * v_ld + c * L);
+      MERCER_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        Vec<T> x = broadcast(tile[i * down + j * along]);
+        MERCER_UNROLL
+        for (int c = 0; c < vectors; ++c) sum[i][c] = fma(x, y[c], sum[i][c]);
+      }
     }
-  }
-  for (int i = 0; i < rows; ++i) {
-    T values[vectors * L];
-    for (int c = 0; c < vectors; ++c) store<T>(values + c * L, sum[i][c]);
-    for (Index c = 0; c < count; ++c) sums[i * q + c] += static_cast<double>(values[c]);
+    for (int i = 0; i < rows; ++i) {
+      T values[vectors * L];
+      for (int c = 0; c < vectors; ++c) store<T>(values + c * L, sum[i][c]);
+      for (Index c = 0; c < count; ++c) sums[i * q + c] += static_cast<double>(values[c]);
+    }
   }
 }
 
@@ -598,26 +604,26 @@ void times_transposed(const T* tile, Index ld, Index rows, Index columns, const 
 template <class T>
 void times(const T* tile, Index ld, Index rows, Index columns, const T* v, Index v_ld,
            bool by_column, Index q, double* sums) {
-  constexpr int L = lanes<T>;
   if (by_column) {
+    // Few columns are summed in double at once.
+    constexpr int D = lanes<double>;
     for (Index i = 0; i < rows; ++i) {
       for (Index c = 0; c < q; ++c) {
         // Four partial sums, always added up in the same order.
-        Vec<T> sum[4] = {};
+        Vec<double> sum[4] = {};
+        const T *x = tile + i * ld, *y = v + c * v_ld;
         Index j = 0;
-        for (; j + 4 * L <= columns; j += 4 * L) {
+        for (; j + 4 * D <= columns; j += 4 * D) {
           MERCER_UNROLL
           for (int k = 0; k < 4; ++k) {
-            sum[k] = fma(load(tile + i * ld + j + k * L), load(v + c * v_ld + j + k * L), sum[k]);
+            sum[k] = fma(widened(x + j + k * D), widened(y + j + k * D), sum[k]);
           }
         }
-        for (; j < columns; j += L) {
-          sum[0] = fma(load(tile + i * ld + j), load(v + c * v_ld + j), sum[0]);
-        }
-        Vec<T> all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        T total = 0;
-        for (int k = 0; k < L; ++k) total += all[k];
-        sums[i * q + c] += static_cast<double>(total);
+        for (; j < columns; j += D) sum[0] = fma(widened(x + j), widened(y + j), sum[0]);
+        Vec<double> all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        double total = 0;
+        for (int k = 0; k < D; ++k) total += all[k];
+        sums[i * q + c] += total;
       }
     }
     return;

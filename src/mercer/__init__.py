@@ -36,6 +36,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.kernels.node": "Diffusion MatrixExponential",
         "mercer.kernels.generative": "Fisher Natural",
         "mercer.kernels.distance": "FromDistance",
+        "mercer.kernels.approximate": "Nystrom RandomFourier PolynomialSketch",
         "mercer.kernels.parse": "parse",
         "mercer.data.trees": "Tree",
         "mercer.data.graphs": "Graph",
@@ -55,6 +56,9 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.machines.parzen": "ParzenDensity ParzenClassifier",
         "mercer.machines.kmeans": "KernelKMeans",
         "mercer.machines.pca": "KernelPCA",
+        "mercer.machines.maps": (
+            "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
+        ),
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
     },

@@ -17,6 +17,9 @@ from mercer.kernels.algebra import Normalized as Normalized
 from mercer.kernels.algebra import On as On
 from mercer.kernels.algebra import PolynomialOf as PolynomialOf
 from mercer.kernels.algebra import Pullback as Pullback
+from mercer.kernels.approximate import Nystrom as Nystrom
+from mercer.kernels.approximate import PolynomialSketch as PolynomialSketch
+from mercer.kernels.approximate import RandomFourier as RandomFourier
 from mercer.kernels.base import Constant as Constant
 from mercer.kernels.base import Kernel as Kernel
 from mercer.kernels.base import Power as Power
@@ -70,6 +73,10 @@ from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
+from mercer.machines.maps import FeatureMap as FeatureMap
+from mercer.machines.maps import Nystroem as Nystroem
+from mercer.machines.maps import PolynomialCountSketch as PolynomialCountSketch
+from mercer.machines.maps import RBFSampler as RBFSampler
 from mercer.machines.neighbors import KernelKNNClassifier as KernelKNNClassifier
 from mercer.machines.neighbors import KernelKNNRegressor as KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier as ParzenClassifier

@@ -16,7 +16,9 @@ STEEPEST = 1e6
 CLEAR = 1e-7  # p of a pair stays between this and 1 minus this
 
 
-def sigmoid(values: np.ndarray, sign: np.ndarray, weight=None) -> tuple[float, float]:
+def sigmoid(
+    values: np.ndarray, sign: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[float, float]:
     """(A, B) of 1 / (1 + exp(A f + B|f|)), by maximum likelihood on values of f.
 
     Parameters
@@ -51,7 +53,9 @@ def _slope(size: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
     return float(np.exp((low + high) / 2))
 
 
-def sigmoids(values, sign, weight, sizes) -> np.ndarray:
+def sigmoids(
+    values: np.ndarray, sign: np.ndarray, weight: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
     """`sigmoid` of many problems at once, (2, number of problems).
 
     Parameters
@@ -73,10 +77,16 @@ def sigmoids(values, sign, weight, sizes) -> np.ndarray:
     return np.array([-(above + below) / 2, (below - above) / 2])
 
 
-def _slopes(size, right, weight, owner, n_problems: int) -> np.ndarray:
+def _slopes(
+    size: np.ndarray,
+    right: np.ndarray,
+    weight: np.ndarray,
+    owner: np.ndarray,
+    n_problems: int,
+) -> np.ndarray:
     """`_slope` of each of many problems; the numbers of problem j have owner j."""
 
-    def sums(numbers):
+    def sums(numbers: np.ndarray) -> np.ndarray:
         return np.bincount(owner, numbers, minlength=n_problems)
 
     hits, misses = sums(weight * (right > 0)), sums(weight * (right < 0))
@@ -94,7 +104,9 @@ def _slopes(size, right, weight, owner, n_problems: int) -> np.ndarray:
     return np.where(empty, 1.0, np.exp((low + high) / 2))
 
 
-def probability(values: np.ndarray, A, B) -> np.ndarray:
+def probability(
+    values: np.ndarray, A: float | np.ndarray, B: float | np.ndarray
+) -> np.ndarray:
     """1 / (1 + exp(A f + B|f|)), of the class for which f is positive."""
     return expit(-(A * values + B * np.abs(values)))
 

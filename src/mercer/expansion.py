@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.data.points import (
     Points,
@@ -21,8 +22,10 @@ from mercer.data.points import (
 from mercer.kernels.base import Kernel
 from mercer.native.sorting import distinct
 
+PerOutput = Any  # a float, or for coef (n, c) a (c,) array
+
 FEW = 2**20  # kernel values up to which double precision costs next to nothing
-CLOSE = 1e-5  # of |f|, or of its median: by how much single precision may change it
+CLOSE = 2e-5  # of |f|, or of its median: by how much single precision may change it
 SAMPLE = 32  # points on which that is tested, and as many with the largest k(x, x)
 
 
@@ -54,9 +57,9 @@ class Expansion:
     kernel: Kernel
     points: Points
     coef: np.ndarray
-    bias: Any = 0.0  # a float, or for coef (n, c) a (c,) array
+    bias: PerOutput = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"Expansion needs a kernel; got {describe(self.kernel)}.")
         points = as_points(self.points)
@@ -89,7 +92,7 @@ class Expansion:
         """f at the m points of X: (m,), or (m, c) with several outputs.
 
         Of float32 points the kernel values are float32 where, on a sample of X, that
-        changes f by at most 1e-5 of |f| or of its median; else, and for few points,
+        changes f by at most 2e-5 of |f| or of its median; else, and for few points,
         they are float64. A value that is not a finite number is refused.
         """
         return self._sums(as_points(X)) + self.bias
@@ -137,7 +140,7 @@ class Expansion:
         self._needs_same_kernel(g)
         return _columns(self.coef).T @ _columns(g._sums(self.points))
 
-    def inner(self, other: Expansion):
+    def inner(self, other: Expansion) -> PerOutput:
         """⟨f, g⟩ = Σᵢⱼ coefᵢ k(xᵢ, yⱼ) coef'ⱼ, a number, or (c,) column by column.
 
         Biases are left out. A single output goes with every column of the other.
@@ -154,7 +157,7 @@ class Expansion:
             return float(left @ values)
         return (_columns(left) * _columns(values)).sum(axis=0)
 
-    def norm(self):
+    def norm(self) -> PerOutput:
         """‖f‖ = √⟨f, f⟩ in the RKHS, a number or (c,); the bias is left out."""
         squares = np.asarray(self.inner(self))
         if (squares < 0).any():
@@ -176,11 +179,11 @@ class Expansion:
                 "`repair` the Gram matrix and use Precomputed."
             )
 
-    def distance(self, other: Expansion):
+    def distance(self, other: Expansion) -> PerOutput:
         """‖f - g‖ in the RKHS, a number or (c,); biases are left out."""
         return (self - other).norm()
 
-    def cosine(self, other: Expansion):
+    def cosine(self, other: Expansion) -> PerOutput:
         """⟨f, g⟩ / (‖f‖ ‖g‖), a number in [-1, 1] or (c,); biases are left out."""
         norms = np.asarray(self.norm() * other.norm())
         if (norms == 0).any():
@@ -191,14 +194,14 @@ class Expansion:
         cosine = np.clip(self.inner(other) / norms, -1, 1)
         return cosine if cosine.ndim else float(cosine)
 
-    def angle(self, other: Expansion):
+    def angle(self, other: Expansion) -> PerOutput:
         """arccos of `cosine`, in radians from 0 to π."""
         angle = np.arccos(self.cosine(other))
         return angle if angle.ndim else float(angle)
 
     # The vector space
 
-    def __add__(self, other) -> Expansion:
+    def __add__(self, other: Any) -> Expansion:
         if _is_number(other):
             # float: 1.0 + np.float32(2) would be a float32.
             bias = self.bias + float(other)
@@ -225,7 +228,7 @@ class Expansion:
 
     __radd__ = __add__
 
-    def __mul__(self, factor) -> Expansion:
+    def __mul__(self, factor: Any) -> Expansion:
         if not _is_number(factor):
             return NotImplemented
         c = float(factor)
@@ -233,7 +236,7 @@ class Expansion:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor) -> Expansion:
+    def __truediv__(self, divisor: Any) -> Expansion:
         if not _is_number(divisor):
             return NotImplemented
         c = float(divisor)
@@ -242,12 +245,12 @@ class Expansion:
     def __neg__(self) -> Expansion:
         return -1 * self
 
-    def __sub__(self, other) -> Expansion:
+    def __sub__(self, other: Any) -> Expansion:
         if not (_is_number(other) or isinstance(other, Expansion)):
             return NotImplemented
         return self + -other
 
-    def __rsub__(self, other) -> Expansion:
+    def __rsub__(self, other: Any) -> Expansion:
         return -self + other
 
     # With a numpy number on the left, Python calls our reflected operator.
@@ -303,11 +306,11 @@ def _columns(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
 
 
-def _is_number(value) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _frozen(values, name: str) -> np.ndarray:
+def _frozen(values: npt.ArrayLike, name: str) -> np.ndarray:
     """A read-only float64 copy, checked to be finite."""
     values = np.array(values, dtype=float)
     if not np.isfinite(values).all():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.data.points import Points, as_points, count, describe, double, take
+from mercer.data.points import Index, Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
 from mercer.native.interruptible import multiply
@@ -45,7 +45,7 @@ class Gram(LinearOperator):
         Y: Points | None = None,
         *,
         block_mb: float = BLOCK_MB,
-    ):
+    ) -> None:
         if not isinstance(kernel, Kernel):
             raise TypeError(
                 f"Gram needs a kernel; got {describe(kernel)}. Wrap kernel values in "
@@ -102,7 +102,7 @@ class Gram(LinearOperator):
         """Whether all of K is in memory, so that its rows cost nothing."""
         return self._matrix is not None
 
-    def _matmat(self, V):
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
         if self._matrix is not None:
             return multiply(self._matrix, V)
         if np.iscomplexobj(V):
@@ -120,7 +120,7 @@ class Gram(LinearOperator):
 
     _adjoint = _transpose
 
-    def rows(self, index) -> np.ndarray:
+    def rows(self, index: Index) -> np.ndarray:
         """The rows K[index], a (len(index), m) array.
 
         Parameters
@@ -163,7 +163,7 @@ class Gram(LinearOperator):
                     "take fewer points (K.take(index))."
                 )
 
-    def take(self, index) -> Gram:
+    def take(self, index: Index) -> Gram:
         """The Gram on the points X[index]: of both sides where Y stands for X."""
         index = _many(index)
         taken = Gram(self.kernel, take(self.X, index), self.Y, block_mb=self.block_mb)
@@ -195,7 +195,7 @@ class Gram(LinearOperator):
         return f"Gram of {self.kernel} {where}"
 
 
-def _many(index):
+def _many(index: Index) -> Index:
     """An index of points that keeps its axis."""
     if isinstance(index, slice):
         return index

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit, xlog1py, xlogy
 
 
@@ -40,22 +41,22 @@ class Loss(ABC):
     curved: ClassVar[bool] = False
 
     @abstractmethod
-    def value(self, target, f) -> np.ndarray:
+    def value(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         """ℓ(y, f)."""
 
     @abstractmethod
-    def slope(self, target, f) -> np.ndarray:
+    def slope(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         """∂ℓ(y, f)/∂f; at a corner one of its slopes."""
 
     @abstractmethod
-    def conjugate(self, target, u) -> np.ndarray:
+    def conjugate(self, target: npt.ArrayLike, u: npt.ArrayLike) -> np.ndarray:
         """ℓ*(y, u) = sup_f (u f - ℓ(y, f)), ∞ outside of `slopes`."""
 
     @abstractmethod
-    def slopes(self, target) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, target: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest slope: where the conjugate is finite."""
 
-    def curvature(self, target, f) -> np.ndarray:
+    def curvature(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         """∂²ℓ(y, f)/∂f²; 0 for pieces of straight lines."""
         return np.zeros(np.broadcast(target, f).shape)
 
@@ -78,36 +79,36 @@ class SideLoss(Loss):
     of_sides: ClassVar[bool] = True
 
     @abstractmethod
-    def of_margin(self, z) -> np.ndarray:
+    def of_margin(self, z: np.ndarray) -> np.ndarray:
         """g(z)."""
 
     @abstractmethod
-    def margin_slope(self, z) -> np.ndarray:
+    def margin_slope(self, z: np.ndarray) -> np.ndarray:
         """g′(z), at most 0."""
 
     @abstractmethod
-    def margin_conjugate(self, t) -> np.ndarray:
+    def margin_conjugate(self, t: np.ndarray) -> np.ndarray:
         """g*(t) for -lipschitz ≤ t ≤ 0."""
 
-    def margin_curvature(self, z) -> np.ndarray:
+    def margin_curvature(self, z: np.ndarray) -> np.ndarray:
         """g″(z)."""
         return np.zeros_like(z)
 
-    def value(self, target, f):
+    def value(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         return self.of_margin(np.multiply(target, f))
 
-    def slope(self, target, f):
-        return target * self.margin_slope(np.multiply(target, f))
+    def slope(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
+        return np.multiply(target, self.margin_slope(np.multiply(target, f)))
 
-    def curvature(self, target, f):
+    def curvature(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         return self.margin_curvature(np.multiply(target, f))
 
-    def conjugate(self, target, u):
+    def conjugate(self, target: npt.ArrayLike, u: npt.ArrayLike) -> np.ndarray:
         t = np.multiply(target, u)
         inside = (t <= 0) & (t >= -self.lipschitz)
         return np.where(inside, self.margin_conjugate(np.where(inside, t, 0)), np.inf)
 
-    def slopes(self, target):
+    def slopes(self, target: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         target = np.asarray(target, dtype=float)
         steepest = np.full_like(target, self.lipschitz)
         return np.where(target > 0, -steepest, 0.0), np.where(target > 0, 0.0, steepest)
@@ -126,7 +127,7 @@ class ZeroOne:
 
     of_sides: ClassVar[bool] = True
 
-    def value(self, target, f) -> np.ndarray:
+    def value(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         """1 for a mistake, 0 for none."""
         return (np.multiply(target, f) <= 0).astype(float)
 
@@ -144,13 +145,13 @@ class PerceptronLoss(SideLoss):
 
     lipschitz: ClassVar[float] = 1.0
 
-    def of_margin(self, z):
+    def of_margin(self, z: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, -z)
 
-    def margin_slope(self, z):
+    def margin_slope(self, z: np.ndarray) -> np.ndarray:
         return np.where(z <= 0, -1.0, 0.0)
 
-    def margin_conjugate(self, t):
+    def margin_conjugate(self, t: np.ndarray) -> np.ndarray:
         return np.zeros_like(t)
 
 
@@ -167,13 +168,13 @@ class Hinge(SideLoss):
 
     lipschitz: ClassVar[float] = 1.0
 
-    def of_margin(self, z):
+    def of_margin(self, z: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, 1 - z)
 
-    def margin_slope(self, z):
+    def margin_slope(self, z: np.ndarray) -> np.ndarray:
         return np.where(z < 1, -1.0, 0.0)
 
-    def margin_conjugate(self, t):
+    def margin_conjugate(self, t: np.ndarray) -> np.ndarray:
         return t
 
 
@@ -191,16 +192,16 @@ class SquaredHinge(SideLoss):
     lipschitz: ClassVar[float] = np.inf
     curved: ClassVar[bool] = True
 
-    def of_margin(self, z):
+    def of_margin(self, z: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, 1 - z) ** 2
 
-    def margin_slope(self, z):
+    def margin_slope(self, z: np.ndarray) -> np.ndarray:
         return -2 * np.maximum(0.0, 1 - z)
 
-    def margin_curvature(self, z):
+    def margin_curvature(self, z: np.ndarray) -> np.ndarray:
         return np.where(z < 1, 2.0, 0.0)
 
-    def margin_conjugate(self, t):
+    def margin_conjugate(self, t: np.ndarray) -> np.ndarray:
         return t + t**2 / 4
 
 
@@ -219,16 +220,16 @@ class Logistic(SideLoss):
     curved: ClassVar[bool] = True
     steepest: ClassVar[float] = 0.25
 
-    def of_margin(self, z):
+    def of_margin(self, z: np.ndarray) -> np.ndarray:
         return np.logaddexp(0.0, -z)
 
-    def margin_slope(self, z):
+    def margin_slope(self, z: np.ndarray) -> np.ndarray:
         return -expit(-z)
 
-    def margin_curvature(self, z):
+    def margin_curvature(self, z: np.ndarray) -> np.ndarray:
         return expit(z) * expit(-z)
 
-    def margin_conjugate(self, t):
+    def margin_conjugate(self, t: np.ndarray) -> np.ndarray:
         return xlogy(-t, -t) + xlog1py(1 + t, t)
 
 
@@ -243,18 +244,18 @@ class NumberLoss(Loss):
     """
 
     @abstractmethod
-    def of_residual(self, r) -> np.ndarray:
+    def of_residual(self, r: np.ndarray) -> np.ndarray:
         """g(r)."""
 
     @abstractmethod
-    def residual_slope(self, r) -> np.ndarray:
+    def residual_slope(self, r: np.ndarray) -> np.ndarray:
         """g′(r)."""
 
     @abstractmethod
-    def residual_conjugate(self, u) -> np.ndarray:
+    def residual_conjugate(self, u: np.ndarray) -> np.ndarray:
         """g*(u) for u within `ends`."""
 
-    def residual_curvature(self, r) -> np.ndarray:
+    def residual_curvature(self, r: np.ndarray) -> np.ndarray:
         """g″(r)."""
         return np.zeros_like(r)
 
@@ -267,25 +268,24 @@ class NumberLoss(Loss):
     def lipschitz(self) -> float:
         return max(map(abs, self.ends))
 
-    def value(self, target, f):
+    def value(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         return self.of_residual(np.subtract(f, target))
 
-    def slope(self, target, f):
+    def slope(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         return self.residual_slope(np.subtract(f, target))
 
-    def curvature(self, target, f):
+    def curvature(self, target: npt.ArrayLike, f: npt.ArrayLike) -> np.ndarray:
         return self.residual_curvature(np.subtract(f, target))
 
-    def conjugate(self, target, u):
+    def conjugate(self, target: npt.ArrayLike, u: npt.ArrayLike) -> np.ndarray:
         low, high = self.ends
         u = np.asarray(u, dtype=float)
         inside = (u >= low) & (u <= high)
         finite = np.where(inside, u, 0.0)
-        return np.where(
-            inside, finite * target + self.residual_conjugate(finite), np.inf
-        )
+        linear = np.multiply(finite, target)
+        return np.where(inside, linear + self.residual_conjugate(finite), np.inf)
 
-    def slopes(self, target):
+    def slopes(self, target: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         low, high = self.ends
         shape = np.shape(target)
         return np.full(shape, low), np.full(shape, high)
@@ -305,16 +305,16 @@ class Squared(NumberLoss):
     curved: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
 
-    def of_residual(self, r):
+    def of_residual(self, r: np.ndarray) -> np.ndarray:
         return r**2
 
-    def residual_slope(self, r):
+    def residual_slope(self, r: np.ndarray) -> np.ndarray:
         return 2.0 * r
 
-    def residual_curvature(self, r):
+    def residual_curvature(self, r: np.ndarray) -> np.ndarray:
         return np.full_like(r, 2.0, dtype=float)
 
-    def residual_conjugate(self, u):
+    def residual_conjugate(self, u: np.ndarray) -> np.ndarray:
         return u**2 / 4
 
 
@@ -333,19 +333,19 @@ class EpsilonInsensitive(NumberLoss):
 
     ends: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and np.isfinite(self.epsilon)):
             raise ValueError(
                 f"EpsilonInsensitive needs epsilon ≥ 0; got epsilon={self.epsilon!r}."
             )
 
-    def of_residual(self, r):
+    def of_residual(self, r: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, np.abs(r) - self.epsilon)
 
-    def residual_slope(self, r):
+    def residual_slope(self, r: np.ndarray) -> np.ndarray:
         return np.where(np.abs(r) > self.epsilon, np.sign(r), 0.0)
 
-    def residual_conjugate(self, u):
+    def residual_conjugate(self, u: np.ndarray) -> np.ndarray:
         return self.epsilon * np.abs(u)
 
 
@@ -364,25 +364,25 @@ class Huber(NumberLoss):
 
     curved: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (self.delta > 0 and np.isfinite(self.delta)):
             raise ValueError(f"Huber needs delta > 0; got delta={self.delta!r}.")
 
     @property
-    def ends(self):
+    def ends(self) -> tuple[float, float]:
         return -self.delta, self.delta
 
-    def of_residual(self, r):
+    def of_residual(self, r: np.ndarray) -> np.ndarray:
         bent = np.minimum(np.abs(r), self.delta)
         return bent * (np.abs(r) - bent / 2)
 
-    def residual_slope(self, r):
+    def residual_slope(self, r: np.ndarray) -> np.ndarray:
         return np.clip(r, -self.delta, self.delta)
 
-    def residual_curvature(self, r):
+    def residual_curvature(self, r: np.ndarray) -> np.ndarray:
         return np.where(np.abs(r) <= self.delta, 1.0, 0.0)
 
-    def residual_conjugate(self, u):
+    def residual_conjugate(self, u: np.ndarray) -> np.ndarray:
         return u**2 / 2
 
 
@@ -399,20 +399,20 @@ class Quantile(NumberLoss):
 
     q: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.q < 1:
             raise ValueError(f"Quantile needs 0 < q < 1; got q={self.q!r}.")
 
     @property
-    def ends(self):
+    def ends(self) -> tuple[float, float]:
         return -self.q, 1 - self.q
 
-    def of_residual(self, r):
+    def of_residual(self, r: np.ndarray) -> np.ndarray:
         return np.maximum(-self.q * r, (1 - self.q) * r)
 
-    def residual_slope(self, r):
+    def residual_slope(self, r: np.ndarray) -> np.ndarray:
         low, high = self.ends
         return np.where(r < 0, low, np.where(r > 0, high, 0.0))
 
-    def residual_conjugate(self, u):
+    def residual_conjugate(self, u: np.ndarray) -> np.ndarray:
         return np.zeros_like(u)

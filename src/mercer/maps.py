@@ -28,14 +28,16 @@ from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import WeightedSubstrings
 from mercer.kernels.vector import Linear, Polynomial, is_vectors
 from mercer.kernels.ways import FeatureKernel
+from mercer.native.sparsity import Vectors
 
 SHORT = 64  # letters of the longest substrings that are listed without being asked
 
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
     "WeightedSubstrings, WeightedDegree, Subsequence, Subtree, SubsetTree, "
-    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural; sums "
-    "and multiples of them, Normalized, On and Pullback"
+    "PartialTree, TaggedTree, WeisfeilerLehman, ShortestPath, Fisher, Natural, "
+    "Nystrom, RandomFourier, PolynomialSketch; sums and multiples of them, Normalized, "
+    "On and Pullback"
 )
 
 
@@ -75,7 +77,8 @@ def explicit(
     kernel : with an explicit map and no parameter left to learn
     columns : names for the coordinates of vectors; None for those of X
     """
-    return _RULES.get(type(kernel), _of_kernel)(kernel, X, columns)
+    rule: Callable[..., Features] = _RULES.get(type(kernel), _of_kernel)
+    return rule(kernel, X, columns)
 
 
 def has_quick_map(kernel: Kernel) -> bool:
@@ -116,7 +119,7 @@ def dense_columns(kernel: Kernel, X: Points) -> int | None:
     return kernel.width(d) if isinstance(kernel, GaussianSeries) else None
 
 
-def _of_kernel(kernel, X, columns) -> Features:
+def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Features:
     if isinstance(kernel, VocabularyKernel):
         found = kernel.columns(X)
         names = cache(found.names)
@@ -131,8 +134,8 @@ def _of_kernel(kernel, X, columns) -> Features:
     if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
         raise TypeError(
             f"{kernel} has no explicit map with finitely many columns. Those that "
-            f"have one: {WITH_A_MAP}. RBF(gamma).series(degree) is such a kernel near "
-            "the Gaussian."
+            f"have one: {WITH_A_MAP}. Nystrom(kernel, size) is such a kernel near any "
+            "other, RBF(gamma).series(degree) near the Gaussian."
         )
     matrix = _double(kernel.features(X))
     if isinstance(kernel, FeatureKernel):
@@ -141,34 +144,36 @@ def _of_kernel(kernel, X, columns) -> Features:
     return Features(matrix, names, names)
 
 
-def _places(matrix) -> Callable[[], Sequence[Hashable]]:
+def _places(matrix: Vectors) -> Callable[[], Sequence[Hashable]]:
     """Columns that are known by their place."""
     return partial(range, matrix.shape[1])
 
 
-def _linear(kernel, X, columns) -> Features:
+def _linear(kernel: Linear, X: Points, columns: Sequence[str] | None) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
     return Features(matrix, _places(matrix), lambda: names)
 
 
-def _polynomial(kernel, X, columns) -> Features:
+def _polynomial(
+    kernel: Polynomial, X: Points, columns: Sequence[str] | None
+) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
     return Features(matrix, _places(matrix), lambda: kernel._map().names(names))
 
 
-def _constant(kernel, X, columns) -> Features:
+def _constant(kernel: Constant, X: Points, columns: Sequence[str] | None) -> Features:
     ones = np.full((count(as_points(X)), 1), np.sqrt(float(kernel.c)))
     return Features(ones, _places(ones), lambda: ["1"])
 
 
-def _scaled(kernel, X, columns) -> Features:
+def _scaled(kernel: Scaled, X: Points, columns: Sequence[str] | None) -> Features:
     inner = explicit(kernel.kernel, X, columns)
     return replace(inner, matrix=inner.matrix * np.sqrt(float(kernel.factor)))
 
 
-def _sum(kernel, X, columns) -> Features:
+def _sum(kernel: Sum, X: Points, columns: Sequence[str] | None) -> Features:
     left, right = (explicit(k, X, columns) for k in (kernel.left, kernel.right))
     blocks = [left.matrix, right.matrix]
     if any(map(sp.issparse, blocks)):
@@ -180,7 +185,9 @@ def _sum(kernel, X, columns) -> Features:
     )
 
 
-def _normalized(kernel, X, columns) -> Features:
+def _normalized(
+    kernel: Normalized, X: Points, columns: Sequence[str] | None
+) -> Features:
     inner = explicit(kernel.kernel, X, columns)
     matrix = inner.matrix
     square = matrix.multiply(matrix) if sp.issparse(matrix) else matrix**2
@@ -198,7 +205,7 @@ def _normalized(kernel, X, columns) -> Features:
     )
 
 
-def _on(kernel, X, columns) -> Features:
+def _on(kernel: On, X: Points, columns: Sequence[str] | None) -> Features:
     X, where = as_points(X), kernel.field
     part = field(X, where)
     if is_vectors(X) and is_vectors(part):
@@ -213,7 +220,7 @@ def _on(kernel, X, columns) -> Features:
     )
 
 
-def _pullback(kernel, X, columns) -> Features:
+def _pullback(kernel: Pullback, X: Points, columns: Sequence[str] | None) -> Features:
     return explicit(kernel.kernel, kernel._image(X))
 
 
@@ -229,7 +236,7 @@ _RULES: dict[type[Kernel], Callable[..., Features]] = {
 }
 
 
-def _double(matrix):
+def _double(matrix: Vectors) -> Vectors:
     """Φ in float64, sparse as CSR, checked to be finite."""
     matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
     matrix = matrix.astype(float, copy=False)
@@ -267,7 +274,7 @@ class FeatureExpansion:
         """c, the number of columns of coef; 1 where coef is (s,)."""
         return 1 if self.coef.ndim == 1 else self.coef.shape[1]
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, c) with several outputs."""
         sums = np.zeros((count(as_points(X)), *self.coef.shape[1:]))
         if len(self.keys) and len(sums):
@@ -284,7 +291,7 @@ class FeatureExpansion:
                 out[place[key]] = row
         return out
 
-    def norm(self):
+    def norm(self) -> float | np.ndarray:
         """‖w‖₂, a number or (c,); f has no larger norm in the RKHS of the kernel."""
         root = np.linalg.norm(self.coef, axis=0)
         return root if root.ndim else float(root)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import isqrt
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import expit
 
@@ -56,7 +57,7 @@ class Classes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def label(self, y) -> np.ndarray:
+    def label(self, y: npt.ArrayLike) -> np.ndarray:
         """The number of the class of each point, all of whose classes are known."""
         return np.searchsorted(self.names, y)
 
@@ -104,7 +105,7 @@ class Classes:
         return calibration.agreeing(p, self.winners(odds))
 
 
-class Pairs(Sequence):
+class Pairs(Sequence[Part]):
     """Every class against every other, (i, j) with i < j in order; made when asked for.
 
     With many classes a column of coefficients for each pair would be nearly all zeros:
@@ -116,7 +117,7 @@ class Pairs(Sequence):
     label : (n,) array of classes 0 to n_classes - 1
     """
 
-    def __init__(self, label: np.ndarray, n_classes: int):
+    def __init__(self, label: np.ndarray, n_classes: int) -> None:
         self.n_classes = n_classes
         self.sizes = np.bincount(label, minlength=n_classes)
         self.order = np.argsort(label, kind="stable")
@@ -126,7 +127,13 @@ class Pairs(Sequence):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, number):
+    @overload
+    def __getitem__(self, number: int) -> Part: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Part]: ...
+
+    def __getitem__(self, number: int | slice) -> Part | Sequence[Part]:
         if isinstance(number, slice):
             return [self[j] for j in range(*number.indices(len(self)))]
         i, j = self.pairs[number].tolist()
@@ -192,12 +199,12 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Pa
     return Pairs(label, n_classes)
 
 
-def width(parts: Sequence) -> int:
+def width(parts: Sequence[Any]) -> int:
     """How many columns the coefficients of these problems take."""
     return parts.width if isinstance(parts, Pairs) else len(parts)
 
 
-def cells(parts: Sequence, number: int) -> tuple[Any, Any]:
+def cells(parts: Sequence[Any], number: int) -> tuple[Any, Any]:
     """Rows and columns of the coefficients of a problem; off pairs all points' have it.
 
     Parameters
@@ -221,7 +228,7 @@ def n_classes(n_pairs: int) -> int:
     return (1 + isqrt(1 + 8 * n_pairs)) // 2
 
 
-def names(classes, scheme: str = "ovo") -> list[str]:
+def names(classes: Sequence[Any] | np.ndarray, scheme: str = "ovo") -> list[str]:
     """What to call the problems of `parts`; a single one needs no name."""
     if len(classes) == 2:
         return [""]
@@ -349,7 +356,9 @@ class PairExpansion:
         for rows in row_blocks(count(X), len(self.bias), BLOCK_MB):
             yield rows, self(take(X, rows))
 
-    def _tallied(self, X, zero_is_first: bool, values=None) -> np.ndarray:
+    def _tallied(
+        self, X: Points, zero_is_first: bool, values: np.ndarray | None = None
+    ) -> np.ndarray:
         """Pairs won, and the sums of their values, of each class."""
         m, n = count(X), len(self.coef)
         won, confidence = np.zeros((2, m, self.n_classes))

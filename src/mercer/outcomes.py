@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, SupportsInt
+from typing import Any, ClassVar, NamedTuple, SupportsInt, overload
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class Run:
     reused: int = 0
     precision: str = "double"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))
 
     def after(self, earlier: Run) -> Run:
@@ -404,7 +404,7 @@ class Certificate:
         return table(self._rows().items())
 
 
-class Certificates(Sequence):
+class Certificates(Sequence[Certificate]):
     """The certificates of many problems: columns of numbers, rows made on demand.
 
     Parameters
@@ -417,13 +417,13 @@ class Certificates(Sequence):
     _own: ClassVar[tuple[str, ...]] = tuple(
         one.name for one in fields(Certificate) if one.name not in ("parts", "run")
     )
-    _types: ClassVar[dict] = {
+    _types: ClassVar[dict[str, type]] = {
         one.name: {"float": float, "int": np.int64}.get(str(one.type), object)
         for one in (*fields(Certificate), *fields(Run))
         if one.name not in ("parts", "run")
     }
 
-    def __init__(self, columns: dict[str, np.ndarray]):
+    def __init__(self, columns: dict[str, np.ndarray]) -> None:
         self.columns = columns
 
     @classmethod
@@ -434,26 +434,32 @@ class Certificates(Sequence):
     def __len__(self) -> int:
         return len(self.columns["primal"])
 
-    def __getitem__(self, number):
+    @overload
+    def __getitem__(self, number: int) -> Certificate: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Certificate, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> Certificate | tuple[Certificate, ...]:
         if isinstance(number, slice):
             return tuple(self[j] for j in range(*number.indices(len(self))))
-        number = range(len(self))[number]  # a negative one too, an IndexError beyond
+        place = range(len(self))[number]  # a negative one too, an IndexError beyond
 
-        def at(names):
+        def at(names: Sequence[str]) -> dict[str, Any]:
             columns = ((name, self.columns[name]) for name in names)
-            return {
-                name: some[number : number + 1].tolist()[0] for name, some in columns
-            }
+            return {name: some[place : place + 1].tolist()[0] for name, some in columns}
 
         return Certificate(**at(self._own), run=Run(**at(self._of_run)))
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def put(self, places, found: Certificates | Certificate) -> None:
+    def put(
+        self, places: np.ndarray | slice | int, found: Certificates | Certificate
+    ) -> None:
         """Set the certificates at these places."""
         for name, column in self.columns.items():
             if isinstance(found, Certificates):
@@ -463,7 +469,7 @@ class Certificates(Sequence):
                 column[places] = getattr(owner, name)
 
 
-def _column(parts: Sequence[Certificate], name: str) -> list | np.ndarray:
+def _column(parts: Sequence[Certificate], name: str) -> list[Any] | np.ndarray:
     """One of the numbers of all certificates."""
     if isinstance(parts, Certificates):
         column = parts.columns[name]
@@ -485,7 +491,7 @@ def together(parts: Sequence[Certificate]) -> Certificate:
     # Where one number stands for the objectives too, it adds up as they do.
     worst = np.max if np.any(_column(parts, "objective_rounding")) else np.sum
 
-    def summed(name):
+    def summed(name: str) -> Any:
         return np.sum(_column(parts, name)).item()
 
     statuses = [Status(status) for status in _column(parts, "status")]

@@ -211,6 +211,22 @@ def test_product_is_the_block_times_the_vectors(recipe, dtype, form):
         assert_allclose(P, K @ V, rtol=0, atol=relative_tolerance(dtype) * size.max())
 
 
+@pytest.mark.parametrize("columns", [1, 4])
+def test_terms_of_one_sign_after_those_of_the_other_leave_no_error_of_their_sum(
+    columns,
+):
+    # As support vectors do, class by class; their numbers have exact float32 values.
+    X, Y = points(40, 30, np.float32), points(4000, 30, np.float32, seed=1)
+    recipe = Recipe("square", "exp", scale=-0.01)
+    V = np.repeat([[1.0], [-1.0]], 2000, axis=0) * np.ones(columns)
+    P = product(recipe, X, Y, V)
+    K = block(recipe, X, Y).astype(float)
+    sums, eps = np.abs(K).sum(axis=1, keepdims=True), np.finfo(np.float32).eps
+    expected = np.sqrt((K**2).sum(axis=1, keepdims=True)) * eps
+    assert (np.abs(P - K @ V) <= 4 * expected).all()
+    assert (4 * expected < 0.1 * eps * sums).all()  # far less than a sum in float32
+
+
 def test_product_of_few_rows_with_many_columns_agrees():
     X, Y = points(3, 5, np.float64), points(30_000, 5, np.float64, seed=1)
     V = np.random.default_rng(0).standard_normal(30_000)

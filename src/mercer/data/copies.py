@@ -6,6 +6,7 @@ An array in a memory-mapped file is shared, not read into memory.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ DEEPEST = 100  # levels of lists in lists that are copied
 _FIXED = (str, bytes, int, float, type(None), np.generic)
 
 
-def owned(X) -> Points:
+def owned(X: Points) -> Points:
     """A copy of points of any kind; of what is memory-mapped, the thing itself.
 
     What stands in several places is copied once, and what is nested deeper than any
@@ -27,7 +28,7 @@ def owned(X) -> Points:
     return _copied(X, {}, DEEPEST)
 
 
-def _copied(X, copies: dict[int, Any], levels: int) -> Any:
+def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
     """`copies` are those made so far, by the id of what they are of."""
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X if is_mapped(X) else elementwise(lambda X: X.copy(), X)
@@ -40,7 +41,7 @@ def _copied(X, copies: dict[int, Any], levels: int) -> Any:
     if id(X) in copies:
         return copies[id(X)]
 
-    def each(values) -> list:
+    def each(values: Iterable[Any]) -> list[Any]:
         return [
             x if isinstance(x, _FIXED) else _copied(x, copies, levels - 1)
             for x in values
@@ -55,7 +56,7 @@ def _copied(X, copies: dict[int, Any], levels: int) -> Any:
         out = type(X)(each(X))
     elif type(X) is dict:
         out = dict(zip(X, each(X.values()), strict=True))
-    elif type(X).__hash__ not in (None, object.__hash__):
+    elif _has_own_hash(X):
         out = X  # hashable, so taken as immutable
     else:
         try:
@@ -66,7 +67,11 @@ def _copied(X, copies: dict[int, Any], levels: int) -> Any:
     return out
 
 
-def shares(X, Y) -> bool:
+def _has_own_hash(x: object) -> bool:
+    return type(x).__hash__ not in (None, object.__hash__)
+
+
+def shares(X: Points, Y: Points) -> bool:
     """Whether an edit of Y may change X; True may be a false alarm, False never is."""
     if isinstance(X, np.ndarray) and X.dtype != object:
         return isinstance(Y, np.ndarray) and np.may_share_memory(X, Y)

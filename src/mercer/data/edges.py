@@ -9,6 +9,7 @@ must agree.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,17 +18,18 @@ from mercer.data.points import check_label, describe
 from mercer.native import sparsity
 from mercer.native.interruptible import SORTING, interruptible
 from mercer.native.sorting import distinct
+from mercer.native.sparsity import Vectors
 
 # Relative tolerance between A(i, j) and A(j, i), one distance rounded twice.
 AGREE = 1e-9
 
 
-def is_matrix(x) -> bool:
+def is_matrix(x: Any) -> bool:
     """Whether x is an array or a sparse matrix, of any shape."""
     return isinstance(x, np.ndarray) or sp.issparse(x)
 
 
-def edges_of(A, who: str = "A graph") -> tuple[np.ndarray, np.ndarray]:
+def edges_of(A: Vectors, who: str = "A graph") -> tuple[np.ndarray, np.ndarray]:
     """The edges of A as (m, 2) places, smaller first and sorted, and their weights."""
     n = square_side(A, who)
     kind = A.dtype.kind
@@ -56,7 +58,7 @@ def edges_of(A, who: str = "A graph") -> tuple[np.ndarray, np.ndarray]:
     return ends, largest
 
 
-def square_side(A, who: str = "A graph") -> int:
+def square_side(A: Vectors, who: str = "A graph") -> int:
     """n of an (n, n) matrix; other shapes are refused."""
     if A.ndim == 2 and A.shape[0] == A.shape[1]:
         return A.shape[0]
@@ -70,7 +72,7 @@ def square_side(A, who: str = "A graph") -> int:
     )
 
 
-def _entries(A, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _entries(A: Vectors, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows, columns, weights) of the entries that are not 0; duplicates added up."""
     if not sp.issparse(A):
         if np.ma.is_masked(A):
@@ -89,7 +91,9 @@ def _entries(A, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, A.indices, A.data
 
 
-def _check_weights(who: str, rows, columns, weights) -> None:
+def _check_weights(
+    who: str, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray
+) -> None:
     right = np.isfinite(weights) & (weights > 0)
     if right.all():
         return
@@ -100,7 +104,9 @@ def _check_weights(who: str, rows, columns, weights) -> None:
     )
 
 
-def _check_agreement(who: str, key, n: int, smallest, largest) -> None:
+def _check_agreement(
+    who: str, key: np.ndarray, n: int, smallest: np.ndarray, largest: np.ndarray
+) -> None:
     differ = largest - smallest > AGREE * largest
     if not differ.any():
         return
@@ -113,7 +119,7 @@ def _check_agreement(who: str, key, n: int, smallest, largest) -> None:
     )
 
 
-def shape_of(x) -> str:
+def shape_of(x: Any) -> str:
     """x for an error message, matrices by their shape."""
     if is_matrix(x):
         return f"an array of shape {x.shape}"
@@ -123,7 +129,7 @@ def shape_of(x) -> str:
 # Lists
 
 
-def listed(items, what: str) -> list:
+def listed(items: Any, what: str) -> list[Any]:
     if sp.issparse(items) or (isinstance(items, np.ndarray) and items.ndim == 2):
         if sp.issparse(items) or items.shape[1] not in (2, 3):
             raise TypeError(
@@ -137,7 +143,9 @@ def listed(items, what: str) -> list:
     return list(items)
 
 
-def named(edges: list, labels, nodes) -> tuple[Sequence, tuple | None]:
+def named(
+    edges: list[Any], labels: Any, nodes: Any
+) -> tuple[Sequence[Hashable], tuple[Hashable, ...] | None]:
     """The nodes, and their labels in the same order."""
     if nodes is None and labels is None:
         ends = (end for edge in edges for end in pair(edge))
@@ -167,7 +175,7 @@ def named(edges: list, labels, nodes) -> tuple[Sequence, tuple | None]:
     return names, tuple(labels[node] for node in names)
 
 
-def pair(edge) -> tuple:
+def pair(edge: Any) -> tuple[Any, Any]:
     """The two ends of an edge."""
     try:
         u, v, *_ = edge
@@ -179,7 +187,7 @@ def pair(edge) -> tuple:
     return u, v
 
 
-def hashable(names: Iterable, what: str) -> dict:
+def hashable(names: Iterable[Any], what: str) -> dict[Hashable, None]:
     """The names without repetition, in order."""
     names = list(names)
     for name in names:
@@ -196,7 +204,9 @@ def hashable(names: Iterable, what: str) -> dict:
         ) from None
 
 
-def numbered(edges: list, nodes: Sequence) -> tuple[np.ndarray, np.ndarray]:
+def numbered(
+    edges: list[Any], nodes: Sequence[Hashable]
+) -> tuple[np.ndarray, np.ndarray]:
     """The places of the ends of the edges, smaller first, and the weights; sorted."""
     n, place = len(nodes), {node: i for i, node in enumerate(nodes)}
     try:
@@ -218,7 +228,7 @@ def _sorted(keys: np.ndarray) -> np.ndarray:
     return interruptible(distinct, keys, work=float(SORTING) * len(keys))
 
 
-def _weighted(edges: list, place: dict) -> dict[int, float]:
+def _weighted(edges: list[Any], place: dict[Hashable, int]) -> dict[int, float]:
     """The weight of each edge, by its place in the matrix of all pairs."""
     weights: dict[int, float] = {}
     for k, edge in enumerate(edges):
@@ -239,7 +249,9 @@ def _weighted(edges: list, place: dict) -> dict[int, float]:
     return weights
 
 
-def labels_of_edges(given, edges: list | None, index: dict, ends: np.ndarray) -> tuple:
+def labels_of_edges(
+    given: Any, edges: list[Any] | None, index: dict[Hashable, int], ends: np.ndarray
+) -> tuple[Hashable, ...]:
     """The labels of the edges in the order of their ends."""
     if isinstance(given, Mapping):
         labelled = list(given.items())
@@ -284,7 +296,7 @@ def labels_of_edges(given, edges: list | None, index: dict, ends: np.ndarray) ->
     return tuple(found[key] for key in wanted)
 
 
-def _weight(i: int, edge) -> float:
+def _weight(i: int, edge: Any) -> float:
     *_, weight = edge
     try:
         number = float(weight) if len(edge) == 3 else np.nan

@@ -26,7 +26,8 @@ from mercer.data.edges import (
     shape_of,
     square_side,
 )
-from mercer.data.points import as_points, describe, objects
+from mercer.data.points import Points, as_points, describe, objects
+from mercer.native.sparsity import Vectors
 
 _NO_ENDS = np.empty((0, 2), dtype=np.intp)  # the edges of an empty set of graphs
 MOST_DRAWN = 200  # nodes of a graph that a notebook draws
@@ -66,18 +67,18 @@ class Graph:
 
     def __init__(
         self,
-        edges: Iterable,
-        labels: Mapping | Sequence | None = None,
+        edges: Iterable[Any],
+        labels: Mapping[Any, Hashable] | Sequence[Hashable] | None = None,
         *,
         nodes: Iterable[Hashable] | None = None,
-        edge_labels: Mapping | Sequence | None = None,
-    ):
+        edge_labels: Mapping[Any, Hashable] | Sequence[Hashable] | None = None,
+    ) -> None:
         edges = listed(edges, "edges")
         self._nodes, self._labels = named(edges, labels, nodes)
         self._ends, self._weights = numbered(edges, self._nodes)
         self._name_edges(edge_labels, edges)
 
-    def _name_edges(self, given, edges: list | None) -> None:
+    def _name_edges(self, given: Any, edges: list[Any] | None) -> None:
         """Take the labels of the edges; nothing changes after that."""
         if given is not None:
             self._edge_labels = labels_of_edges(given, edges, self.index, self._ends)
@@ -87,7 +88,7 @@ class Graph:
     @classmethod
     def of(
         cls,
-        x,
+        x: Any,
         who: str = "A graph kernel",
         what: str = "the point",
         label: str | None = None,
@@ -115,11 +116,11 @@ class Graph:
     @classmethod
     def from_adjacency(
         cls,
-        A,
-        labels: Mapping | Sequence | None = None,
+        A: Vectors,
+        labels: Mapping[Any, Hashable] | Sequence[Hashable] | None = None,
         *,
         nodes: Iterable[Hashable] | None = None,
-        edge_labels: Mapping | None = None,
+        edge_labels: Mapping[Any, Hashable] | None = None,
     ) -> Graph:
         """The graph with the edges {i, j} where A(i, j) or A(j, i) is not 0.
 
@@ -254,7 +255,7 @@ class Graph:
         A = self.adjacency()
         return sp.csr_array(sp.diags_array(A.sum(axis=1)) - A)
 
-    def _content(self):
+    def _content(self) -> tuple[frozenset[Any], frozenset[Any]]:
         """What equality compares."""
         nodes = self._nodes
         pairs = (frozenset((nodes[i], nodes[j])) for i, j in self._ends.tolist())
@@ -265,7 +266,7 @@ class Graph:
             return frozenset(nodes), edges
         return frozenset(zip(nodes, self._labels, strict=True)), edges
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
         if self is other:
@@ -278,13 +279,13 @@ class Graph:
     def __hash__(self) -> int:
         return hash(self._content())
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {key: part for key, part in vars(self).items() if key != "index"}
 
     def __copy__(self) -> Graph:
         return self  # nothing can change it
 
-    def __deepcopy__(self, memo) -> Graph:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         return self
 
     def __repr__(self) -> str:
@@ -353,7 +354,7 @@ class GraphUnion(NamedTuple):
         return sp.csr_array((weights, self.near, self.first), shape=(size, size))
 
 
-def _edge_kinds(graphs: Sequence[Graph], m: int) -> tuple[list, np.ndarray]:
+def _edge_kinds(graphs: Sequence[Graph], m: int) -> tuple[list[Hashable], np.ndarray]:
     """The different labels of all edges, and the number of each edge's among them."""
     if all(g.edge_labels is None for g in graphs):
         return [None], np.zeros(m, dtype=np.intp)
@@ -363,7 +364,7 @@ def _edge_kinds(graphs: Sequence[Graph], m: int) -> tuple[list, np.ndarray]:
 
 
 def graphs_of(
-    X, who: str, label: str | None = None, edge_label: str | None = None
+    X: Points, who: str, label: str | None = None, edge_label: str | None = None
 ) -> list[Graph]:
     """The points of X as graphs; the error names the one that is none."""
     graphs = []
@@ -377,7 +378,7 @@ def graphs_of(
     return graphs
 
 
-def _from_attributes(graph, label: str | None, edge_label: str | None) -> Graph:
+def _from_attributes(graph: Any, label: str | None, edge_label: str | None) -> Graph:
     """A networkx graph by the attributes a kernel was given, which must be there."""
     read = Graph.from_networkx(
         graph, label=label or "label", edge_label=edge_label or "label"
@@ -397,11 +398,11 @@ def _from_attributes(graph, label: str | None, edge_label: str | None) -> Graph:
     return read
 
 
-def _attributes(names: set) -> str:
+def _attributes(names: set[Any]) -> str:
     return f"only {', '.join(sorted(map(repr, names)))}" if names else "no attributes"
 
 
-def _from_parts(edges, labels, edge_labels=None) -> Graph:
+def _from_parts(edges: Any, labels: Any, edge_labels: Any = None) -> Graph:
     """A graph from a tuple, in which a matrix may stand for the edges."""
     if sp.issparse(edges):
         return Graph.from_adjacency(edges, labels, edge_labels=edge_labels)

@@ -27,7 +27,7 @@ def carried_over(
     if [keys[i] for i in places if i < len(keys)] == of_known:
         found[places] = rows  # the same points, where they were
         return found
-    waiting: dict[Hashable, deque] = {}
+    waiting: dict[Hashable, deque[np.ndarray]] = {}
     for key, row in zip(of_known, rows, strict=True):
         waiting.setdefault(key, deque()).append(row)
     for i, key in enumerate(keys):
@@ -51,7 +51,7 @@ def keys_of(points: Points) -> list[Hashable]:
     return [_key(point) for point in points]
 
 
-def _key(point) -> Hashable:
+def _key(point: object) -> Hashable:
     """The point itself where it compares by value, else all that it is made of."""
     if type(point).__hash__ not in (None, object.__hash__):
         try:

@@ -12,15 +12,21 @@ import numbers
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.native import sparsity
+from mercer.native.sparsity import Sparse, Vectors
+
+if TYPE_CHECKING:
+    from narwhals import Series
 
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
+Index = Any  # which points: a slice, or an array of whole numbers or booleans
 
 _PRECISIONS = (np.float64, np.float32)
 FOR_STRINGS = (
@@ -32,18 +38,18 @@ MOST_PARTS = 10_000  # of a tuple that is a label or a token
 _NUMBER = numbers.Real | np.bool_ | Decimal
 
 
-def is_frame(X) -> bool:
+def is_frame(X: Any) -> bool:
     """Whether X is a data frame of any library narwhals knows."""
     # Called for every array, most of which are no frames; narwhals is slow to tell.
     return not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X)
 
 
-def is_series(X) -> bool:
+def is_series(X: Any) -> bool:
     """Whether X is a column of a data frame."""
     return not isinstance(X, np.ndarray) and nw.dependencies.is_into_series(X)
 
 
-def _opened(X) -> nw.DataFrame:
+def _opened(X: Points) -> nw.DataFrame[Any]:
     """A data frame as narwhals has it, whose columns have different names."""
     names = list(X.columns) if hasattr(X, "columns") else []
     if len(set(map(str, names))) < len(names):
@@ -56,7 +62,7 @@ def _opened(X) -> nw.DataFrame:
     return nw.from_native(X, eager_only=True)
 
 
-def as_points(X) -> Points:
+def as_points(X: Any) -> Points:
     """X as a dataset: arrays and frames as they are, sparse as CSR, the rest a list."""
     if type(X) is np.ndarray and X.ndim:
         return X  # the common case, first
@@ -77,7 +83,7 @@ def as_points(X) -> Points:
     return X if isinstance(X, list) else list(X)
 
 
-def sound(X) -> Points:
+def sound(X: Any) -> Points:
     """X as it was given, for a first reader: sparse points checked and in order.
 
     They are CSR with sorted columns and no stored zeros; so is a list of sparse rows.
@@ -105,7 +111,7 @@ def sound(X) -> Points:
     return X
 
 
-def mapping_of(array) -> tuple[mmap.mmap | None, int]:
+def mapping_of(array: Any) -> tuple[mmap.mmap | None, int]:
     """The memory map that holds an array, None for none, and where it begins."""
     offset, source = 0, array
     while isinstance(source, np.ndarray):
@@ -118,7 +124,7 @@ def mapping_of(array) -> tuple[mmap.mmap | None, int]:
     return (source, begin) if isinstance(source, mmap.mmap) else (None, 0)
 
 
-def check_file(X) -> None:
+def check_file(X: Any) -> None:
     """Refuse a memory-mapped array whose file was cut: to read it ends the process."""
     source, begin = mapping_of(X)
     if source is None:
@@ -135,7 +141,7 @@ def check_file(X) -> None:
         )
 
 
-def _read(X: Sequence) -> Points:
+def _read(X: Sequence[Any]) -> Points:
     """Equally long lists of numbers as an array, once; other points as they are."""
     first = X[0] if len(X) else None
     if not isinstance(first, list | tuple) or not len(first):
@@ -151,7 +157,7 @@ def _read(X: Sequence) -> Points:
     return array if array.ndim == 2 and array.dtype.kind in "biufc" else X
 
 
-def is_gap(value) -> bool:
+def is_gap(value: object) -> bool:
     """Whether a value stands for one that is missing, and is no number."""
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
@@ -166,7 +172,7 @@ def _without_gaps(X: np.ndarray) -> np.ndarray:
     return X
 
 
-def _read_with_gaps(X: Sequence) -> Points:
+def _read_with_gaps(X: Sequence[Any]) -> Points:
     """Equally long lists of numbers, some missing, as an array; else as they are."""
     sizes = {len(x) if isinstance(x, list | tuple | np.ndarray) else -1 for x in X}
     if len(sizes) > 1 or not all(
@@ -179,7 +185,7 @@ def _read_with_gaps(X: Sequence) -> Points:
         return X
 
 
-def _plain_frame(X) -> Points:
+def _plain_frame(X: Points) -> Points:
     """A data frame of numbers with float64 for what arrays would hold as objects."""
     frame = _opened(X)
     odd = [series for series in frame.iter_columns() if not _is_plain(series)]
@@ -194,7 +200,7 @@ def _plain_frame(X) -> Points:
     return frame.with_columns(*made).to_native()
 
 
-def _is_plain(series) -> bool:
+def _is_plain(series: Series[Any]) -> bool:
     kind = series.dtype
     if kind.is_integer() or kind.is_float():
         return True
@@ -204,29 +210,29 @@ def _is_plain(series) -> bool:
     return any(isinstance(v, complex | np.complexfloating) for v in series.to_list())
 
 
-def _as_floats(series) -> np.ndarray:
+def _as_floats(series: Series[Any]) -> np.ndarray:
     values, gaps = series.to_list(), series.is_null().to_list()
     return np.array(
         [np.nan if gap else float(v) for v, gap in zip(values, gaps, strict=True)]
     )
 
 
-def cloned_frame(X) -> Points:
+def cloned_frame(X: Points) -> Points:
     """A copy of a data frame."""
     return _opened(X).clone().to_native()
 
 
-def frame_columns(X) -> Iterator[np.ndarray]:
+def frame_columns(X: Points) -> Iterator[np.ndarray]:
     """The columns of a data frame as arrays, of its own memory where that can be."""
     return (series.to_numpy() for series in _opened(X).iter_columns())
 
 
-def holds_numbers(X) -> bool:
+def holds_numbers(X: Points) -> bool:
     """Whether all columns of a data frame are of numbers, some perhaps missing."""
     return all(map(_is_of_numbers, _opened(X).iter_columns()))
 
 
-def _is_of_numbers(series) -> bool:
+def _is_of_numbers(series: Series[Any]) -> bool:
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
         return True
@@ -239,7 +245,7 @@ def _is_of_numbers(series) -> bool:
     )
 
 
-def _plain_array(X) -> np.ndarray:
+def _plain_array(X: Points) -> np.ndarray:
     """A matrix, tensor, index, ... as an array without behaviour of its own."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
@@ -255,18 +261,18 @@ def _plain_array(X) -> np.ndarray:
     return array
 
 
-def count(X) -> int:
+def count(X: Points) -> int:
     """n, the number of points in X."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def precision(X) -> type:
+def precision(X: Points) -> type[np.floating]:
     """float32 where X is an array or CSR of float32, else float64."""
     single = (isinstance(X, np.ndarray) or sp.issparse(X)) and X.dtype == np.float32
     return np.float32 if single else np.float64
 
 
-def double(X) -> Points:
+def double(X: Points) -> Points:
     """The points with float64 numbers for their float32 ones; others as they are.
 
     Kernel values of these are computed in double precision.
@@ -284,20 +290,20 @@ def double(X) -> Points:
     return [_widened(x) for x in X]
 
 
-def _is_narrow(x) -> bool:
+def _is_narrow(x: Any) -> bool:
     """Whether there is a float32 number in x, an array or a tuple of them."""
     if isinstance(x, tuple | list):
         return any(isinstance(v, np.ndarray | np.generic) and _is_narrow(v) for v in x)
     return getattr(x, "dtype", None) == np.float32
 
 
-def _widened(x):
+def _widened(x: Any) -> Any:
     if isinstance(x, tuple | list):
         return type(x)(_widened(v) for v in x)
     return x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x
 
 
-def each(X) -> Sequence:
+def each(X: Points) -> Sequence[Any]:
     """The points of X one by one; rows of a data frame as dicts, of CSR as 1 × d."""
     if is_frame(X):
         frame = _opened(X)
@@ -306,7 +312,7 @@ def each(X) -> Sequence:
     return [X[i : i + 1] for i in range(count(X))] if sp.issparse(X) else X
 
 
-def objects(X) -> Sequence:
+def objects(X: Points) -> Sequence[Any]:
     """`each`, for kernels of whole objects: a frame of one column is a list of them."""
     if is_frame(X) and len(_opened(X).columns) == 1:
         [series] = _opened(X).iter_columns()
@@ -314,7 +320,7 @@ def objects(X) -> Sequence:
     return each(X)
 
 
-def take(X, index) -> Points:
+def take(X: Points, index: Index) -> Points:
     """The points X[i] for i in index (a slice, or an array of integers or booleans)."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X[index]
@@ -326,7 +332,7 @@ def take(X, index) -> Points:
     return [X[i] for i in np.arange(len(X))[index]]
 
 
-def one(x) -> Points:
+def one(x: Any) -> Points:
     """The dataset whose only point is x."""
     if isinstance(x, np.ndarray):
         return x[None] if x.ndim else x.reshape(1, 1)
@@ -335,7 +341,7 @@ def one(x) -> Points:
     return np.array([[x]]) if isinstance(x, numbers.Real) else [x]
 
 
-def concatenate(X, Y) -> Points:
+def concatenate(X: Points, Y: Points) -> Points:
     """The points of X, then those of Y."""
     if is_frame(X) and is_frame(Y):
         frames = [_opened(Z) for Z in (X, Y)]
@@ -352,7 +358,7 @@ def concatenate(X, Y) -> Points:
     return [*X, *Y]
 
 
-def field(X, name) -> Points:
+def field(X: Points, name: Any) -> Points:
     """One component of every point: a column, several columns, a field of records.
 
     `name` is a column name, an index, a slice, or a list of names or indices. Numbers
@@ -377,7 +383,7 @@ def field(X, name) -> Points:
     return _as_numbers([_component(x, i, name) for i, x in enumerate(X)])
 
 
-def _array_field(X, name) -> Points:
+def _array_field(X: Vectors, name: Any) -> Points:
     columns = [name] if isinstance(name, numbers.Integral) else name
     try:
         part = X[:, columns]
@@ -388,14 +394,14 @@ def _array_field(X, name) -> Points:
     return part
 
 
-def _no_such_column(X, name) -> IndexError:
+def _no_such_column(X: Vectors, name: Any) -> IndexError:
     return IndexError(
         f"On({name!r}, ...) reads columns that points with {X.shape[1]} columns do not "
         "have."
     )
 
 
-def _frame_field(X, name) -> Points:
+def _frame_field(X: Points, name: Any) -> Points:
     frame = _opened(X)
     names = frame.columns
     try:
@@ -423,7 +429,7 @@ def _frame_field(X, name) -> Points:
     return _as_numbers(list(zip(*lists, strict=True)))
 
 
-def _column_name(n, names: list):
+def _column_name(n: Any, names: list[Any]) -> Any:
     """The column that n names: by its name, else by its number."""
     if n in names:
         return n
@@ -434,7 +440,7 @@ def _column_name(n, names: list):
     return names[n]
 
 
-def _column(series) -> np.ndarray | list:
+def _column(series: Series[Any]) -> np.ndarray | list[Any]:
     """A column of numbers as an array, of anything else as a list."""
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
@@ -443,16 +449,16 @@ def _column(series) -> np.ndarray | list:
         numeric = values.dtype.kind in "biuf"
         return values if numeric else series.cast(nw.Float64).to_numpy()
     gaps = series.is_null().to_list()
-    values = series.to_list()
-    return [None if gap else v for gap, v in zip(gaps, values, strict=True)]
+    listed = series.to_list()
+    return [None if gap else v for gap, v in zip(gaps, listed, strict=True)]
 
 
-def _listed(series) -> list:
+def _listed(series: Series[Any]) -> list[Any]:
     values = _column(series)
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
-def _component(x, i: int, name):
+def _component(x: Any, i: int, name: Any) -> Any:
     try:
         return x[name]
     except (TypeError, KeyError, IndexError) as error:
@@ -462,7 +468,7 @@ def _component(x, i: int, name):
         ) from error
 
 
-def _as_numbers(values: list) -> Points:
+def _as_numbers(values: list[Any]) -> Points:
     """A list of numbers as an (n, 1) array, of number tuples as (n, m), else as is."""
     rows = [v if isinstance(v, tuple) else (v,) for v in values]
     if (
@@ -476,7 +482,7 @@ def _as_numbers(values: list) -> Points:
     return values
 
 
-def vectors(X, who: str = "A vector kernel"):
+def vectors(X: Points, who: str = "A vector kernel") -> Vectors:
     """X as an (n, d) float32 or float64 array or CSR; `who` needs it, for the error.
 
     Integers and booleans become float64. A list of numbers is refused rather than
@@ -502,7 +508,7 @@ def vectors(X, who: str = "A vector kernel"):
     return X if X.dtype in _PRECISIONS else X.astype(_real(X.dtype, who))
 
 
-def _real(dtype, who: str):
+def _real(dtype: np.dtype, who: str) -> npt.DTypeLike:
     if dtype.kind in "biuf":
         return dtype.newbyteorder("=") if dtype.str[1:] == "f4" else np.float64
     raise TypeError(
@@ -511,7 +517,7 @@ def _real(dtype, who: str):
     )
 
 
-def _frame_array(X, who: str) -> np.ndarray:
+def _frame_array(X: Points, who: str) -> np.ndarray:
     frame = _opened(X)
     columns = [_column(series) for series in frame.iter_columns()]
     for name, values in zip(frame.columns, columns, strict=True):
@@ -524,7 +530,7 @@ def _frame_array(X, who: str) -> np.ndarray:
     return np.column_stack(columns) if columns else np.empty((count(X), 0))
 
 
-def _array_of_vectors(X: list, who: str):
+def _array_of_vectors(X: list[Any], who: str) -> Vectors:
     """A list of vectors as an array or CSR; the error names the point that is none."""
     if not X:
         raise ValueError(
@@ -569,7 +575,7 @@ def _array_of_vectors(X: list, who: str):
     return np.array(rows)
 
 
-def _row(x, i: int, who: str):
+def _row(x: Any, i: int, who: str) -> Vectors:
     """One vector; sparse ones as 1 × d."""
     if sp.issparse(x):
         if x.ndim == 2 and x.shape[0] != 1:
@@ -609,7 +615,7 @@ def _row(x, i: int, who: str):
         ) from None
 
 
-def a_string(X) -> str | None:
+def a_string(X: Any) -> str | None:
     """Where X holds a string and what it is, for an error; None where it holds none."""
     if is_frame(X):
         for series in _opened(X).iter_columns():
@@ -639,7 +645,7 @@ def _shown(text: str | bytes) -> str:
     return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
 
 
-def check_finite(X, who: str) -> None:
+def check_finite(X: Points, who: str) -> None:
     """Refuse NaN and infinity among numbers; `who` reads them, for the error."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
         return
@@ -662,7 +668,9 @@ def check_finite(X, who: str) -> None:
     )
 
 
-def pair(X, Y, who: str = "A vector kernel"):
+def pair(
+    X: Points, Y: Points | None, who: str = "A vector kernel"
+) -> tuple[Vectors, Vectors | None]:
     """X and Y as vectors of one dimension; Y None where it is X itself."""
     A = vectors(X, who)
     if Y is None or Y is X:
@@ -676,14 +684,14 @@ def pair(X, Y, who: str = "A vector kernel"):
     return A, B
 
 
-def column_names(X) -> list[str]:
+def column_names(X: Points) -> list[str]:
     """The names of a data frame's columns; x0, x1, ... for other vectors."""
     if is_frame(X):
         return [str(name) for name in _opened(X).columns]
     return [f"x{j}" for j in range(vectors(X).shape[1])]
 
 
-def describe(x) -> str:
+def describe(x: object) -> str:
     """x for an error message: its type, and its value where that is short."""
     text = _BRIEF.repr(x)
     kind = type(x).__name__
@@ -691,7 +699,7 @@ def describe(x) -> str:
     return f"{article} {kind} ({text})" if len(text) <= 40 else f"{article} {kind}"
 
 
-def brief(x) -> str:
+def brief(x: object) -> str:
     """x as it is written, for an error message: of much data, the beginning."""
     return _BRIEF.repr(x)
 
@@ -704,7 +712,7 @@ _BRIEF.maxfrozenset = _BRIEF.maxarray = _BRIEF.maxdeque = 8
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 60
 
 
-def check_ending(values, needs: str) -> None:
+def check_ending(values: Any, needs: str) -> None:
     """Refuse targets or weights without end, in length or nesting, before numpy reads.
 
     Parameters
@@ -720,7 +728,7 @@ def check_ending(values, needs: str) -> None:
     check_nesting(values, f"{needs}; what was given")
 
 
-def check_nesting(x, what: str = "A point") -> None:
+def check_nesting(x: Any, what: str = "A point") -> None:
     """Refuse lists in lists that have no end, or more numbers than memory has room.
 
     numpy would follow them. Parts that are shared are looked at once here.
@@ -747,7 +755,7 @@ def check_nesting(x, what: str = "A point") -> None:
         )
 
 
-def check_label(label, whose: str) -> None:
+def check_label(label: object, whose: str) -> None:
     """Refuse what cannot be hashed, or is a tuple with too many parts for that.
 
     `whose` labels they are, and which, as in "The labels of a tree are; node 3".
@@ -766,7 +774,7 @@ def check_label(label, whose: str) -> None:
         ) from None
 
 
-def _is_small(label: tuple) -> bool:
+def _is_small(label: tuple[Any, ...]) -> bool:
     """Whether a nested tuple has at most MOST_PARTS parts, shared ones each time."""
     parts, pending = 0, [label]
     while pending:
@@ -778,7 +786,7 @@ def _is_small(label: tuple) -> bool:
     return True
 
 
-def same_value(a, b) -> bool:
+def same_value(a: Any, b: Any) -> bool:
     """Equality of parameters: by value for arrays and frames, NaN equal to itself."""
     if a is b:
         return True
@@ -797,7 +805,7 @@ def same_value(a, b) -> bool:
     return bool(a == b) or bool(a != a and b != b)
 
 
-def _entries(matrix) -> tuple[np.ndarray, ...]:
+def _entries(matrix: Sparse) -> tuple[np.ndarray, ...]:
     """The non-zero entries of a sparse matrix and their places, in order."""
     matrix = sparsity.canonical(matrix)
     return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)

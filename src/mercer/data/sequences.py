@@ -6,16 +6,17 @@ tokens are equal. A character of a str is a token, whatever its code point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.data.points import as_points, check_label, describe, objects
+from mercer.data.points import Points, as_points, check_label, describe, objects
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Sequences:
     def longest(self) -> int:
         return int(self.sizes.max(initial=0))
 
-    def windows(self, first: np.ndarray, length: int) -> list:
+    def windows(self, first: np.ndarray, length: int) -> list[Hashable]:
         """The substrings of one length that begin at the given tokens."""
         owner = np.searchsorted(self.start, first, side="right") - 1
         offsets = first - self.start[owner]
@@ -53,11 +54,13 @@ class Sequences:
         return [_piece(self.points[i][o : o + length]) for i, o in pieces]
 
 
-def _piece(part):
+def _piece(part: Any) -> Hashable:
     return part if isinstance(part, str) else tuple(_tokens(part))
 
 
-def encode(who: str, X, Y=None) -> tuple[Sequences, Sequences | None]:
+def encode(
+    who: str, X: Points, Y: Points | None = None
+) -> tuple[Sequences, Sequences | None]:
     """X and Y as numbers in one alphabet; `who` needs them, for the error."""
     if Y is not None:
         return encode_pair(who, X, Y)
@@ -65,14 +68,14 @@ def encode(who: str, X, Y=None) -> tuple[Sequences, Sequences | None]:
     return _encoded(who, points)(0, len(points)), None
 
 
-def encode_pair(who: str, X, Y) -> tuple[Sequences, Sequences]:
+def encode_pair(who: str, X: Points, Y: Points) -> tuple[Sequences, Sequences]:
     """The same where both are there."""
     X, Y = _checked(who, X), _checked(who, Y)
     part = _encoded(who, [*X, *Y])
     return part(0, len(X)), part(len(X), len(X) + len(Y))
 
 
-def _encoded(who: str, points: list) -> Callable[[int, int], Sequences]:
+def _encoded(who: str, points: list[Any]) -> Callable[[int, int], Sequences]:
     """All points as numbers: a function that gives those from begin to end."""
     if all(type(x) is str for x in points):
         token, alphabet = _characters(points)
@@ -90,7 +93,7 @@ def _encoded(who: str, points: list) -> Callable[[int, int], Sequences]:
     return part
 
 
-def _checked(who: str, X) -> list:
+def _checked(who: str, X: Points) -> list[Any]:
     points = list(objects(as_points(X)))
     for i, x in enumerate(points):
         if type(x) is str or isinstance(x, str | list | tuple | bytes):
@@ -118,7 +121,7 @@ def _characters(points: list[str]) -> tuple[np.ndarray, int]:
     return number[codes], int(present.sum())
 
 
-def _numbered(who: str, points: list) -> tuple[np.ndarray, int]:
+def _numbered(who: str, points: list[Any]) -> tuple[np.ndarray, int]:
     """The tokens of all sequences, numbered as they come."""
     numbers: dict[Any, int] = {}
     stream = map(_small, chain.from_iterable(map(_tokens, points)))
@@ -134,20 +137,22 @@ def _numbered(who: str, points: list) -> tuple[np.ndarray, int]:
     return token, len(numbers)
 
 
-def _small(token):
+def _small(token: Any) -> Any:
     if type(token) is tuple:  # with shared parts its hash could take exponential time
         check_label(token, "Tokens are; one of them")
     return token
 
 
-def _tokens(x):
+def _tokens(x: Any) -> Iterable[Any]:
     return x.tolist() if isinstance(x, np.ndarray) else x
 
 
 Block = Callable[[_core.Sequences, _core.Sequences | None, bool, np.ndarray], None]
 
 
-def block(fill: Block, X: Sequences, Y: Sequences | None, diagonal: bool = False):
+def block(
+    fill: Block, X: Sequences, Y: Sequences | None, diagonal: bool = False
+) -> np.ndarray:
     """The (n, m) array that `fill` writes, or the (n,) array of the diagonal."""
     shape = (len(X),) if diagonal else (len(X), len(X if Y is None else Y))
     out = np.empty(shape)
@@ -155,13 +160,21 @@ def block(fill: Block, X: Sequences, Y: Sequences | None, diagonal: bool = False
     return out
 
 
-def subsequences(X, Y, decay: float, weights, diagonal: bool = False):
+def subsequences(
+    X: Sequences,
+    Y: Sequences | None,
+    decay: float,
+    weights: npt.ArrayLike,
+    diagonal: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
     """Σᵣ weights[r-1] kᵣ as mantissa · 2^exponent, kᵣ the gap-weighted kernels."""
     weights = np.array(weights, dtype=float)
     shape = (len(X),) if diagonal else (len(X), len(X if Y is None else Y))
     exponent = np.empty(shape, dtype=np.int64)
 
-    def fill(X, Y, diagonal, out):
+    def fill(
+        X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
+    ) -> None:
         _core.subsequences(
             X, Y, diagonal, float(decay), weights, out, exponent.reshape(-1)
         )
@@ -169,19 +182,27 @@ def subsequences(X, Y, decay: float, weights, diagonal: bool = False):
     return block(fill, X, Y, diagonal), exponent
 
 
-def substrings(X, Y, total: np.ndarray, diagonal: bool = False) -> np.ndarray:
+def substrings(
+    X: Sequences, Y: Sequences | None, total: np.ndarray, diagonal: bool = False
+) -> np.ndarray:
     """Σ_u w(|u|) #u(x) #u(y) over all substrings, total[L] = w(1) + ... + w(L)."""
 
-    def fill(X, Y, diagonal, out):
+    def fill(
+        X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
+    ) -> None:
         _core.substrings(X, Y, diagonal, np.array(total, dtype=float), out)
 
     return block(fill, X, Y, diagonal)
 
 
-def matching_runs(X, Y, value: np.ndarray, diagonal: bool = False) -> np.ndarray:
+def matching_runs(
+    X: Sequences, Y: Sequences | None, value: np.ndarray, diagonal: bool = False
+) -> np.ndarray:
     """Σ value[length] over the runs of equal tokens at equal places."""
 
-    def fill(X, Y, diagonal, out):
+    def fill(
+        X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
+    ) -> None:
         _core.matching_runs(X, Y, diagonal, np.array(value, dtype=float), out)
 
     return block(fill, X, Y, diagonal)
@@ -190,7 +211,9 @@ def matching_runs(X, Y, value: np.ndarray, diagonal: bool = False) -> np.ndarray
 def edit_distances(X: Sequences, Y: Sequences | None) -> np.ndarray:
     """The (n, m) array of Levenshtein's distances."""
 
-    def fill(X, Y, diagonal, out):
+    def fill(
+        X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
+    ) -> None:
         _core.edit_distances(X, Y, out)
 
     return block(fill, X, Y)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -56,7 +56,7 @@ class Tree:
     labels: tuple[Hashable, ...]
     arity: tuple[int, ...]
 
-    def __init__(self, tree: Any):
+    def __init__(self, tree: Any) -> None:
         if isinstance(tree, Tree):
             labels, arity = tree.labels, tree.arity
         elif isinstance(tree, str):
@@ -66,7 +66,7 @@ class Tree:
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "arity", arity)
 
-    def __setattr__(self, name: str, value) -> NoReturn:
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"A Tree does not change; make another one to set {name}.")
 
     def __delattr__(self, name: str) -> NoReturn:
@@ -104,7 +104,7 @@ class Tree:
         pairs = zip(self.labels, self.arity, strict=True)
         return tuple(label for label, children in pairs if not children)
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
             return NotImplemented
         return self.arity == other.arity and self.labels == other.labels
@@ -112,7 +112,7 @@ class Tree:
     def __hash__(self) -> int:
         return hash((self.labels, self.arity))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _tree, (self.labels, self.arity)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Tree:
         return _drawn(self)
 
 
-def tag(tree, sort: bool = False) -> str:
+def tag(tree: Any, sort: bool = False) -> str:
     """The tag of a tree, every node in brackets: (A (B (C) (D)) (E)).
 
     The part of it from a bracket to the one that closes it is the tag of a complete
@@ -189,7 +189,7 @@ def ordered(tree: Tree) -> Tree:
     return _in_preorder(tree, children)
 
 
-def _sortable(label) -> tuple[str, Any]:
+def _sortable(label: Any) -> tuple[str, Any]:
     if isinstance(label, str):
         return "a word", str(label)
     if isinstance(label, numbers.Real):
@@ -213,7 +213,7 @@ def _in_preorder(tree: Tree, children: list[list[int]]) -> Tree:
 # Numbers of each node, in preorder
 
 
-def subtree_ends(arity) -> list[int]:
+def subtree_ends(arity: Sequence[int]) -> list[int]:
     """Where the subtree of each node ends: the place of the next node outside it."""
     ends = [0] * len(arity)
     open_nodes: list[int] = []  # those whose parent is still to come
@@ -227,7 +227,7 @@ def subtree_ends(arity) -> list[int]:
     return ends
 
 
-def subtree_heights(arity) -> list[int]:
+def subtree_heights(arity: Sequence[int]) -> list[int]:
     """How many nodes the longest way down from each node has."""
     heights = [1] * len(arity)
     open_nodes: list[int] = []
@@ -239,7 +239,7 @@ def subtree_heights(arity) -> list[int]:
     return heights
 
 
-def child_places(arity) -> list[list[int]]:
+def child_places(arity: Sequence[int]) -> list[list[int]]:
     """The children of each node, from left to right."""
     children: list[list[int]] = [[]] * len(arity)
     open_nodes: list[int] = []
@@ -305,7 +305,7 @@ def _error(text: str, place: int, what: str) -> ValueError:
     )
 
 
-def _read_nested(tree) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
+def _read_nested(tree: Any) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
     if not _is_branch(tree):
         raise TypeError(
             "A tree is bracket text, nested tuples such as ('NP', ('D', 'the')), or a "
@@ -333,7 +333,7 @@ def _read_nested(tree) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
     return tuple(labels), tuple(arity)
 
 
-def _check_end(tree) -> None:
+def _check_end(tree: Any) -> None:
     """Refuse a tree that contains itself, or has more nodes than are written out.
 
     A part that is shared is looked at once, so that this takes no longer than the
@@ -342,7 +342,7 @@ def _check_end(tree) -> None:
     sizes: dict[int, int] = {}
     kept = []  # an id is that of one object only while the object lives
     above: set[int] = set()  # the nodes between the root and this one
-    pending: list[tuple[Any, list | None]] = [(tree, None)]
+    pending: list[tuple[Any, list[Any] | None]] = [(tree, None)]
     while pending:
         node, children = pending.pop()
         if isinstance(node, Tree):
@@ -379,13 +379,13 @@ def _too_large() -> ValueError:
     )
 
 
-def _is_branch(node) -> bool:
+def _is_branch(node: Any) -> bool:
     return isinstance(node, tuple | list | Tree) or callable(
         getattr(node, "label", None)
     )
 
 
-def _opened(node) -> tuple[Any, list]:
+def _opened(node: Any) -> tuple[Any, list[Any]]:
     """The label and the children of a nested tuple or of a foreign tree."""
     if callable(getattr(node, "label", None)):
         return node.label(), list(islice(node, MOST_NODES + 1))
@@ -399,7 +399,9 @@ def _opened(node) -> tuple[Any, list]:
 # Writing
 
 
-def _walk(labels, arity) -> Iterator[tuple[Hashable, int]]:
+def _walk(
+    labels: Sequence[Hashable], arity: Sequence[int]
+) -> Iterator[tuple[Hashable, int]]:
     """Each node's label, and how many nodes end with it: itself, its parent, ..."""
     left: list[int] = []  # children still to come, of the nodes that are open
     for label, count in zip(labels, arity, strict=True):
@@ -416,7 +418,9 @@ def _walk(labels, arity) -> Iterator[tuple[Hashable, int]]:
         yield label, closing
 
 
-def _written(labels, arity, all_brackets: bool = False) -> str:
+def _written(
+    labels: Sequence[Hashable], arity: Sequence[int], all_brackets: bool = False
+) -> str:
     parts: list[str] = []
     for (label, closing), count in zip(_walk(labels, arity), arity, strict=True):
         word = escaped(label)
@@ -429,7 +433,7 @@ def _written(labels, arity, all_brackets: bool = False) -> str:
     return " ".join(parts)
 
 
-def escaped(label) -> str:
+def escaped(label: Any) -> str:
     """A label as it stands in bracket text."""
     return _SPECIAL.sub(r"\\\1", str(label))
 

@@ -15,12 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer.data.points import as_points, check_ending, count, same_value
+from mercer.data.points import Points, as_points, check_ending, count, same_value
 from mercer.native.interruptible import elementwise
+
+Model = TypeVar("Model")
+Statistics = TypeVar("Statistics")
 
 FEW = 10  # components or states that may be more than there are observations
 
@@ -57,7 +61,7 @@ class Value:
         parts = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
         return {part.name: getattr(self, part.name) for part in parts if part.compare}
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = self._settings(), other._settings()
@@ -94,7 +98,7 @@ class Density(Value, ABC):
         """Whether all parameters are known."""
 
     @abstractmethod
-    def fit(self, X, weight=None) -> Density:
+    def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> Density:
         """The density of this family that is likeliest to have made X.
 
         Parameters
@@ -103,11 +107,11 @@ class Density(Value, ABC):
         """
 
     @abstractmethod
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Points) -> np.ndarray:
         """ln p(xᵢ | θ), n numbers; -inf where a point is impossible."""
 
     @abstractmethod
-    def score(self, X) -> np.ndarray:
+    def score(self, X: Points) -> np.ndarray:
         """∇ ln p(xᵢ | θ) with respect to θ, (n, p)."""
 
     @abstractmethod
@@ -120,7 +124,7 @@ class Density(Value, ABC):
         """θ, the p free coordinates of the parameters."""
 
     @abstractmethod
-    def at(self, theta) -> Density:
+    def at(self, theta: npt.ArrayLike) -> Density:
         """The density of this family with other coordinates."""
 
     @abstractmethod
@@ -141,13 +145,13 @@ class Density(Value, ABC):
 
 
 def expectation_maximisation(
-    first,
-    expect: Callable,
-    maximise: Callable,
+    first: Model,
+    expect: Callable[[Model], tuple[float, Statistics]],
+    maximise: Callable[[Model, Statistics], Model],
     total: float,
     tol: float,
     max_iter: int,
-):
+) -> tuple[Model, Fit]:
     """EM from `first`: (model, Fit), when a step gains less than tol · total.
 
     `expect(model)` gives the objective and statistics, `maximise(model, statistics)`
@@ -163,12 +167,22 @@ def expectation_maximisation(
         model = maximise(model, statistics)
 
 
-def added(sums, parts):
+def added(sums: list[np.ndarray] | None, parts: list[np.ndarray]) -> list[np.ndarray]:
     """Two lists of arrays, added; None is a list of zeros."""
     return parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
 
 
-def summed(family, rows: np.ndarray, answers: np.ndarray, weight: np.ndarray) -> list:
+class Stack(Protocol):
+    """Several densities that answer for observations together."""
+
+    def statistics(
+        self, rows: np.ndarray, answers: np.ndarray
+    ) -> tuple[np.ndarray, ...]: ...
+
+
+def summed(
+    family: Stack, rows: np.ndarray, answers: np.ndarray, weight: np.ndarray
+) -> list[np.ndarray]:
     """The statistics of n points, added up: those of one with all their observations.
 
     `family` is a stack of densities, its rows are (n, T, ...), the answers (n, T, k).
@@ -179,7 +193,7 @@ def summed(family, rows: np.ndarray, answers: np.ndarray, weight: np.ndarray) ->
     return [part[0] for part in statistics]
 
 
-def draw(probabilities: np.ndarray, rng) -> np.ndarray:
+def draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One cell of each row, by its probability."""
     cumulative = np.cumsum(probabilities, axis=1)
     level = rng.random(len(probabilities)) * cumulative[:, -1]
@@ -231,7 +245,7 @@ def _last(values: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, last[..., None], axis=-1)
 
 
-def logarithms(probabilities) -> np.ndarray:
+def logarithms(probabilities: npt.ArrayLike) -> np.ndarray:
     """ln p, with ln 0 = -inf."""
     with np.errstate(divide="ignore"):
         return np.log(probabilities)
@@ -259,7 +273,9 @@ def log_prior(probabilities: np.ndarray, smoothing: float) -> float:
 # Where EM begins
 
 
-def first_labels(rows: np.ndarray, k: int, rng, weight: np.ndarray) -> np.ndarray:
+def first_labels(
+    rows: np.ndarray, k: int, rng: np.random.Generator, weight: np.ndarray
+) -> np.ndarray:
     """One of k clusters for each row: spread-out centres, then some rounds of k-means.
 
     A row of weight 2 counts as two rows next to each other.
@@ -285,7 +301,7 @@ def first_labels(rows: np.ndarray, k: int, rng, weight: np.ndarray) -> np.ndarra
     return labels
 
 
-def _drawn(weight: np.ndarray, rng) -> int:
+def _drawn(weight: np.ndarray, rng: np.random.Generator) -> int:
     cumulative = np.cumsum(weight)
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
     return min(int(index), len(weight) - 1)
@@ -299,7 +315,7 @@ def _squares(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
 # Checks
 
 
-def checked_weight(X, weight, who: str) -> np.ndarray:
+def checked_weight(X: Points, weight: npt.ArrayLike | None, who: str) -> np.ndarray:
     """n numbers ≥ 0, not all 0."""
     n = count(as_points(X))
     if n == 0:
@@ -330,7 +346,9 @@ def check_enough(who: str, name: str, wanted: int, observed: int) -> None:
         )
 
 
-def check_distributions(who: str, name: str, probabilities) -> None:
+def check_distributions(
+    who: str, name: str, probabilities: npt.ArrayLike | None
+) -> None:
     """Refuse rows that are not distributions."""
     if probabilities is None:
         return
@@ -346,7 +364,9 @@ def check_distributions(who: str, name: str, probabilities) -> None:
         )
 
 
-def check_options(who: str, smoothing, tol, max_iter, seed=0) -> None:
+def check_options(
+    who: str, smoothing: object, tol: object, max_iter: object, seed: object = 0
+) -> None:
     """Refuse options of a fit that mean nothing."""
     for name, number in (("smoothing", smoothing), ("tol", tol)):
         if not (isinstance(number, numbers.Real) and 0 <= float(number) < math.inf):
@@ -355,7 +375,7 @@ def check_options(who: str, smoothing, tol, max_iter, seed=0) -> None:
     check_count(who, "seed", seed, 0)
 
 
-def check_count(who: str, name: str, number, least: int) -> None:
+def check_count(who: str, name: str, number: Any, least: int) -> None:
     """Refuse anything but a whole number ≥ least."""
     whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
     if not (whole and number >= least):
@@ -374,7 +394,7 @@ def check_possible(who: str, log_likelihood: np.ndarray) -> None:
         )
 
 
-def check_coordinates(who: str, theta, p: int) -> np.ndarray:
+def check_coordinates(who: str, theta: npt.ArrayLike, p: int) -> np.ndarray:
     """θ as p numbers."""
     values = np.asarray(theta, dtype=float)
     if values.shape != (p,):
@@ -382,7 +402,7 @@ def check_coordinates(who: str, theta, p: int) -> np.ndarray:
     return values
 
 
-def _short(setting) -> str:
+def _short(setting: object) -> str:
     """A parameter as in a constructor call; much data by its size."""
     if isinstance(setting, np.ndarray):
         if setting.size > 16:

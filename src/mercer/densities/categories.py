@@ -47,7 +47,7 @@ class Categories(Value):
     symbols: Sequence[Hashable] | None = None
     probabilities: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_symbols("Categories", self.symbols)
         check_distributions("Categories", "probabilities", self.probabilities)
         if self.probabilities is not None and (
@@ -78,7 +78,9 @@ class Categories(Value):
         """ln P(symbol | k) of the codes (n, T), (n, T, k)."""
         return logarithms(self._table).T[rows]
 
-    def statistics(self, rows: np.ndarray, answers: np.ndarray):
+    def statistics(
+        self, rows: np.ndarray, answers: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """How often each density answers for each symbol, (n, k, symbols)."""
         n, S = len(rows), self._table.shape[1]
         cells = (np.arange(n)[:, None] * S + rows).ravel()
@@ -102,23 +104,25 @@ class Categories(Value):
             for k, j in np.argwhere(free_cells(self._table))
         ]
 
-    def score(self, statistics) -> np.ndarray:
+    def score(self, statistics: Sequence[np.ndarray]) -> np.ndarray:
         """The gradient of Σₜ Σₖ answers · ln P(symbol | k) in log-odds, (n, p)."""
         return log_odds_score(statistics[0], self._table)
 
-    def maximised(self, totals, smoothing: float, spread=None) -> Categories:
+    def maximised(
+        self, totals: Sequence[np.ndarray], smoothing: float, spread: None = None
+    ) -> Categories:
         """The likeliest distributions, `smoothing` added to every count."""
         return replace(self, probabilities=shares(totals[0], self._table, smoothing))
 
-    def log_prior(self, smoothing: float, spread=None) -> float:
+    def log_prior(self, smoothing: float, spread: None = None) -> float:
         return log_prior(self._table, smoothing)
 
-    def sample(self, which: np.ndarray, rng) -> np.ndarray:
+    def sample(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A code from distribution which[i], for each i."""
         return draw(self._table[which], rng)
 
 
-def check_symbols(who: str, symbols) -> None:
+def check_symbols(who: str, symbols: Any) -> None:
     """Refuse an alphabet with a symbol twice."""
     if symbols is None:
         return
@@ -129,7 +133,7 @@ def check_symbols(who: str, symbols) -> None:
         )
 
 
-def coded(X: Sequence, symbols: Sequence[Hashable], who: str) -> list[np.ndarray]:
+def coded(X: Sequence[Any], symbols: Sequence[Hashable], who: str) -> list[np.ndarray]:
     """Sequences of symbols as arrays of their numbers in the alphabet."""
     number = {symbol: code for code, symbol in enumerate(symbols)}
     codes = []
@@ -144,7 +148,7 @@ def coded(X: Sequence, symbols: Sequence[Hashable], who: str) -> list[np.ndarray
     return codes
 
 
-def alphabet(X: Sequence, who: str) -> list[Hashable]:
+def alphabet(X: Sequence[Any], who: str) -> list[Hashable]:
     """The symbols of all sequences, sorted where they can be."""
     seen = dict.fromkeys(s for i, x in enumerate(X) for s in items(x, i, who))
     if not seen:
@@ -158,7 +162,7 @@ def alphabet(X: Sequence, who: str) -> list[Hashable]:
         return list(seen)
 
 
-def items(x, i: int, who: str) -> Sequence[Hashable]:
+def items(x: Any, i: int, who: str) -> Sequence[Hashable]:
     """The symbols of one sequence, point i."""
     if isinstance(x, np.ndarray) and x.ndim == 1:
         x = x.tolist()
@@ -178,7 +182,7 @@ def items(x, i: int, who: str) -> Sequence[Hashable]:
     return x
 
 
-def written(codes: np.ndarray, symbols: Sequence[Hashable]):
+def written(codes: np.ndarray, symbols: Sequence[Hashable]) -> str | list[Hashable]:
     """A sequence of symbols from their numbers; a str where all are characters."""
     spelt = [symbols[code] for code in codes]
     characters = all(isinstance(s, str) and len(s) == 1 for s in symbols)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer.data.points import as_points, objects
+from mercer.data.points import Points, as_points, objects
 from mercer.densities.base import (
     Density,
     check_coordinates,
@@ -74,7 +75,7 @@ class MarkovChain(Density):
     smoothing: float = 1.0
     length: Length = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_symbols("MarkovChain", self.symbols)
         check_options("MarkovChain", self.smoothing, 0, 0)
         check_length("MarkovChain", self.length)
@@ -94,7 +95,7 @@ class MarkovChain(Density):
         start, transition = np.asarray(self.start), np.asarray(self.transition)
         return [start.astype(float)[None], transition.astype(float)]
 
-    def _counts(self, X) -> list[np.ndarray]:
+    def _counts(self, X: Points) -> list[np.ndarray]:
         """How each sequence starts, (n, 1, S), and how it moves, (n, S, S)."""
         assert self.symbols is not None
         codes, S = coded(objects(as_points(X)), self.symbols, "MarkovChain"), self._size
@@ -111,8 +112,8 @@ class MarkovChain(Density):
         assert self.symbols is not None
         return len(self.symbols)
 
-    def fit(self, X, weight=None) -> MarkovChain:
-        weight = checked_weight(X, weight, "MarkovChain")
+    def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> MarkovChain:
+        weights = checked_weight(X, weight, "MarkovChain")
         points = objects(as_points(X))
         symbols = self.symbols
         if symbols is None:
@@ -121,20 +122,22 @@ class MarkovChain(Density):
         known = replace(self, symbols=symbols)
         old = [np.full((1, S), 1 / S), np.full((S, S), 1 / S)]
         counts = [
-            elementwise(lambda c: np.tensordot(weight, c, 1), c)
+            elementwise(lambda c: np.tensordot(weights, c, 1), c)
             for c in known._counts(points)
         ]
         start, transition = (
             shares(c, o, self.smoothing) for c, o in zip(counts, old, strict=True)
         )
         lengths = np.array([len(x) for x in points])
-        length = length_shares(lengths, weight) if self.length is None else self.length
+        length = length_shares(lengths, weights) if self.length is None else self.length
         return replace(known, start=start[0], transition=transition, length=length)
 
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Points) -> np.ndarray:
         return self._likelihood(self._tables(), self._counts(X))
 
-    def _likelihood(self, tables, counts) -> np.ndarray:
+    def _likelihood(
+        self, tables: list[np.ndarray], counts: list[np.ndarray]
+    ) -> np.ndarray:
         out = np.zeros(len(counts[0]))
         for table, count in zip(tables, counts, strict=True):
             # 0 · ln 0 = 0: a move that is not made may be impossible.
@@ -142,7 +145,7 @@ class MarkovChain(Density):
             out[((count > 0) & (table == 0)).any(axis=(1, 2))] = -np.inf
         return out
 
-    def score(self, X) -> np.ndarray:
+    def score(self, X: Points) -> np.ndarray:
         tables, counts = self._tables(), self._counts(X)
         check_possible("MarkovChain", self._likelihood(tables, counts))
         parts = zip(counts, tables, strict=True)
@@ -162,7 +165,7 @@ class MarkovChain(Density):
         out[len(first) :, len(first) :] = rows
         return out
 
-    def sample(self, n: int, seed: int = 0) -> list:
+    def sample(self, n: int, seed: int = 0) -> list[str | list[Hashable]]:
         """n sequences drawn from the chain; strings where symbols are characters."""
         start, transition = self._tables()
         rng = np.random.default_rng(seed)
@@ -176,7 +179,7 @@ class MarkovChain(Density):
     def theta(self) -> np.ndarray:
         return np.concatenate([log_odds(table) for table in self._tables()])
 
-    def at(self, theta) -> MarkovChain:
+    def at(self, theta: npt.ArrayLike) -> MarkovChain:
         values = check_coordinates("MarkovChain", theta, len(self.theta))
         start, transition = self._tables()
         split = len(log_odds(start))

@@ -7,13 +7,15 @@ form of the information is that of complete points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import logsumexp
 
+from mercer.data.points import Points
 from mercer.densities.base import (
     Density,
     Fit,
@@ -36,6 +38,9 @@ from mercer.densities.base import (
     summed,
 )
 from mercer.densities.normals import FORMS, Normals, centred, dense_rows, variances
+
+# P(k) and the statistics of the densities, added up over all points.
+Sums = tuple[np.ndarray, list[np.ndarray]]
 
 BLOCK = 2**21  # numbers in one array of a block of points
 
@@ -84,7 +89,7 @@ class GaussianMixture(Density):
     seed: int = 0
     report: Fit | None = field(default=None, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         who = type(self).__name__
         check_count(who, "components", self.components, 1)
         check_options(who, self.smoothing, self.tol, self.max_iter, self.seed)
@@ -104,7 +109,7 @@ class GaussianMixture(Density):
             )
 
     @classmethod
-    def from_sklearn(cls, estimator) -> GaussianMixture:
+    def from_sklearn(cls, estimator: Any) -> GaussianMixture:
         """The density of a fitted `sklearn.mixture.GaussianMixture`."""
         return cls(
             len(estimator.weights_),
@@ -121,7 +126,7 @@ class GaussianMixture(Density):
     def _normals(self) -> Normals:
         return Normals(self.form, self.means, self.covariances)
 
-    def _rows(self, X) -> np.ndarray:
+    def _rows(self, X: Points) -> np.ndarray:
         """The points as (n, 1, d) rows."""
         rows = dense_rows(X, type(self).__name__)
         if self.fitted and rows.shape[1] != np.shape(self.means)[1]:
@@ -131,12 +136,12 @@ class GaussianMixture(Density):
             )
         return rows[:, None]
 
-    def _blocks(self, rows: np.ndarray):
+    def _blocks(self, rows: np.ndarray) -> Iterator[slice]:
         width = self.components * rows.shape[2] ** (2 if self.form != "diag" else 1)
         step = max(1, BLOCK // max(width, 1))
         return (slice(i, i + step) for i in range(0, len(rows), step))
 
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Points) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
         parts = [self._joint(normals, rows[block]) for block in self._blocks(rows)]
@@ -146,13 +151,15 @@ class GaussianMixture(Density):
         """ln weights[k] N(x | k), (n, k)."""
         return normals.log_densities(rows)[:, 0] + logarithms(self.weights)
 
-    def _expect(self, normals: Normals, rows: np.ndarray):
+    def _expect(
+        self, normals: Normals, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """ln p(x), (n,), and P(k | x), (n, 1, k)."""
         joint = self._joint(normals, rows)
         total = logsumexp(joint, axis=1)
         return total, np.exp(joint - total[:, None])[:, None]
 
-    def score(self, X) -> np.ndarray:
+    def score(self, X: Points) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
         weights = np.asarray(self.weights, dtype=float)
@@ -170,7 +177,7 @@ class GaussianMixture(Density):
         odds = log_odds(np.asarray(self.weights, dtype=float))
         return np.concatenate([odds, self._normals().theta])
 
-    def at(self, theta) -> GaussianMixture:
+    def at(self, theta: npt.ArrayLike) -> GaussianMixture:
         values = check_coordinates(type(self).__name__, theta, len(self.theta))
         weights = np.asarray(self.weights, dtype=float)
         split = len(log_odds(weights))
@@ -197,26 +204,28 @@ class GaussianMixture(Density):
         which = draw(np.tile(np.asarray(self.weights, dtype=float), (n, 1)), rng)
         return self._normals().sample(which, rng)
 
-    def fit(self, X, weight=None) -> GaussianMixture:
-        weight = checked_weight(X, weight, type(self).__name__)
+    def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> GaussianMixture:
+        weights = checked_weight(X, weight, type(self).__name__)
         rows = self._rows(X)
-        spread = variances(rows[:, 0], weight)
-        first = self if self.fitted else self._start(rows[:, 0], weight, spread)
+        spread = variances(rows[:, 0], weights)
+        first = self if self.fitted else self._start(rows[:, 0], weights, spread)
 
-        def expect(model):
+        def expect(model: GaussianMixture) -> tuple[float, Sums]:
             normals = model._normals()
-            total, counts, sums = 0.0, np.zeros(model.components), None
+            total, counts = 0.0, np.zeros(model.components)
+            sums: list[np.ndarray] | None = None
             for block in model._blocks(rows):
                 logs, answers = model._expect(normals, rows[block])
-                total += weight[block] @ logs
-                counts += weight[block] @ answers[:, 0]
-                parts = summed(normals, rows[block], answers, weight[block])
+                total += weights[block] @ logs
+                counts += weights[block] @ answers[:, 0]
+                parts = summed(normals, rows[block], answers, weights[block])
                 sums = added(sums, parts)
             total += log_prior(np.asarray(model.weights), model.smoothing)
             total += normals.log_prior(model.smoothing, spread)
+            assert sums is not None  # of one point at least
             return total, (counts, sums)
 
-        def maximise(model, statistics):
+        def maximise(model: GaussianMixture, statistics: Sums) -> GaussianMixture:
             counts, sums = statistics
             old = np.asarray(model.weights, dtype=float)
             normals = model._normals().maximised(sums, model.smoothing, spread)
@@ -228,11 +237,13 @@ class GaussianMixture(Density):
             )
 
         best, report = expectation_maximisation(
-            first, expect, maximise, weight.sum(), self.tol, self.max_iter
+            first, expect, maximise, weights.sum(), self.tol, self.max_iter
         )
         return replace(best, report=report)
 
-    def _start(self, rows: np.ndarray, weight: np.ndarray, spread: np.ndarray):
+    def _start(
+        self, rows: np.ndarray, weight: np.ndarray, spread: np.ndarray
+    ) -> GaussianMixture:
         check_enough("GaussianMixture", "components", self.components, len(rows))
         labels = np.zeros(len(rows), dtype=int)
         if self.components > 1:
@@ -285,7 +296,7 @@ class Gaussian(Density):
     max_iter: int = 500
     report: Fit | None = field(default=None, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.form not in set(FORMS) - {"tied"}:
             raise ValueError(
                 f"Gaussian needs a form among full, diag, spherical; got {self.form!r}."
@@ -319,16 +330,16 @@ class Gaussian(Density):
     def fitted(self) -> bool:
         return self.mean is not None
 
-    def fit(self, X, weight=None) -> Gaussian:
+    def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> Gaussian:
         # Without missing values one step is exact, from anywhere.
         fitted = replace(self, mean=None, covariance=None)._mixture().fit(X, weight)
         return replace(self._like(fitted), report=fitted.report)
 
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Points) -> np.ndarray:
         self._check_fitted()
         return self._mixture().log_likelihood(X)
 
-    def score(self, X) -> np.ndarray:
+    def score(self, X: Points) -> np.ndarray:
         self._check_fitted()
         return self._mixture().score(X)
 
@@ -342,7 +353,7 @@ class Gaussian(Density):
         self._check_fitted()
         return self._mixture().theta
 
-    def at(self, theta) -> Gaussian:
+    def at(self, theta: npt.ArrayLike) -> Gaussian:
         return self._like(self._mixture().at(theta))
 
     def names(self) -> list[str]:

@@ -6,12 +6,14 @@ Proceedings of the IEEE 77 (1989).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer.data.points import as_points, check_nesting, describe, each
+from mercer.data.points import Points, as_points, check_nesting, describe, each
 from mercer.densities.base import (
     Density,
     Fit,
@@ -36,6 +38,7 @@ from mercer.densities.categories import Categories, alphabet, coded, written
 from mercer.densities.normals import Normals, centred, dense_rows, variances
 from mercer.densities.passes import (
     Length,
+    Passes,
     check_length,
     check_moves,
     drawn_lengths,
@@ -46,6 +49,8 @@ from mercer.densities.passes import (
     walk,
 )
 from mercer.native.interruptible import interruptible
+
+Spread = Any  # the variances of all values; None where states emit symbols
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +97,7 @@ class HMM(Density):
     length: Length = None
     report: Fit | None = field(default=None, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("HMM", "states", self.states, 1)
         check_options("HMM", self.smoothing, self.tol, self.max_iter, self.seed)
         check_length("HMM", self.length)
@@ -118,7 +123,7 @@ class HMM(Density):
         start, transition = np.asarray(self.start), np.asarray(self.transition)
         return [start.astype(float)[None], transition.astype(float)]
 
-    def _rows(self, X) -> list[np.ndarray]:
+    def _rows(self, X: Points) -> list[np.ndarray]:
         """Each sequence as an array of observations: (T, d) values, or (T,) codes."""
         points = each(as_points(X))
         if isinstance(self.emission, Categories):
@@ -127,18 +132,20 @@ class HMM(Density):
         d = np.shape(self.emission.means)[1] if self.emission.fitted else None
         return value_rows(points, d)
 
-    def _blocks(self, rows: list[np.ndarray]):
+    def _blocks(
+        self, rows: list[np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         d = rows[0].shape[1] if rows and rows[0].ndim == 2 else 1
         dense = getattr(self.emission, "form", "diag") in ("full", "tied")
         width = self.states * max(self.states, d, d * d // 4 if dense else 1)
         return padded_blocks(rows, width)
 
-    def _passes(self, rows: np.ndarray, lengths: np.ndarray):
+    def _passes(self, rows: np.ndarray, lengths: np.ndarray) -> Passes:
         start, transition = self._tables()
         logs = self.emission.log_densities(rows)
         return forward_backward(logs, lengths, start[0], transition)
 
-    def log_likelihood(self, X) -> np.ndarray:
+    def log_likelihood(self, X: Points) -> np.ndarray:
         start, transition = self._tables()
         sequences = self._rows(X)
         out = np.empty(len(sequences))
@@ -147,7 +154,7 @@ class HMM(Density):
             out[index] = forward(logs, lengths, start[0], transition)[1]
         return out
 
-    def score(self, X) -> np.ndarray:
+    def score(self, X: Points) -> np.ndarray:
         start, transition = self._tables()
         sequences = self._rows(X)
         out = np.empty((len(sequences), len(self.theta)))
@@ -166,7 +173,7 @@ class HMM(Density):
         check_possible("HMM", likelihood)
         return out
 
-    def sample(self, n: int, seed: int = 0) -> list:
+    def sample(self, n: int, seed: int = 0) -> list[Any]:
         """n sequences drawn from the model: (T, d) arrays, or sequences of symbols."""
         start, transition = self._tables()
         rng = np.random.default_rng(seed)
@@ -189,7 +196,7 @@ class HMM(Density):
         odds = [log_odds(table) for table in self._tables()]
         return np.concatenate([*odds, self.emission.theta])
 
-    def at(self, theta) -> HMM:
+    def at(self, theta: npt.ArrayLike) -> HMM:
         values = check_coordinates("HMM", theta, len(self.theta))
         start, transition = self._tables()
         a = len(log_odds(start))
@@ -209,21 +216,21 @@ class HMM(Density):
 
     # EM
 
-    def fit(self, X, weight=None) -> HMM:
-        weight = checked_weight(X, weight, "HMM")
+    def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> HMM:
+        weights = checked_weight(X, weight, "HMM")
         points = each(as_points(X))
         known = self._with_alphabet(points)
         sequences = known._rows(points)
         lengths = np.array([len(x) for x in sequences])
         if not lengths.any():
             raise ValueError("HMM.fit needs a sequence that is not empty; got none.")
-        spread = known._spread(sequences, np.repeat(weight, lengths))
-        first = known._start(sequences, weight, spread)
+        spread = known._spread(sequences, np.repeat(weights, lengths))
+        first = known._start(sequences, weights, spread)
 
-        def expect(model):
-            return model._expect(sequences, weight, spread)
+        def expect(model: HMM) -> tuple[float, list[np.ndarray]]:
+            return model._expect(sequences, weights, spread)
 
-        def maximise(model, sums):
+        def maximise(model: HMM, sums: list[np.ndarray]) -> HMM:
             starts, moves, *emitted = sums
             start, transition = model._tables()
             return replace(
@@ -234,12 +241,14 @@ class HMM(Density):
             )
 
         best, report = expectation_maximisation(
-            first, expect, maximise, weight.sum(), self.tol, self.max_iter
+            first, expect, maximise, weights.sum(), self.tol, self.max_iter
         )
-        length = length_shares(lengths, weight) if self.length is None else self.length
+        length = length_shares(lengths, weights) if self.length is None else self.length
         return replace(best, report=report, length=length)
 
-    def _expect(self, sequences, weight, spread):
+    def _expect(
+        self, sequences: list[np.ndarray], weight: np.ndarray, spread: Spread
+    ) -> tuple[float, list[np.ndarray]]:
         """The objective of a fit, and the statistics summed over all sequences."""
         objective, sums = 0.0, None
         for index, rows, lengths in self._blocks(sequences):
@@ -251,20 +260,23 @@ class HMM(Density):
             sums = added(sums, [*moves, *emitted])
         for table in self._tables():
             objective += log_prior(table, self.smoothing)
+        assert sums is not None  # of one sequence at least
         return objective + self.emission.log_prior(self.smoothing, spread), sums
 
-    def _with_alphabet(self, points) -> HMM:
+    def _with_alphabet(self, points: Sequence[Any]) -> HMM:
         if isinstance(self.emission, Normals) or self.emission.symbols is not None:
             return self
         symbols = alphabet(points, "HMM")
         return replace(self, emission=replace(self.emission, symbols=symbols))
 
-    def _spread(self, sequences, weight) -> np.ndarray | None:
+    def _spread(self, sequences: list[np.ndarray], weight: np.ndarray) -> Spread:
         if isinstance(self.emission, Categories):
             return None
         return variances(np.concatenate(sequences), weight)
 
-    def _start(self, sequences, weight, spread) -> HMM:
+    def _start(
+        self, sequences: list[np.ndarray], weight: np.ndarray, spread: Spread
+    ) -> HMM:
         """Where EM begins: what is given, and states by clusters or by time."""
         rng, k = np.random.default_rng(self.seed), self.states
         if self.transition is None and not self.emission.fitted:
@@ -280,7 +292,14 @@ class HMM(Density):
             emission = self._first_emission(sequences, weight, spread, ahead, rng)
         return replace(self, start=start, transition=transition, emission=emission)
 
-    def _first_emission(self, sequences, weight, spread, ahead: bool, rng):
+    def _first_emission(
+        self,
+        sequences: list[np.ndarray],
+        weight: np.ndarray,
+        spread: Spread,
+        ahead: bool,
+        rng: np.random.Generator,
+    ) -> Normals | Categories:
         k, rows = self.states, np.concatenate(sequences)
         lengths = np.array([len(x) for x in sequences])
         weights = np.repeat(weight, lengths)
@@ -298,7 +317,7 @@ class HMM(Density):
         return self.emission.started(rows, labels, k, weights, spread)
 
 
-def value_rows(points, d: int | None) -> list[np.ndarray]:
+def value_rows(points: Sequence[Any], d: int | None) -> list[np.ndarray]:
     """Sequences of numbers or of vectors as (T, d) arrays."""
     rows = []
     for i, x in enumerate(points):

@@ -9,6 +9,7 @@ identity gives the score of what was observed (Dempster, Laird and Rubin, 1977).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from mercer.data.points import vectors
+from mercer.data.points import Points, vectors
 from mercer.densities.base import Value
 from mercer.native.interruptible import elementwise, interruptible, multiply
 
@@ -48,7 +49,7 @@ class Normals(Value):
     means: Any = None
     covariances: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(
                 f"Normals needs a form among {', '.join(FORMS)}; got {self.form!r}."
@@ -110,7 +111,7 @@ class Normals(Value):
         """ln N(x | μₖ, Σₖ) of what was observed, (n, T, k)."""
         return self._whitened(rows)[0]
 
-    def _whitened(self, rows: np.ndarray):
+    def _whitened(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
         """ln N, (n, T, k); z = E[L⁻¹(x - μₖ)], (n, T, k, d); and its spread.
 
         The spread is E[(L⁻¹(x - μ))²] - z², (n, T, 1, d), for diagonal covariances,
@@ -139,7 +140,9 @@ class Normals(Value):
                 spreads.append((chosen, spread))
         return density.reshape(residuals.shape[:3]), z.reshape(residuals.shape), spreads
 
-    def statistics(self, rows: np.ndarray, answers: np.ndarray):
+    def statistics(
+        self, rows: np.ndarray, answers: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """Σₜ answers · (1, z, zzᵀ), z = L⁻¹(x - μₖ): (n, k), (n, k, d), (n, k, d, d).
 
         For diagonal covariances the last is Σₜ answers · z², (n, k, d).
@@ -209,7 +212,7 @@ class Normals(Value):
             for j in range(i + 1)
         ]
 
-    def score(self, statistics) -> np.ndarray:
+    def score(self, statistics: Sequence[np.ndarray]) -> np.ndarray:
         """The gradient of Σₜ Σₖ answers · ln N(x | μₖ, Σₖ) in θ, (n, p)."""
         zeroth, first, second = statistics
         n, scales = len(zeroth), self._scales()
@@ -251,7 +254,14 @@ class Normals(Value):
 
     # Fitting
 
-    def started(self, rows: np.ndarray, labels: np.ndarray, k: int, weight, spread):
+    def started(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        k: int,
+        weight: np.ndarray,
+        spread: np.ndarray,
+    ) -> Normals:
         """Densities of the labelled rows (N, d), all of them as wide as the whole."""
         filled = np.nan_to_num(rows)
         members = (labels[:, None] == np.arange(k)) * weight[:, None]
@@ -268,7 +278,9 @@ class Normals(Value):
         }
         return replace(self, means=means, covariances=shapes[self.form])
 
-    def maximised(self, totals, smoothing: float, spread: np.ndarray) -> Normals:
+    def maximised(
+        self, totals: Sequence[np.ndarray], smoothing: float, spread: np.ndarray
+    ) -> Normals:
         """The likeliest densities for statistics summed over all points.
 
         Each covariance also counts `smoothing` imagined observations around its mean
@@ -294,7 +306,9 @@ class Normals(Value):
         return self._with(means, scatter + np.diag(prior),
                           (zeroth + smoothing)[:, None, None])  # fmt: skip
 
-    def _with(self, means, scatter, counts) -> Normals:
+    def _with(
+        self, means: np.ndarray, scatter: np.ndarray, counts: np.ndarray
+    ) -> Normals:
         if not np.min(counts) > 0:
             raise ValueError(
                 "A Gaussian component lost all its points. Fit with smoothing > 0, or "
@@ -317,7 +331,7 @@ class Normals(Value):
         logs = np.log(np.diagonal(scales, axis1=1, axis2=2))
         return float(-smoothing * (0.5 * (inverse**2 @ spread).sum() + logs.sum()))
 
-    def sample(self, which: np.ndarray, rng) -> np.ndarray:
+    def sample(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """An observation from density which[i], for each i: (N, d)."""
         scales = self._scales()
         means = np.asarray(self.means, dtype=float)
@@ -349,7 +363,7 @@ def _not_definite() -> ValueError:
     )
 
 
-def _patterns(missing: np.ndarray):
+def _patterns(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(which coordinates are missing, the rows where it is these), for each pattern."""
     if not missing.any():
         yield np.zeros(missing.shape[1], dtype=bool), np.arange(len(missing))
@@ -359,7 +373,9 @@ def _patterns(missing: np.ndarray):
         yield pattern, np.flatnonzero(which.ravel() == p)
 
 
-def _conditional(residuals: np.ndarray, factors: np.ndarray, missing: np.ndarray):
+def _conditional(
+    residuals: np.ndarray, factors: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """L⁻¹(x - μ) with what is missing at its mean given the rest, for each density.
 
     Also ln N of the rest, (N, k), and the covariance of what is missing in the same
@@ -390,7 +406,7 @@ def _conditional(residuals: np.ndarray, factors: np.ndarray, missing: np.ndarray
     return whitened, density, spread
 
 
-def dense_rows(X, who: str) -> np.ndarray:
+def dense_rows(X: Points, who: str) -> np.ndarray:
     """X as an (n, d) float64 array, NaN where values are missing."""
     rows = vectors(X, who)
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=float)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.densities.base import check_distributions, draw, logarithms
 
@@ -52,7 +53,9 @@ def padded_blocks(
         start = stop
 
 
-def forward(logs: np.ndarray, lengths, start, transition):
+def forward(
+    logs: np.ndarray, lengths: np.ndarray, start: np.ndarray, transition: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """ln P(state k at t | x₁..xₜ), (n, T, k), and ln p(x), (n,).
 
     Each step is brought to sum 1, so that rounding does not grow with the length.
@@ -71,7 +74,9 @@ def forward(logs: np.ndarray, lengths, start, transition):
     return alpha, likelihood
 
 
-def forward_backward(logs: np.ndarray, lengths, start, transition) -> Passes:
+def forward_backward(
+    logs: np.ndarray, lengths: np.ndarray, start: np.ndarray, transition: np.ndarray
+) -> Passes:
     """What the states were, given the log densities (n, T, k) of the observations.
 
     Of the states of an impossible sequence nothing is expected.
@@ -122,7 +127,7 @@ def length_shares(lengths: np.ndarray, weight: np.ndarray) -> dict[int, float]:
     return {int(length): float(share) for length, share in pairs if share > 0}
 
 
-def check_length(who: str, length) -> None:
+def check_length(who: str, length: Any) -> None:
     """Refuse what is neither a length nor a distribution of lengths."""
     known = length if isinstance(length, Mapping) else {length: 1.0}
     if length is not None and not (
@@ -137,7 +142,7 @@ def check_length(who: str, length) -> None:
         )
 
 
-def known_lengths(who: str, length) -> tuple[np.ndarray, np.ndarray]:
+def known_lengths(who: str, length: Length) -> tuple[np.ndarray, np.ndarray]:
     """The lengths of sequences and their shares."""
     if length is None:
         raise ValueError(
@@ -148,13 +153,20 @@ def known_lengths(who: str, length) -> tuple[np.ndarray, np.ndarray]:
     return np.array(list(known), dtype=np.intp), np.array(list(known.values()))
 
 
-def drawn_lengths(who: str, length, n: int, rng) -> np.ndarray:
+def drawn_lengths(
+    who: str, length: Length, n: int, rng: np.random.Generator
+) -> np.ndarray:
     """n lengths by their shares."""
     lengths, parts = known_lengths(who, length)
     return rng.choice(lengths, size=n, p=parts / parts.sum())
 
 
-def walk(start: np.ndarray, transition: np.ndarray, lengths: np.ndarray, rng):
+def walk(
+    start: np.ndarray,
+    transition: np.ndarray,
+    lengths: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
     """The states of n random walks, (n, longest)."""
     states = np.zeros((len(lengths), max(lengths, default=0)), dtype=np.intp)
     probabilities = np.tile(start, (len(lengths), 1))
@@ -164,7 +176,9 @@ def walk(start: np.ndarray, transition: np.ndarray, lengths: np.ndarray, rng):
     return states
 
 
-def check_moves(who: str, start, transition, k: int) -> None:
+def check_moves(
+    who: str, start: npt.ArrayLike | None, transition: npt.ArrayLike | None, k: int
+) -> None:
     """Refuse a start and transitions that are not those of k states."""
     check_distributions(who, "start", start)
     check_distributions(who, "transition", transition)

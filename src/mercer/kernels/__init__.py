@@ -7,5 +7,6 @@ __getattr__, __dir__, __all__ = loaded_on_use(
     {
         "mercer.kernels.string": "edit_distance",
         "mercer.kernels.generative": "Information",
+        "mercer.kernels.approximate": "EntryError",
     },
 )

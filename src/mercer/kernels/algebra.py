@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.data.copies import owned
 from mercer.data.points import (
+    Points,
     as_points,
     brief,
     check_finite,
@@ -29,12 +31,21 @@ from mercer.data.points import (
     take,
 )
 from mercer.kernels import latex
-from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, polynomial
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    check_kernels,
+    closed,
+    polynomial,
+)
 from mercer.kernels.checks import check_coefficients
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
 
 # Parts of a kernel that is repeated within a formula; a larger one is written once.
+Image = TypeVar("Image")
+
 SMALL = 2
 
 
@@ -51,23 +62,23 @@ class Exp(Kernel):
 
     kernel: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return elementwise(np.exp, self.kernel(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return np.exp(self.kernel.diag(X))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self,
             "1 + k + k²/2! + ... is a limit of polynomials in a kernel, with "
             "coefficients ≥ 0",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.exponential(self.kernel._formula(x, y).text)
 
 
@@ -89,23 +100,23 @@ class PolynomialOf(Kernel):
     kernel: Kernel
     coefficients: Sequence[float]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         check_coefficients(self, self.coefficients)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         values = self.kernel(X, Y)
         return elementwise(partial(polynomial, self.coefficients), values)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return polynomial(self.coefficients, self.kernel.diag(X))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self, "sums of non-negative multiples of powers of a kernel are kernels"
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         inside = self.kernel._formula(x, y)
         if self.kernel._nodes > SMALL:
             return latex.applied("PolynomialOf", inside)
@@ -130,16 +141,16 @@ class Conformal(Kernel):
     """
 
     kernel: Kernel
-    f: Callable
+    f: Callable[[Points], Any]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         check_callable(self, "f", self.f)
 
-    def _factor(self, X) -> np.ndarray:
+    def _factor(self, X: Points) -> np.ndarray:
         return numbers_at(self, "f", self.f, X)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         left, right = _both(self._factor, X, Y)
         block = self.kernel(X, Y)
         # By the outer product, so that it stays symmetric bit for bit.
@@ -148,19 +159,26 @@ class Conformal(Kernel):
             block,
         )
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         values = self.kernel.diag(X)
         return values * (self._factor(X) ** 2).astype(values.dtype)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left, right = _both(self._factor, X, Y)
         inner = self.kernel.matmul(X, Y, _rows_times(right, V), block_mb=block_mb)
         return _rows_times(left, inner)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "f(x) k(x, y) f(y) is the kernel of the map f(x) φ(x)")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         inside = self.kernel._formula(x, y).within(latex.PRODUCT)
         f = latex.function(self.f, "f")
         return latex.Formula(rf"{f}({x}) \cdot {inside} \cdot {f}({y})", latex.PRODUCT)
@@ -184,10 +202,10 @@ class Normalized(Kernel):
 
     kernel: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
 
-    def _norms(self, X) -> np.ndarray:
+    def _norms(self, X: Points) -> np.ndarray:
         squares = self.kernel.diag(X)
         if (squares < 0).any():
             i = int(np.argmax(squares < 0))
@@ -198,11 +216,12 @@ class Normalized(Kernel):
         # The cosine with a vector of infinite length is undefined.
         return np.sqrt(np.where(np.isinf(squares), np.nan, squares))
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         logarithms = self.kernel.log(X, Y)
         if logarithms is not None:
-            left, right = _both(self.kernel.log_diag, X, Y)
-            return _cosines(logarithms, left, right, symmetric=Y is None)
+            across, down = _both(self.kernel.log_diag, X, Y)
+            assert across is not None and down is not None  # as there is a `log`
+            return _cosines(logarithms, across, down, symmetric=Y is None)
         left, right = _both(self._norms, X, Y)
         block = self.kernel(X, Y)
         cosines = elementwise(lambda block: _divided(block, left, right), block)
@@ -210,11 +229,18 @@ class Normalized(Kernel):
             np.fill_diagonal(cosines, _ones(left))
         return cosines
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         logarithms = self.kernel.log_diag(X)
         return _ones(self._norms(X)) if logarithms is None else np.ones(len(logarithms))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         if self.kernel.log_diag(take(as_points(X), slice(0, 0))) is not None:
             return super().matmul(X, Y, V, block_mb=block_mb)
         left, right = _both(self._norms, X, Y)
@@ -226,14 +252,14 @@ class Normalized(Kernel):
         out[left == 0] += V[right == 0].sum(axis=0)
         return out
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self,
             "f(x) k(x, y) f(y) is a kernel, here with f(x) = 1 / √k(x, x); points of "
             "length 0 share a feature of their own",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         across = self.kernel._formula(x, y)
         if self.kernel._nodes > SMALL:
             return latex.applied("Normalized", across)
@@ -260,13 +286,13 @@ class Pullback(Kernel):
     """
 
     kernel: Kernel
-    phi: Callable
+    phi: Callable[[Points], Any]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         check_callable(self, "phi", self.phi)
 
-    def _image(self, X):
+    def _image(self, X: Points) -> Points:
         image = as_points(self.phi(as_points(X)))
         if count(image) != count(as_points(X)):
             raise ValueError(
@@ -276,27 +302,34 @@ class Pullback(Kernel):
             )
         return image
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.kernel(self._image(X), None if Y is None else self._image(Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.kernel.diag(self._image(X))
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.kernel.sqdist(self._image(X), None if Y is None else self._image(Y))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left, right = _both(self._image, X, Y)
         return self.kernel.matmul(left, right, V, block_mb=block_mb)
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Pullback:
         kernel = self.kernel.resolve(self._image(X), weight)
         return self if kernel is self.kernel else Pullback(kernel, self.phi)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "a Gram matrix of points is that of their images")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         phi = latex.function(self.phi, r"\phi")
         return self.kernel._formula(f"{phi}({x})", f"{phi}({y})")
 
@@ -323,7 +356,7 @@ class On(Kernel):
     field: Any
     kernel: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         parts = self.field if isinstance(self.field, list) else [self.field]
         named = all(
@@ -336,33 +369,40 @@ class On(Kernel):
                 f"field={brief(self.field)}."
             )
 
-    def _part(self, X):
+    def _part(self, X: Points) -> Points:
         part = field(as_points(X), self.field)
         if not self.kernel.missing:
             check_finite(part, f"On({brief(self.field)}, {type(self.kernel).__name__})")
         return part
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.kernel(self._part(X), None if Y is None else self._part(Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.kernel.diag(self._part(X))
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.kernel.sqdist(self._part(X), None if Y is None else self._part(Y))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left, right = _both(self._part, X, Y)
         return self.kernel.matmul(left, right, V, block_mb=block_mb)
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> On:
         kernel = self.kernel.resolve(self._part(X), weight)
         return self if kernel is self.kernel else On(self.field, kernel)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "a Gram matrix of points is that of their parts")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         part = latex.index(self.field)
         return self.kernel._formula(f"{x}[{part}]", f"{y}[{part}]")
 
@@ -388,7 +428,7 @@ class Centered(Kernel):
     reference: Any = None
     weight: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # A product with it takes three with the kernel inside, or nine where nested.
         check_kernels(self, *3 * [self.kernel])
         n = None if self.reference is None else count(as_points(self.reference))
@@ -402,18 +442,18 @@ class Centered(Kernel):
                     f"0; got weights of shape {w.shape} for {n or 'no'} points."
                 )
 
-    def _means(self, X) -> np.ndarray:
+    def _means(self, X: Points) -> np.ndarray:
         """⟨φ(xᵢ), μ⟩ for the points of X."""
         return self._kept()[1] if self._are_reference(X) else self._fresh_means(X)
 
-    def _are_reference(self, X) -> bool:
+    def _are_reference(self, X: Points) -> bool:
         """Whether X are the reference points; comparing is cheaper than new means."""
         if X is self.reference:
             return True
         alike = type(X) is type(self.reference) and count(X) == count(self.reference)
         return alike and same_value(X, self.reference)
 
-    def _fresh_means(self, X) -> np.ndarray:
+    def _fresh_means(self, X: Points) -> np.ndarray:
         reference = as_points(self._resolved("reference"))
         return self.kernel.matmul(X, reference, self._shares())
 
@@ -435,28 +475,35 @@ class Centered(Kernel):
             self.__dict__["_means_of_reference"] = kept
         return kept
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         left, right = _both(self._means, X, Y)
         block = self.kernel(X, Y)
         square = self._square()
 
-        def centred(block):
+        def centred(block: np.ndarray) -> np.ndarray:
             return block - (left[:, None] + right - square).astype(block.dtype)
 
         return elementwise(centred, block)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         values = self.kernel.diag(X)
         return values - (2 * self._means(X) - self._square()).astype(values.dtype)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left, right = _both(self._means, X, Y)
         V = np.asarray(V, dtype=float)
         inner = self.kernel.matmul(X, Y, V, block_mb=block_mb)
         shift = np.multiply.outer(left - self._square(), V.sum(axis=0))
         return inner - shift - right @ V
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Centered:
         kernel = self.kernel.resolve(X, weight)
         if self.reference is None:
             return Centered(kernel, owned(X), None if weight is None else weight.copy())
@@ -466,14 +513,16 @@ class Centered(Kernel):
             else Centered(kernel, self.reference, self.weight)
         )
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "the kernel of the map φ(x) - μ, a fixed shift of φ")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.applied("Centered", self.kernel._formula(x, y))
 
 
-def _both(function, X, Y):
+def _both(
+    function: Callable[[Points], Image], X: Points, Y: Points | None
+) -> tuple[Image, Image]:
     """function(X) and function(Y), computed once where Y stands for X."""
     left = function(X)
     return left, left if Y is None else function(Y)
@@ -488,7 +537,9 @@ def _divided(block: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarr
     return cosines
 
 
-def _cosines(block, left, right, symmetric: bool) -> np.ndarray:
+def _cosines(
+    block: np.ndarray, left: np.ndarray, right: np.ndarray, symmetric: bool
+) -> np.ndarray:
     """exp(block - (left + right) / 2), the cosines of logarithms; as `Normalized`."""
     empty_left, empty_right = np.isneginf(left), np.isneginf(right)
     halves = np.add.outer(
@@ -512,6 +563,6 @@ def _ones(norms: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(norms), norms, norms.dtype.type(1))
 
 
-def _rows_times(factors: np.ndarray, V) -> np.ndarray:
+def _rows_times(factors: np.ndarray, V: npt.ArrayLike) -> np.ndarray:
     V = np.asarray(V, dtype=float)
     return factors.reshape(-1, *[1] * (V.ndim - 1)) * V

@@ -13,9 +13,10 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.copies import owned
@@ -86,7 +87,7 @@ class Kernel(ABC):
 
     _nodes = 1  # of this kernel written out; set by `check_kernels`
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # @dataclass writes an __eq__ that compares tuples and fails on arrays, and a
         # __repr__ without operators, unless the class has its own.
@@ -104,7 +105,7 @@ class Kernel(ABC):
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """The (n, m) array of k(xᵢ, yⱼ); Y None stands for X."""
 
-    def value(self, x, y) -> float:
+    def value(self, x: Any, y: Any) -> float:
         """k(x, y), one number."""
         return float(self(one(x), one(y))[0, 0])
 
@@ -130,7 +131,12 @@ class Kernel(ABC):
 
     @checked
     def matmul(
-        self, X: Points, Y: Points | None, V, *, block_mb: float = BLOCK_MB
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
     ) -> np.ndarray:
         """k(X, Y) @ V in float64, a block of rows at a time; nothing n × m is stored.
 
@@ -141,7 +147,7 @@ class Kernel(ABC):
         """
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
-        V = _weights(V, count(Y))
+        V = as_factor(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
             out[rows] = multiply(self(take(X, rows), Y), V)
@@ -256,7 +262,7 @@ class Kernel(ABC):
                     params |= {f"{name}__{key}": inner[key] for key in inner}
         return params
 
-    def set_params(self, **params) -> Kernel:
+    def set_params(self, **params: Any) -> Kernel:
         """Change parameters in place (`left__gamma=2` reaches inside); returns self.
 
         A value that is refused leaves the kernel as it was.
@@ -311,7 +317,7 @@ class Kernel(ABC):
             )
         ]
 
-    def _resolved(self, name: str):
+    def _resolved(self, name: str) -> Any:
         """The parameter `name`, which must not be None any more."""
         setting = getattr(self, name)
         if setting is None:
@@ -376,7 +382,7 @@ class Kernel(ABC):
         kernel.__dict__.update(self.__dict__)
         return kernel
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = self._parameters(), other._parameters()
@@ -420,30 +426,30 @@ class Kernel(ABC):
 
     # The algebra
 
-    def __add__(self, other) -> Kernel:
+    def __add__(self, other: Any) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else self._plus(other)
 
-    def __radd__(self, other) -> Kernel:
+    def __radd__(self, other: Any) -> Kernel:
         return self._plus(other, reverse=True)
 
-    def _plus(self, other, reverse: bool = False) -> Kernel:
+    def _plus(self, other: Any, reverse: bool = False) -> Kernel:
         if not is_number(other):
             return NotImplemented
         constant = Constant(other)
         return Sum(constant, self) if reverse else Sum(self, constant)
 
-    def __mul__(self, other) -> Kernel:
+    def __mul__(self, other: Any) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
         return Scaled(other, self) if is_number(other) else NotImplemented
 
-    def __rmul__(self, other) -> Kernel:
+    def __rmul__(self, other: Any) -> Kernel:
         return Scaled(other, self) if is_number(other) else NotImplemented
 
-    def __pow__(self, exponent) -> Kernel:
+    def __pow__(self, exponent: int) -> Kernel:
         return Power(self, exponent)
 
-    def __sub__(self, other):
+    def __sub__(self, other: object) -> NoReturn:
         raise TypeError(
             "A difference of kernels need not be a kernel, so there is no k - k'. "
             "Use +, *, ** and positive factors; or BlockFunction for any formula."
@@ -451,7 +457,7 @@ class Kernel(ABC):
 
     __rsub__ = __sub__
 
-    def __neg__(self):
+    def __neg__(self) -> NoReturn:
         raise TypeError(
             "-k is not a kernel: k(x, x) would be negative. Use positive factors."
         )
@@ -485,7 +491,9 @@ def unique(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _squared_distances(across, down, block: np.ndarray) -> np.ndarray:
+def _squared_distances(
+    across: np.ndarray, down: np.ndarray, block: np.ndarray
+) -> np.ndarray:
     squares = across[:, None] + down[None, :]
     distances = squares - 2 * block
     # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
@@ -494,7 +502,8 @@ def _squared_distances(across, down, block: np.ndarray) -> np.ndarray:
     return distances
 
 
-def _weights(V, m: int) -> np.ndarray:
+def as_factor(V: npt.ArrayLike, m: int) -> np.ndarray:
+    """V of a product k(X, Y) @ V in float64, checked to fit the m points of Y."""
     V = np.asarray(V, dtype=float)
     if V.ndim not in (1, 2) or len(V) != m:
         raise ValueError(
@@ -504,7 +513,7 @@ def _weights(V, m: int) -> np.ndarray:
     return V
 
 
-def _resolve_child(child, X, weight):
+def _resolve_child(child: Any, X: Points, weight: np.ndarray | None) -> Any:
     if isinstance(child, Kernel):
         return child.resolve(X, weight)
     parts = [part.resolve(X, weight) for part in child]
@@ -512,7 +521,7 @@ def _resolve_child(child, X, weight):
     return child if unchanged else type(child)(parts)
 
 
-def _written(setting) -> str:
+def _written(setting: Any) -> str:
     """A parameter as it is written in a constructor call; long data by its size."""
     if isinstance(setting, np.generic):
         return repr(setting.item())
@@ -562,33 +571,40 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.left, self.right)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return elementwise(np.add, self.left(X, Y), self.right(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.left.diag(X) + self.right.diag(X)
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.left.sqdist(X, Y) + self.right.sqdist(X, Y)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left = self.left.matmul(X, Y, V, block_mb=block_mb)
         return left + self.right.matmul(X, Y, V, block_mb=block_mb)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self, "a sum of kernels is a kernel: φ is both feature maps side by side"
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         parts = (part._formula(x, y) for part in (self.left, self.right))
         text = " + ".join(part.within(latex.SUM) for part in parts)
         return latex.Formula(text, latex.SUM)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{_operand(self.left, '+')} + {_operand(self.right, '+', right=True)}"
 
 
@@ -607,28 +623,28 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.left, self.right)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return elementwise(np.multiply, self.left(X, Y), self.right(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.left.diag(X) * self.right.diag(X)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self,
             "a product of kernels is a kernel (Schur): φ is every product of one "
             "feature from each",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         parts = (part._formula(x, y) for part in (self.left, self.right))
         text = r" \cdot ".join(part.within(latex.PRODUCT) for part in parts)
         return latex.Formula(text, latex.PRODUCT)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{_operand(self.left, '*')} * {_operand(self.right, '*', right=True)}"
 
 
@@ -647,7 +663,7 @@ class Scaled(Kernel):
     factor: float
     kernel: Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         if not (is_finite(self.factor) and self.factor > 0):
             raise ValueError(
@@ -655,19 +671,26 @@ class Scaled(Kernel):
                 f"factor={brief(self.factor)}."
             )
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return _times(self.factor, self.kernel(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return _times(self.factor, self.kernel.diag(X))
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return _times(self.factor, self.kernel.sqdist(X, Y))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         return float(self.factor) * self.kernel.matmul(X, Y, V, block_mb=block_mb)
 
-    def rule(self):
+    def rule(self) -> Rule:
         # Read once: twice at each level would take exponential time in the depth.
         psd = self.kernel.psd
         if psd is False:
@@ -676,12 +699,12 @@ class Scaled(Kernel):
             psd, "a positive multiple of a kernel is a kernel: φ times √factor"
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         inside = self.kernel._formula(x, y).within(latex.PRODUCT)
         text = rf"{latex.number(self.factor)} \cdot {inside}"
         return latex.Formula(text, latex.PRODUCT)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{_written(self.factor)} * {_operand(self.kernel, '*', right=True)}"
 
 
@@ -700,25 +723,25 @@ class Power(Kernel):
     kernel: Kernel
     exponent: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         check_whole(self, "exponent", self.exponent, least=1, most=HIGHEST)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         exponent = int(self.exponent)
         return elementwise(lambda block: block**exponent, self.kernel(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.kernel.diag(X) ** int(self.exponent)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "a power is a product of the kernel with itself")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         inside = self.kernel._formula(x, y).within(latex.ATOM)
         return latex.Formula(f"{inside}^{{{int(self.exponent)}}}", latex.POWER)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{_operand(self.kernel, '**')} ** {_written(self.exponent)}"
 
 
@@ -735,11 +758,11 @@ class Constant(Kernel):
 
     c: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (is_finite(self.c) and self.c >= 0):
             raise ValueError(f"Constant needs a finite c ≥ 0; got c={brief(self.c)}.")
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
         kind = np.result_type(precision(X), precision(Y))
@@ -748,25 +771,32 @@ class Constant(Kernel):
             np.full, (n, m), float(self.c), dtype=kind, work=100.0 * n * m
         )
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X = as_points(X)
         return np.full(count(X), float(self.c), dtype=precision(X))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         X = as_points(X)
-        V = _weights(V, count(X if Y is None else as_points(Y)))
+        V = as_factor(V, count(X if Y is None else as_points(Y)))
         total = float(self.c) * V.sum(axis=0)
         return np.full((count(X), *total.shape), total)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "⟨√c, √c⟩: one feature, the same at every point")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         text = latex.number(self.c)
         return latex.Formula(text, latex.ATOM if text.isdigit() else latex.PRODUCT)
 
 
-def _times(factor, values: np.ndarray) -> np.ndarray:
+def _times(factor: float, values: np.ndarray) -> np.ndarray:
     # A numpy number such as np.float64(2) would turn float32 values into float64.
     return elementwise(np.multiply, values, values.dtype.type(factor))
 
@@ -782,7 +812,7 @@ def _kept(parts: bool | None, reason: str) -> Rule:
     return Rule(None, f"{reason}; but not every part is known to be a kernel")
 
 
-def check_kernels(node: Kernel, *parts) -> None:
+def check_kernels(node: Kernel, *parts: object) -> None:
     """Refuse parts that are not kernels, and more than MOST_NODES of them."""
     nodes = 1
     for part in parts:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mercer.data.points import as_points, brief, check_finite, count, precision, vectors
+from mercer.data.points import (
+    Points,
+    as_points,
+    brief,
+    check_finite,
+    count,
+    precision,
+    vectors,
+)
 from mercer.native.interruptible import elementwise, interruptible
 from mercer.native.memory import available_memory
+
+Values = Callable[..., np.ndarray]  # what computes values of a kernel
+Method = TypeVar("Method", bound=Values)
 
 HIGHEST = 2**53  # the largest exponent that float64 distinguishes from the next
 FEW = 10_000  # numbers that are looked at one by one, which is quicker than a sum
@@ -35,12 +46,14 @@ def unchecked() -> Iterator[None]:
         _CHECKING.reset(token)
 
 
-def guarded_call(call):
+def guarded_call(call: Values) -> Values:
     """A kernel's `__call__` with its points converted and the memory checked first."""
     looked_at = checked(call)
 
     @functools.wraps(call)
-    def guarded(self, X, Y=None, **options):
+    def guarded(
+        self: Any, X: Points, Y: Points | None = None, **options: Any
+    ) -> np.ndarray:
         own = Y is None or Y is X
         X = as_points(X)
         if Y is not None:
@@ -54,11 +67,11 @@ def guarded_call(call):
     return guarded
 
 
-def checked(method):
+def checked(method: Method) -> Method:
     """A method of a kernel that refuses values which are not finite numbers."""
 
     @functools.wraps(method)
-    def refusing(self, X, *more, **options):
+    def refusing(self: Any, X: Points, *more: Any, **options: Any) -> np.ndarray:
         if not _CHECKING.get():
             return method(self, X, *more, **options)
         token = _CHECKING.set(False)
@@ -70,10 +83,10 @@ def checked(method):
             _CHECKING.reset(token)
         return finite(values, self, X, *more)
 
-    return refusing
+    return refusing  # type: ignore[return-value]  # it takes what the method takes
 
 
-GUARDS = {
+GUARDS: dict[str, Callable[[Values], Values]] = {
     "__call__": guarded_call,
     "diag": checked,
     "sqdist": checked,
@@ -81,7 +94,7 @@ GUARDS = {
 }
 
 
-def check_room(kernel, X, Y) -> None:
+def check_room(kernel: Any, X: Points, Y: Points) -> None:
     """Refuse, with a MemoryError, a matrix larger than the memory there is."""
     n, m = count(X), count(Y)
     single = precision(X) == precision(Y) == np.float32
@@ -95,7 +108,7 @@ def check_room(kernel, X, Y) -> None:
         )
 
 
-def finite(values: np.ndarray, kernel, *given: Any) -> np.ndarray:
+def finite(values: np.ndarray, kernel: Any, *given: Any) -> np.ndarray:
     """These values of a kernel, or sums of them, refused unless all are finite.
 
     Parameters
@@ -125,7 +138,7 @@ def _are_finite(values: np.ndarray) -> bool:
     return bool(elementwise(lambda block: np.isfinite(block).all(), values))
 
 
-def _refuse_gaps(points, kernel) -> None:
+def _refuse_gaps(points: Any, kernel: Any) -> None:
     """Name a number among the points that is not finite, rather than the kernel."""
     if points is None or kernel.missing:
         return
@@ -137,12 +150,12 @@ def _refuse_gaps(points, kernel) -> None:
     check_finite(points, type(kernel).__name__)
 
 
-def is_number(value) -> bool:
+def is_number(value: object) -> bool:
     """Whether value is a real number; True and False are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def is_finite(value) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether value is a number that a float can hold."""
     try:
         return is_number(value) and math.isfinite(value)
@@ -150,7 +163,9 @@ def is_finite(value) -> bool:
         return False
 
 
-def check_whole(node, name: str, number, least: int, most: float = math.inf) -> None:
+def check_whole(
+    node: object, name: str, number: Any, least: int, most: float = math.inf
+) -> None:
     """Refuse anything but a whole number from least to most."""
     whole = isinstance(number, numbers.Integral) and not isinstance(number, bool)
     if not (whole and number >= least):
@@ -165,7 +180,9 @@ def check_whole(node, name: str, number, least: int, most: float = math.inf) -> 
         )
 
 
-def check_positive(node, name: str, number, optional: bool = False) -> None:
+def check_positive(
+    node: object, name: str, number: Any, optional: bool = False
+) -> None:
     """Refuse anything but a finite number > 0 (or None, where it may be learnt)."""
     if optional and number is None:
         return
@@ -175,7 +192,7 @@ def check_positive(node, name: str, number, optional: bool = False) -> None:
         )
 
 
-def check_weights(node, weights, count: int | None = None) -> None:
+def check_weights(node: object, weights: Any, count: int | None = None) -> None:
     """Refuse anything but finite numbers ≥ 0, `count` of them where that is given."""
     name = type(node).__name__
     listed = isinstance(weights, list | tuple | np.ndarray) and np.ndim(weights) == 1
@@ -195,7 +212,7 @@ def check_weights(node, weights, count: int | None = None) -> None:
         raise ValueError(f"{name} needs a weight > 0; got weights={brief(weights)}.")
 
 
-def check_coefficients(node, coefficients) -> None:
+def check_coefficients(node: object, coefficients: Any) -> None:
     """Refuse a negative coefficient: its power series need not be a kernel."""
     name = type(node).__name__
     if not isinstance(coefficients, list | tuple | np.ndarray) or (

@@ -5,14 +5,22 @@ Haussler, Convolution kernels on discrete structures, UCSC-CRL-99-10 (1999).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.points import Points, as_points, describe, each, field, take
-from mercer.kernels.base import BLOCK_MB, Kernel, check_kernels, closed, row_blocks
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Kernel,
+    Rule,
+    check_kernels,
+    closed,
+    row_blocks,
+)
 from mercer.kernels.ways import check_callable
 from mercer.native.sorting import distinct
 
@@ -38,17 +46,17 @@ class Convolution(Kernel):
     5.0
     """
 
-    parts: Callable
+    parts: Callable[[Any], Iterable[Any]]
     kernels: Sequence[Kernel] | Kernel
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "parts", self.parts)
         if isinstance(self.kernels, list | tuple) and self.kernels:
             check_kernels(self, *self.kernels)
         else:
             check_kernels(self, self.kernels)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         left = self._decomposed(X)
         right = left if Y is None else self._decomposed(Y)
         n, m = left.owners.shape[0], right.owners.shape[0]
@@ -69,7 +77,7 @@ class Convolution(Kernel):
             K = np.triu(K) + np.triu(K, 1).T
         return K
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Convolution:
         parts = self._decomposed(X)
         if not parts.owners.shape[1]:
             raise ValueError(
@@ -92,7 +100,7 @@ class Convolution(Kernel):
         single = isinstance(self.kernels, Kernel)
         return Convolution(self.parts, resolved[0] if single else resolved)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self,
             "φ(x) is the sum over the decompositions of x of φ_1(x_1) ⊗ ... ⊗ φ_D(x_D)",
@@ -102,9 +110,10 @@ class Convolution(Kernel):
         single = isinstance(self.kernels, Kernel)
         return [self.kernels] if single else list(self.kernels)  # type: ignore[list-item, arg-type]
 
-    def _decomposed(self, X) -> _Parts:
-        tuples: list[tuple] = []
-        places: dict[tuple, int] = {}  # of decompositions into words, each kept once
+    def _decomposed(self, X: Points) -> _Parts:
+        tuples: list[tuple[Any, ...]] = []
+        # Of decompositions into words, each kept once.
+        places: dict[tuple[Any, ...], int] = {}
         owned: list[int] = []
         start = [0]
         for i, x in enumerate(each(as_points(X))):
@@ -124,7 +133,7 @@ class Convolution(Kernel):
         owners.sum_duplicates()
         return _Parts(columns, owners)
 
-    def _decompositions(self, x, i: int):
+    def _decompositions(self, x: Any, i: int) -> Iterator[Any]:
         found = self.parts(x)
         try:
             return iter(found)
@@ -134,7 +143,7 @@ class Convolution(Kernel):
                 f"decompositions, a list; for point {i} it returned {describe(found)}."
             ) from None
 
-    def _checked(self, item, i: int) -> tuple:
+    def _checked(self, item: Any, i: int) -> tuple[Any, ...]:
         """A decomposition as a tuple of its parts."""
         if isinstance(self.kernels, Kernel):
             return (item,)

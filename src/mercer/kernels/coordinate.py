@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
 from mercer.kernels.checks import check_positive, check_whole
 from mercer.kernels.vector import Linear, VectorKernel, by_tiles, is_vectors
 from mercer.native import vectors
+from mercer.native.sparsity import Vectors
 from mercer.native.vectors import Recipe
 
 
@@ -46,33 +49,40 @@ class Anova(Kernel):
     base: Any = field(default_factory=Linear)
     cumulative: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "order", self.order, least=1)
         bases = self.base if isinstance(self.base, list | tuple) else [self.base]
         check_kernels(self, *bases)
         if not bases:
             raise ValueError("Anova needs a kernel for each coordinate; got none.")
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = self._pair(X, Y)
         if self._is_linear():
             return vectors.block(self._recipe(X), X, Y)
         return by_tiles(self._tile, X, Y, depth=3 + min(self.order, X.shape[1]))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X, _ = self._pair(X)
         if self._is_linear():
             return vectors.diag(self._recipe(X), X)
         terms = (k.diag(X[:, [i]]) for i, k in enumerate(self._bases(X)))
         return self._elementary(terms, (X.shape[0],), X)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         if not self._is_linear():
             return super().matmul(X, Y, V, block_mb=block_mb)
         X, Y = self._pair(X, Y)
         return vectors.product(self._recipe(X), X, X if Y is None else Y, V)
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Anova:
         if self._is_linear():
             return self
         X = points.vectors(X, "Anova")
@@ -82,13 +92,15 @@ class Anova(Kernel):
             return self
         return Anova(self.order, resolved, self.cumulative)
 
-    def native(self, X):
+    def native(self, X: Points) -> Recipe | None:
         if not (self._is_linear() and is_vectors(X)):
             return None
         self._pair(X)  # refuses what `__call__` would refuse
         return self._recipe(X)
 
-    def _pair(self, X, Y=None):
+    def _pair(
+        self, X: Points, Y: Points | None = None
+    ) -> tuple[Vectors, Vectors | None]:
         """X and Y as vectors with enough coordinates, Y None where it is X."""
         X, Y = points.pair(X, Y, "Anova")
         if self.order > X.shape[1] and not self.cumulative:
@@ -102,7 +114,7 @@ class Anova(Kernel):
     def _is_linear(self) -> bool:
         return self.base == Linear()
 
-    def _recipe(self, X) -> Recipe:
+    def _recipe(self, X: Vectors) -> Recipe:
         return Recipe(
             "anova",
             "identity",
@@ -111,7 +123,7 @@ class Anova(Kernel):
             cumulative=bool(self.cumulative),
         )
 
-    def _bases(self, X) -> list[Kernel]:
+    def _bases(self, X: Vectors) -> list[Kernel]:
         """A kernel for each coordinate of X."""
         if isinstance(self.base, Kernel):
             return [self.base] * X.shape[1]
@@ -129,7 +141,9 @@ class Anova(Kernel):
         )
         return self._elementary(terms, (len(A), len(A if B is None else B)), A)
 
-    def _elementary(self, terms: Iterable, shape: tuple, X) -> np.ndarray:
+    def _elementary(
+        self, terms: Iterable[np.ndarray], shape: tuple[int, ...], X: Vectors
+    ) -> np.ndarray:
         """The sum over i₁ < ... < i_D of products of terms, each an array."""
         highest = min(self.order, X.shape[1])
         E = np.zeros((highest + 1, *shape), dtype=X.dtype)  # E[r]: the sum of order r
@@ -141,7 +155,7 @@ class Anova(Kernel):
             return E[1:].sum(axis=0)
         return E[highest] if self.order == highest else np.zeros(shape, dtype=X.dtype)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(
             self, "a sum of products of kernels, each on one coordinate of the points"
         )
@@ -160,16 +174,18 @@ class ChiSquared(VectorKernel):
 
     gamma: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma)
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("chi2", "exp", scale=-float(self.gamma))
 
-    def _pair(self, X, Y=None):
+    def _pair(
+        self, X: Points, Y: Points | None = None
+    ) -> tuple[Vectors, Vectors | None]:
         return _histograms(self, X, Y)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "a product over coordinates of e^{-γx} e^{4γ xy/(x+y)} e^{-γy}, since "
@@ -177,7 +193,7 @@ class ChiSquared(VectorKernel):
             "∫ x e^{-xt} y e^{-yt} dt is a kernel on x, y ≥ 0",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         share = rf"\frac{{({x}_i - {y}_i)^2}}{{{x}_i + {y}_i}}"
         return latex.exponential(rf"-{latex.factor(self.gamma)}\sum_i {share}")
 
@@ -193,20 +209,22 @@ class Intersection(VectorKernel):
     3.0
     """
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("minimum", "identity")
 
-    def _pair(self, X, Y=None):
+    def _pair(
+        self, X: Points, Y: Points | None = None
+    ) -> tuple[Vectors, Vectors | None]:
         return _histograms(self, X, Y)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "min(x, y) = ∫ 1[t ≤ x] 1[t ≤ y] dt over t ≥ 0, an inner product of "
             "functions, for x, y ≥ 0",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.Formula(rf"\sum_i \min({x}_i, {y}_i)", latex.SERIES)
 
 
@@ -224,11 +242,11 @@ class Spline(Kernel):
     8.9444
     """
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = points.pair(X, Y, "Spline")
         return by_tiles(self._tile, X, Y, depth=6)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X = points.vectors(X, "Spline")
         total = np.ones(X.shape[0], dtype=X.dtype)
         for i in range(X.shape[1]):
@@ -244,7 +262,7 @@ class Spline(Kernel):
             total *= _cubic(x[:, None], y[None, :])
         return total
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             None,
             "1 + xy + ∫ (x - t)(y - t) dt over 0 ≤ t ≤ min(x, y) is an inner product "
@@ -259,7 +277,9 @@ def _cubic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return 1 + x * y + m * m * (M / 2 - m / 6)
 
 
-def _histograms(kernel: Kernel, X, Y):
+def _histograms(
+    kernel: Kernel, X: Points, Y: Points | None
+) -> tuple[Vectors, Vectors | None]:
     who = type(kernel).__name__
     X, Y = points.pair(X, Y, who)
     for Z in (X,) if Y is None else (X, Y):
@@ -267,7 +287,7 @@ def _histograms(kernel: Kernel, X, Y):
     return X, Y
 
 
-def _refuse_negative(who: str, X) -> None:
+def _refuse_negative(who: str, X: Vectors) -> None:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -15,16 +15,17 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import as_points, count, objects
+from mercer.data.points import Points, as_points, count, objects
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import SORTING, interruptible
 from mercer.native.sorting import distinct
+from mercer.native.sparsity import Vectors
 
 
 class Columns(NamedTuple):
@@ -42,16 +43,16 @@ class VocabularyKernel(FeatureKernel):
     """
 
     @abstractmethod
-    def columns(self, X) -> Columns:
+    def columns(self, X: Points) -> Columns:
         """Φ over the columns that occur in X, as they first do, and their names."""
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         return self.columns(X).matrix
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         return self.columns(X).names()
 
-    def aligned(self, X, Y=None):
+    def aligned(self, X: Points, Y: Points | None = None) -> tuple[Vectors, Vectors]:
         if Y is None:
             features = self.features(X)
             return features, features
@@ -74,19 +75,19 @@ class CountKernel(FeatureKernel):
     """
 
     @abstractmethod
-    def counts(self, X) -> Counts:
+    def counts(self, X: Points) -> Counts:
         """The counts of the parts that occur in X."""
 
-    def features(self, X):
+    def features(self, X: Points) -> Vectors:
         return self.counts(X).matrix
 
-    def aligned(self, X, Y=None):
+    def aligned(self, X: Points, Y: Points | None = None) -> tuple[Vectors, Vectors]:
         left = self.counts(X)
         if Y is None:
             return left.matrix, left.matrix
         return in_common(left, self.counts(Y))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "an inner product of counts, ⟨φ(x), φ(y)⟩ by construction")
 
 
@@ -104,12 +105,16 @@ def in_common(left: Counts, right: Counts) -> tuple[sp.csr_array, sp.csr_array]:
     return first, second
 
 
-def counted(rows: np.ndarray, ids: np.ndarray, n: int, times=None) -> Counts:
+def counted(
+    rows: np.ndarray, ids: np.ndarray, n: int, times: np.ndarray | None = None
+) -> Counts:
     """Counts of n points: part ids[i] occurs times[i] times (once) in point rows[i]."""
     return interruptible(_sorted, rows, ids, n, times, work=SORTING * len(ids))
 
 
-def _sorted(rows: np.ndarray, ids: np.ndarray, n: int, times) -> Counts:
+def _sorted(
+    rows: np.ndarray, ids: np.ndarray, n: int, times: np.ndarray | None
+) -> Counts:
     ids, columns = np.unique(ids, return_inverse=True)
     times = np.ones(len(rows)) if times is None else times
     matrix = sp.csr_array((times, (rows, columns)), shape=(n, len(ids)))
@@ -172,7 +177,7 @@ def label_ids(labels: Sequence[Hashable]) -> np.ndarray:
     return np.array(ids, dtype=np.uint64)
 
 
-def _spelled(label) -> str:
+def _spelled(label: Any) -> str:
     """A text for a label: the same for equal labels, different for different ones."""
     if isinstance(label, str):
         return f"s{len(label)}:{label}"

@@ -9,7 +9,7 @@ where d² is of negative type: Σᵢⱼ cᵢcⱼ d(xᵢ, xⱼ)² ≤ 0 for all c
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,14 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from mercer.data import points
-from mercer.data.points import as_points, count, describe, each, one, take
+from mercer.data.points import Points, as_points, count, describe, each, one, take
 from mercer.data.sequences import edit_distances, encode
 from mercer.kernels.base import Kernel, Rule, row_blocks
 from mercer.kernels.checks import is_finite
 from mercer.kernels.vector import by_tiles
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise
+from mercer.native.sparsity import Vectors
 from mercer.native.vectors import Recipe
 
 WORDS = ("euclidean", "manhattan", "chebyshev", "edit")
@@ -61,11 +62,11 @@ class FromDistance(Kernel):
     12.0
     """
 
-    distance: str | Callable
+    distance: str | Callable[[Any, Any], float]
     origin: Any = None
     power: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.distance, Kernel):
             raise TypeError(
                 f"FromDistance needs a distance; {self.distance!r} is a kernel already."
@@ -83,7 +84,7 @@ class FromDistance(Kernel):
                 f"FromDistance needs 0 < power ≤ 1; got power={self.power!r}."
             )
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         if self._is_linear:
             X, Y = self._around_origin(X), None if Y is None else self._around_origin(Y)
             return self._finite(vectors.block(Recipe("product", "identity"), X, Y))
@@ -94,7 +95,7 @@ class FromDistance(Kernel):
             self.sqdist(X, Y),
         )
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         if self._is_linear:
             X = self._around_origin(X)
             return self._finite(vectors.diag(Recipe("product", "identity"), X))
@@ -105,19 +106,19 @@ class FromDistance(Kernel):
             self._check_agreement(there[:, 0], self._between(origin, X)[0])
         return squares
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """d(xᵢ, yⱼ)^(2 power), as it is given."""
         squares = self._squared(self._between(X, Y))
         if Y is None:
             np.fill_diagonal(squares, 0)
         return squares
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> FromDistance:
         if self.origin is not None:
             return self
         return FromDistance(self.distance, self._medoid(X, weight), self.power)
 
-    def rule(self):
+    def rule(self) -> Rule:
         given = self.distance
         if given == "euclidean":
             if self.power == 1:
@@ -150,7 +151,7 @@ class FromDistance(Kernel):
             self.distance == "euclidean" and self.power == 1
         )
 
-    def _around_origin(self, X):
+    def _around_origin(self, X: Points) -> Vectors:
         """X - o in float64; sparse where both are."""
         X = points.vectors(X, "FromDistance")
         origin = points.vectors(one(self._origin()), "FromDistance")
@@ -161,7 +162,7 @@ class FromDistance(Kernel):
         dense = [A.toarray() if sp.issparse(A) else A for A in (X, origin)]
         return np.subtract(*dense, dtype=float)
 
-    def _check_dimension(self, X, origin) -> None:
+    def _check_dimension(self, X: Points, origin: Vectors) -> None:
         if X.shape[1] != origin.shape[1]:
             raise ValueError(
                 f"FromDistance compares vectors with its origin, which has "
@@ -179,7 +180,7 @@ class FromDistance(Kernel):
 
     # Distances
 
-    def _between(self, X, Y) -> np.ndarray:
+    def _between(self, X: Points, Y: Points | None) -> np.ndarray:
         """The (n, m) distances; where Y is None symmetric bit for bit."""
         if callable(self.distance):
             return self._by_function(X, Y)
@@ -194,7 +195,7 @@ class FromDistance(Kernel):
             return vectors.block(Recipe("absolute", "identity"), X, Y)
         return by_tiles(_chebyshev, X, Y)
 
-    def _by_function(self, X, Y) -> np.ndarray:
+    def _by_function(self, X: Points, Y: Points | None) -> np.ndarray:
         X = each(as_points(X))
         if Y is not None:
             Y = each(as_points(Y))
@@ -208,7 +209,7 @@ class FromDistance(Kernel):
         self._check_symmetry(X, D)
         return D
 
-    def _number(self, x, y) -> float:
+    def _number(self, x: Any, y: Any) -> float:
         value = self.distance(x, y)  # type: ignore[operator]
         try:
             # An array of one number is accepted: (n, 1) points give such.
@@ -241,7 +242,7 @@ class FromDistance(Kernel):
                 "makes a kernel of one."
             )
 
-    def _check_symmetry(self, X, D: np.ndarray) -> None:
+    def _check_symmetry(self, X: Sequence[Any], D: np.ndarray) -> None:
         """Compare d(x, y) with d(y, x), for many points with some others of each."""
         step = -(-len(X) // ALL_PAIRS)
         for i in range(len(X)):
@@ -249,7 +250,13 @@ class FromDistance(Kernel):
             back = np.array([self._number(X[i], X[j]) for j in others])
             self._check_agreement(D[i, others], back, i, others)
 
-    def _check_agreement(self, there, back, first=None, others=None) -> None:
+    def _check_agreement(
+        self,
+        there: np.ndarray,
+        back: np.ndarray,
+        first: int | None = None,
+        others: Sequence[int] | None = None,
+    ) -> None:
         """Refuse d(x, y) ≠ d(y, x), for one point x and some others."""
         differ = np.abs(there - back) > AGREE * np.maximum(there, back)
         if not np.any(differ):
@@ -257,7 +264,7 @@ class FromDistance(Kernel):
         at = int(np.argmax(differ))
         two = (
             f"point {at} and the origin"
-            if first is None
+            if others is None
             else f"point {others[at]} and point {first}"
         )
         raise ValueError(
@@ -268,7 +275,7 @@ class FromDistance(Kernel):
 
     # The origin
 
-    def _origin(self):
+    def _origin(self) -> Any:
         if self.origin is None:
             raise ValueError(
                 f"{self} learns its origin from data: call resolve(X) first, or pass "
@@ -276,7 +283,7 @@ class FromDistance(Kernel):
             )
         return self.origin
 
-    def _medoid(self, X, weight):
+    def _medoid(self, X: Points, weight: np.ndarray | None) -> Any:
         """A copy of the point with the least Σ wⱼ d(x, xⱼ)^(2 power)."""
         X = as_points(X)
         if self._on_vectors:
@@ -294,7 +301,9 @@ class FromDistance(Kernel):
         point = each(take(X, slice(best, best + 1)))[0]
         return point.copy() if isinstance(point, np.ndarray) else point
 
-    def _spread(self, candidates, X, weight, index) -> np.ndarray:
+    def _spread(
+        self, candidates: Points, X: Points, weight: np.ndarray, index: np.ndarray
+    ) -> np.ndarray:
         """Σ wⱼ d(x, xⱼ)^(2 power) for each candidate x."""
         if self._is_linear:
             # Σ wⱼ ‖x - xⱼ‖² is Σ wⱼ times ‖x - mean‖², up to a constant.

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import Rule
 from mercer.kernels.checks import check_positive
@@ -42,14 +44,14 @@ class DotProduct(TransformedKernel):
     False
     """
 
-    function: Callable
+    function: Callable[[np.ndarray], Any]
     t_max: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "function", self.function)
         check_positive(self, "t_max", self.t_max)
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         image = dense(self.function(sums))
         if image.shape != sums.shape:
             raise ValueError(
@@ -59,7 +61,7 @@ class DotProduct(TransformedKernel):
             )
         return image
 
-    def rule(self):
+    def rule(self) -> Rule:
         return self._verdict
 
     @cached_property
@@ -112,20 +114,20 @@ class Sigmoid(TransformedKernel):
     gamma: float | None = None
     offset: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma, optional=True)
         if not math.isfinite(self.offset):
             raise ValueError(f"Sigmoid needs a finite offset; got {self.offset!r}.")
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         return np.tanh(float(self._resolved("gamma")) * sums + float(self.offset))
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Sigmoid:
         if self.gamma is not None:
             return self
         return Sigmoid(inverse_variance(self, "gamma", X, weight), self.offset)
 
-    def rule(self):
+    def rule(self) -> Rule:
         known = self if self.gamma is not None else Sigmoid(1.0, self.offset)
         case = "" if self.gamma is not None else "with gamma=1, for one, "
         unit = 1 / math.sqrt(known._resolved("gamma"))
@@ -138,7 +140,7 @@ class Sigmoid(TransformedKernel):
         scaled = [unit * (far if len(s) == 3 else 1) * np.array([s]) for s in sets]
         return Rule(False, f"{case}{indefinite(known.transform, scaled)}")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         gamma, offset = latex.factor(self.gamma, r"\gamma"), float(self.offset)
         sign = "-" if offset < 0 else "+"
         shift = f" {sign} {latex.number(abs(offset))}" if offset else ""
@@ -161,7 +163,9 @@ def candidate_points(t_max: float) -> Iterable[np.ndarray]:
         yield reach * sets / lengths * rng.uniform(size=lengths.shape) ** (1 / d)
 
 
-def indefinite(f: Callable, sets: Iterable[np.ndarray]) -> str | None:
+def indefinite(
+    f: Callable[[np.ndarray], np.ndarray], sets: Iterable[np.ndarray]
+) -> str | None:
     """Points on which f(⟨x, y⟩) is indefinite, in words; None if there are none."""
     worst, words = -1e-9, None
     for batch in sets:

@@ -8,7 +8,7 @@ another, with fewer coordinates and the weight √(r!/α!). Both give the same k
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
-from mercer.data.points import column_names, pair, vectors
+from mercer.data.points import Points, column_names, pair, vectors
 from mercer.kernels.base import Rule, row_blocks
 from mercer.kernels.checks import check_positive, check_whole
 from mercer.kernels.ways import PIECE_MB, FeatureKernel
 from mercer.native.interruptible import elementwise, interruptible
 from mercer.native.memory import available_memory
+from mercer.native.sparsity import Vectors
 
 MOST_COLUMNS = 10_000_000
 MOST_FACTORS = 10_000
@@ -46,7 +47,7 @@ class PolynomialMap:
     offset: float
     ordered: bool = False
 
-    def features(self, X) -> np.ndarray | sp.csr_array:
+    def features(self, X: Vectors) -> Vectors:
         """Φ, (n, p), for vectors X; sparse where X is."""
         self._check(X, X.shape[1])
         return beside(
@@ -65,7 +66,7 @@ class PolynomialMap:
             for name in names
         ]
 
-    def _check(self, X, d: int) -> None:
+    def _check(self, X: Vectors | None, d: int) -> None:
         check_degree("Polynomial", self.degree)
         check_size(f"Polynomial(degree={self.degree})", X, self.width, d)
 
@@ -119,11 +120,11 @@ class GaussianSeries(FeatureKernel):
     gamma: float
     degree: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma)
         check_whole(self, "degree", self.degree, least=0)
 
-    def features(self, X):
+    def features(self, X: Points) -> Vectors:
         X = vectors(X, "GaussianSeries")
         d = X.shape[1]
         self._check(X, d)
@@ -145,13 +146,13 @@ class GaussianSeries(FeatureKernel):
             blocks.append(rows_multiplied(weighted(block, weights), np.exp(logs)))
         return beside(blocks)
 
-    def feature_names(self, X):
+    def feature_names(self, X: Points) -> list[str]:
         columns = column_names(X)
         self._check(None, len(columns))
         every = product_names(columns, self.degree)
         return [name for _, names in every for name in names]
 
-    def _check(self, X, d: int) -> None:
+    def _check(self, X: Vectors | None, d: int) -> None:
         check_degree("GaussianSeries", self.degree)
         check_size(f"GaussianSeries(degree={self.degree})", X, self.width, d)
 
@@ -160,7 +161,7 @@ class GaussianSeries(FeatureKernel):
         # One more coordinate, 1, makes up what is missing in the degree.
         return monomial_count(d + 1, self.degree)
 
-    def error_bound(self, X, Y=None) -> np.ndarray:
+    def error_bound(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """(n, m) bounds tʳ⁺¹ / (r+1)! · e^{-γ(‖x‖ - ‖y‖)²}, t = 2γ‖x‖‖y‖, r = degree.
 
         The exponential series cut off after the power r misses e^z by at most
@@ -178,7 +179,7 @@ class GaussianSeries(FeatureKernel):
         order = self.degree + 1
         return np.exp(order * log_t - gammaln(order + 1) - gap)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "a partial sum of the Gaussian's power series: finitely many features"
         )
@@ -222,7 +223,9 @@ def steps(d: int, degree: int, ordered: bool = False) -> Iterator[Step]:
         yield step
 
 
-def products(X, degree: int, ordered: bool = False) -> Iterator[tuple[Step, Any]]:
+def products(
+    X: Vectors, degree: int, ordered: bool = False
+) -> Iterator[tuple[Step, Any]]:
     """Each degree with its (n, count) products of columns of X; sparse as X is."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     block = sp.csr_array(ones) if sp.issparse(X) else ones
@@ -234,7 +237,7 @@ def products(X, degree: int, ordered: bool = False) -> Iterator[tuple[Step, Any]
         yield step, block
 
 
-def _extended(block, X, step: Step):
+def _extended(block: Vectors, X: Vectors, step: Step) -> Vectors:
     pieces = row_blocks(X.shape[0], len(step.last), PIECE_MB)
     if sp.issparse(X):
         parts = [
@@ -290,7 +293,9 @@ def check_degree(who: str, degree: int) -> None:
         )
 
 
-def check_size(who: str, X, width: Callable[[int], int], d: int) -> None:
+def check_size(
+    who: str, X: Vectors | None, width: Callable[[int], int], d: int
+) -> None:
     """Refuse a map with too many coordinates to write out, on d-dimensional points."""
     if width(d) > MOST_COLUMNS:
         raise ValueError(
@@ -325,7 +330,7 @@ def check_size(who: str, X, width: Callable[[int], int], d: int) -> None:
 # Dense and sparse matrices alike
 
 
-def beside(blocks):
+def beside(blocks: Iterable[Vectors]) -> Vectors:
     """The blocks as one matrix, from left to right."""
     blocks = list(blocks)
     if sp.issparse(blocks[0]):
@@ -333,7 +338,7 @@ def beside(blocks):
     return interruptible(np.hstack, blocks, work=100.0 * sum(map(np.size, blocks)))
 
 
-def weighted(block, weights: np.ndarray):
+def weighted(block: Vectors, weights: np.ndarray) -> Vectors:
     """The block with its columns multiplied by the weights, in its own precision."""
     weights = weights.astype(block.dtype)
     if sp.issparse(block):
@@ -341,13 +346,13 @@ def weighted(block, weights: np.ndarray):
     return elementwise(np.multiply, block, weights)
 
 
-def rows_multiplied(block, factors: np.ndarray):
+def rows_multiplied(block: Vectors, factors: np.ndarray) -> Vectors:
     """The block with its rows multiplied by the factors, in its own precision."""
     factors = factors.astype(block.dtype)[:, None]
     return block.multiply(factors) if sp.issparse(block) else block * factors
 
 
-def rows_divided(X, lengths: np.ndarray):
+def rows_divided(X: Vectors, lengths: np.ndarray) -> Vectors:
     """The rows of X divided by their lengths; rows of zeros stay."""
     lengths = np.where(lengths == 0, 1, lengths).astype(X.dtype)
     if not sp.issparse(X):
@@ -356,7 +361,7 @@ def rows_divided(X, lengths: np.ndarray):
     return sp.csr_array((entries, X.indices, X.indptr), shape=X.shape)
 
 
-def norms(X) -> np.ndarray:
+def norms(X: Vectors) -> np.ndarray:
     """‖xᵢ‖ in float64, where neither overflow nor underflow of the squares matters."""
     if not sp.issparse(X):
         return np.hypot.reduce(X.astype(float, copy=False), axis=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,13 +19,14 @@ from mercer.data.trees import Tree, escaped
 MOST_FRAGMENTS = 1_000_000  # that are written out
 MOST_CHARACTERS = 100_000_000  # of all their names
 
-Key = tuple[Hashable, tuple]  # a label and parts: numbers of keys before, or (label,)
+# A label and parts: numbers of keys before, or (label,).
+Key = tuple[Hashable, tuple[Any, ...]]
 
 
-class _Numbers(dict):
+class _Numbers(dict[Any, int]):
     """The number of every key, in the order of first use."""
 
-    def __missing__(self, key) -> int:
+    def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
         return number
 
@@ -43,7 +45,7 @@ class Shapes:
     sizes : how many nodes of each shape have children
     """
 
-    def __init__(self, trees: Sequence[Tree]):
+    def __init__(self, trees: Sequence[Tree]) -> None:
         known = _Numbers()
         self._found: list[int] = []  # the shape of every node of every tree
         for tree in trees:
@@ -181,10 +183,10 @@ def _word(label: Hashable) -> str:
     return escaped(label) or "()"
 
 
-def _length(part, lengths: list[int]) -> int:
+def _length(part: Any, lengths: list[int]) -> int:
     return lengths[part] if isinstance(part, int) else len(_word(part[0]))
 
 
-def _words(parts: tuple, texts: list[str]) -> Iterator[str]:
+def _words(parts: tuple[Any, ...], texts: list[str]) -> Iterator[str]:
     for part in parts:
         yield texts[part] if isinstance(part, int) else _word(part[0])

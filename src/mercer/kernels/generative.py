@@ -18,15 +18,16 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mercer.data.points import as_points, count, describe, take
+from mercer.data.points import Points, as_points, count, describe, take
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule
 from mercer.kernels.checks import check_whole, is_finite, is_number
 from mercer.kernels.ways import FeatureKernel
+from mercer.native.sparsity import Vectors
 
 _ROWS = 256  # points whose features are computed together, near the processor
 _BLOCK = 1000  # points drawn from a model, scored at a time
@@ -68,7 +69,7 @@ class ScoreKernel(FeatureKernel):
     def _metric(self) -> np.ndarray:
         """M, (p, p)."""
 
-    def features(self, X):
+    def features(self, X: Points) -> Vectors:
         kept = self._kept()
         scores = score(_density(self.model), X)
         if scores.shape[1] != len(kept):
@@ -78,7 +79,7 @@ class ScoreKernel(FeatureKernel):
             )
         return _solved(kept, scores)
 
-    def feature_names(self, X=None):
+    def feature_names(self, X: Points | None = None) -> list[str]:
         """The coordinate of θ that each column of `features(X)` adds."""
         density = _density(self._known())
         if hasattr(density, "names"):
@@ -90,19 +91,19 @@ class ScoreKernel(FeatureKernel):
         """Whether points may have missing values (NaN): as the model states."""
         return _of_sklearn(self.model) or bool(getattr(self.model, "missing", False))
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Self:
         if _fitted(self.model):
             return self
         return type(self)(
             **(self._parameters() | {"model": _fit(self.model, X, weight)})
         )
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "an inner product of gradients ∇ ln p under a positive definite M⁻¹"
         )
 
-    def _known(self):
+    def _known(self) -> Any:
         """The model, which must be fitted."""
         if not _fitted(self.model):
             kind = type(self).__name__
@@ -139,7 +140,7 @@ class ScoreKernel(FeatureKernel):
             "Natural(model), which needs none."
         )
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> Self:
         # scikit-learn clones parameters, and a clone of its mixtures is not fitted.
         return copy.copy(self)
 
@@ -174,7 +175,7 @@ class Fisher(ScoreKernel):
     samples: int = 10_000
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_model(self, self.model)
         check_whole(self, "samples", self.samples, least=2)
         check_whole(self, "seed", self.seed, least=0)
@@ -187,7 +188,7 @@ class Fisher(ScoreKernel):
         else:
             _check_definite(self, "information", self.information)
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Fisher:
         fitted = super().resolve(X, weight)
         if not (isinstance(self.information, str) and self.information == "empirical"):
             return fitted
@@ -216,7 +217,7 @@ class Fisher(ScoreKernel):
             return Information(exact, np.zeros_like(exact), 0)
         return drawn_information(density, self.samples, self.seed)
 
-    def _metric(self):
+    def _metric(self) -> np.ndarray:
         return self.information_used().matrix
 
 
@@ -244,7 +245,7 @@ class Natural(ScoreKernel):
     model: Any
     metric: Any = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_model(self, self.model)
         if is_number(self.metric):
             if not (is_finite(self.metric) and self.metric > 0):
@@ -254,7 +255,7 @@ class Natural(ScoreKernel):
         else:
             _check_definite(self, "metric", self.metric)
 
-    def _metric(self):
+    def _metric(self) -> np.ndarray:
         if not is_number(self.metric):
             return np.asarray(self.metric, dtype=float)
         return float(self.metric) * np.eye(_width(_density(self.model)))
@@ -291,7 +292,7 @@ def _solved(F: np.ndarray, V: np.ndarray) -> np.ndarray:
     return out
 
 
-def drawn_information(density, samples: int, seed: int) -> Information:
+def drawn_information(density: Any, samples: int, seed: int) -> Information:
     """The mean of V Vᵀ over points drawn from the density, and its standard error."""
     if not hasattr(density, "sample"):
         raise ValueError(
@@ -310,7 +311,7 @@ def drawn_information(density, samples: int, seed: int) -> Information:
     return Information(mean, error, samples)
 
 
-def score(density, X) -> np.ndarray:
+def score(density: Any, X: Points) -> np.ndarray:
     """∇ ln p(xᵢ | θ), (n, p): the density's own, or numerical."""
     X = as_points(X)
     if not hasattr(density, "score"):
@@ -325,7 +326,7 @@ def score(density, X) -> np.ndarray:
     return _finite(V)
 
 
-def _numerical_score(density, X) -> np.ndarray:
+def _numerical_score(density: Any, X: Points) -> np.ndarray:
     """Central differences of fourth order in every coordinate of θ."""
     theta = np.array(density.theta, dtype=float)
     V = np.empty((count(X), len(theta)))
@@ -341,7 +342,7 @@ def _numerical_score(density, X) -> np.ndarray:
     return _finite(V)
 
 
-def _log_likelihood(density, X) -> np.ndarray:
+def _log_likelihood(density: Any, X: Points) -> np.ndarray:
     values = np.asarray(density.log_likelihood(X), dtype=float)
     if values.shape != (count(X),):
         raise ValueError(
@@ -362,7 +363,7 @@ def _finite(V: np.ndarray) -> np.ndarray:
     return V
 
 
-def _width(density) -> int:
+def _width(density: Any) -> int:
     """p, the number of parameters."""
     theta = getattr(density, "theta", None)
     if theta is None:
@@ -376,22 +377,22 @@ def _width(density) -> int:
 # Models of other kinds
 
 
-def _of_sklearn(model) -> bool:
+def _of_sklearn(model: Any) -> bool:
     """Whether it is scikit-learn's mixture, fitted or not, frozen or not."""
     return hasattr(model, "covariance_type") and hasattr(model, "score_samples")
 
 
-def _density(model):
+def _density(model: Any) -> Any:
     return GaussianMixture.from_sklearn(model) if _of_sklearn(model) else model
 
 
-def _fitted(model) -> bool:
+def _fitted(model: Any) -> bool:
     if _of_sklearn(model):
         return hasattr(model, "means_")
     return bool(getattr(model, "fitted", True))
 
 
-def _fit(model, X, weight):
+def _fit(model: Any, X: Points, weight: np.ndarray | None) -> Any:
     """A fitted copy of the model."""
     model = copy.deepcopy(model)
     if weight is None:
@@ -406,7 +407,7 @@ def _fit(model, X, weight):
     return model if fitted is None else fitted
 
 
-def _check_model(kernel, model) -> None:
+def _check_model(kernel: ScoreKernel, model: Any) -> None:
     """Refuse a model without a likelihood, or without any gradient of it."""
     if _of_sklearn(model):
         return
@@ -422,7 +423,7 @@ def _check_model(kernel, model) -> None:
         )
 
 
-def _check_definite(kernel, name: str, matrix) -> None:
+def _check_definite(kernel: ScoreKernel, name: str, matrix: Any) -> None:
     """Refuse a matrix that is not symmetric positive definite."""
     what = f"{type(kernel).__name__} needs {name} to be a positive definite matrix"
     values = np.asarray(matrix)

@@ -19,9 +19,11 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from mercer.data.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.points import Points
 from mercer.kernels.checks import check_whole
 from mercer.kernels.counts import (
     CountKernel,
+    Counts,
     beside,
     check_attributes,
     counted,
@@ -83,18 +85,18 @@ class WeisfeilerLehman(CountKernel):
     label: str | None = None
     edge_label: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "iterations", self.iterations, least=0, most=MOST_DEPTHS)
         check_attributes(self, "label", "edge_label")
 
-    def counts(self, X):
+    def counts(self, X: Points) -> Counts:
         graphs = self._graphs(X)
         union = GraphUnion.of(graphs)
         return beside(
             [counted(union.owner, ids, len(graphs)) for ids in self._refined(union)]
         )
 
-    def _graphs(self, X) -> list[Graph]:
+    def _graphs(self, X: Points) -> list[Graph]:
         return graphs_of(X, "WeisfeilerLehman", self.label, self.edge_label)
 
     def _refined(self, union: GraphUnion) -> Iterator[np.ndarray]:
@@ -114,7 +116,7 @@ class WeisfeilerLehman(CountKernel):
             ids = mixed(mixed(ids ^ _OWN) + around)
             yield ids
 
-    def feature_names(self, X):
+    def feature_names(self, X: Points) -> list[str]:
         """The patterns, such as "depth 1: C(C, O)": a C with the neighbours C and O.
 
         The label of an edge stands before the neighbour: "depth 1: C(1:C, 2:O)".
@@ -133,9 +135,16 @@ class WeisfeilerLehman(CountKernel):
             names += [f"depth {depth}: {pattern}" for pattern in patterns]
         return names
 
-    def _pattern(self, union: GraphUnion, v: int, texts, below, number: int) -> str:
-        texts, edges = texts
-        root = texts[union.code[v]]
+    def _pattern(
+        self,
+        union: GraphUnion,
+        v: int,
+        texts: tuple[list[str], list[str]],
+        below: list[str],
+        number: int,
+    ) -> str:
+        nodes, edges = texts
+        root = nodes[union.code[v]]
         if not below:
             return root
         arcs = slice(union.first[v], union.first[v + 1])
@@ -180,10 +189,10 @@ class ShortestPath(CountKernel):
     label: str | None = None
     edge_label: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_attributes(self, "label", "edge_label")
 
-    def counts(self, X):
+    def counts(self, X: Points) -> Counts:
         graphs = self._graphs(X)
         plain = [i for i, g in enumerate(graphs) if g.edge_labels is None]
         paths, labels = _all_paths([graphs[i] for i in plain])
@@ -195,7 +204,7 @@ class ShortestPath(CountKernel):
         rows, ids, times = map(np.concatenate, zip(*parts, strict=True))
         return counted(rows, ids, len(graphs), times)
 
-    def feature_names(self, X):
+    def feature_names(self, X: Points) -> list[str]:
         """The paths, such as "C to O in 3"; with labelled edges "C to O in 2: 1 2"."""
         graphs = self._graphs(X)
         names: dict[int, str] = {}
@@ -215,7 +224,7 @@ class ShortestPath(CountKernel):
             names |= chunk.names()
         return [names[number] for number in sorted(names)]
 
-    def _graphs(self, X) -> list[Graph]:
+    def _graphs(self, X: Points) -> list[Graph]:
         return graphs_of(X, "ShortestPath", self.label, self.edge_label)
 
 
@@ -248,7 +257,9 @@ def _all_paths(graphs: Sequence[Graph]) -> tuple[Paths, list[Hashable]]:
     return Paths(*map(np.append, half, back)), union.labels
 
 
-def _alike(owner, a, b, length) -> Paths:
+def _alike(
+    owner: np.ndarray, a: np.ndarray, b: np.ndarray, length: np.ndarray
+) -> Paths:
     """Undirected paths counted: those alike as one row, the smaller label first."""
     a, b = np.minimum(a, b), np.maximum(a, b)
     lengths, step = np.unique(length, return_inverse=True)
@@ -275,7 +286,9 @@ def _alike(owner, a, b, length) -> Paths:
 # Distances
 
 
-def _distances(graphs: Sequence[Graph], union: GraphUnion) -> Iterator[tuple]:
+def _distances(
+    graphs: Sequence[Graph], union: GraphUnion
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Blocks of (graph, node, other node, distance), each pair of linked nodes once."""
     together: dict[tuple[int, bool], list[int]] = {}
     for i, graph in enumerate(graphs):
@@ -294,7 +307,9 @@ def _distances(graphs: Sequence[Graph], union: GraphUnion) -> Iterator[tuple]:
                 yield found
 
 
-def _distances_within(i: int, graph: Graph, plain: bool, start: int) -> Iterator[tuple]:
+def _distances_within(
+    i: int, graph: Graph, plain: bool, start: int
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Of one large graph, some sources at a time."""
     A, n = graph.adjacency(), len(graph.nodes)
     rows = max(1, CHUNK // n)
@@ -312,7 +327,7 @@ def _distances_across(
     size: int,
     plain: bool,
     union: GraphUnion,
-) -> tuple:
+) -> tuple[np.ndarray, ...]:
     """Of many small graphs at once: Floyd's and Warshall's algorithm, side by side."""
     far = FAR if plain else np.inf
     D = np.full((len(members), size, size), far, dtype=np.int16 if plain else float)

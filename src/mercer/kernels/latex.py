@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 MOST_TERMS = 6  # of a polynomial
@@ -58,7 +59,7 @@ def distance(x: str, y: str) -> str:
     return rf"\lVert {x} - {y}\rVert"
 
 
-def number(value, symbol: str = "") -> str:
+def number(value: float | None, symbol: str = "") -> str:
     """A number to six digits; the symbol for None, which is to be learnt."""
     if value is None:
         return symbol
@@ -69,7 +70,7 @@ def number(value, symbol: str = "") -> str:
     return power if mantissa == "1" else rf"{mantissa} \cdot {power}"
 
 
-def factor(value, symbol: str = "") -> str:
+def factor(value: float | None, symbol: str = "") -> str:
     """A number before what it multiplies; nothing for 1."""
     text = number(value, symbol)
     return "" if text == "1" else rf"{text}\,"
@@ -82,13 +83,13 @@ def roman(text: str) -> str:
     return rf"\mathrm{{{''.join(_SPECIAL.get(c, c) for c in shown)}}}"
 
 
-def function(user_function, symbol: str) -> str:
+def function(user_function: object, symbol: str) -> str:
     """The name of a user's function; the symbol where it has none."""
     name = getattr(user_function, "__name__", "")
     return roman(name) if name.isidentifier() else symbol
 
 
-def index(field) -> str:
+def index(field: object) -> str:
     """What a field of records or vectors is chosen by."""
     if isinstance(field, slice):
         ends = ("" if end is None else str(end) for end in (field.start, field.stop))
@@ -96,7 +97,7 @@ def index(field) -> str:
     return roman(", ".join(map(str, field)) if isinstance(field, list) else str(field))
 
 
-def polynomial(coefficients, base: Formula) -> Formula:
+def polynomial(coefficients: Iterable[float], base: Formula) -> Formula:
     """Σₙ coefficients[n] baseⁿ, terms of coefficient 0 left out; long ones cut."""
     terms = []
     for n, coefficient in enumerate(coefficients):

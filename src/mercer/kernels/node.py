@@ -20,12 +20,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
 from mercer.data.graphs import Graph
 from mercer.data.points import (
+    Points,
     as_points,
     check_label,
     check_nesting,
@@ -37,6 +39,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.kernels.checks import check_positive
 from mercer.native import sparsity
 from mercer.native.interruptible import interruptible
+from mercer.native.sparsity import Vectors
 
 DECOMPOSED = 400  # rows of a matrix whose eigenvectors are computed
 ROUNDING = 1e-17  # of the Chebyshev series, beside its sum 1
@@ -49,11 +52,11 @@ class NodeKernel(Kernel):
     beta: float
 
     @abstractmethod
-    def _places(self, X) -> np.ndarray:
+    def _places(self, X: Points) -> np.ndarray:
         """The rows of H that the points stand for."""
 
     @abstractmethod
-    def _matrix(self) -> Any:
+    def _matrix(self) -> Vectors:
         """H, symmetric: an array or CSR."""
 
     def _power(self) -> MatrixPower:
@@ -68,21 +71,28 @@ class NodeKernel(Kernel):
         """The largest eigenvalue of H, where it is known."""
         return None
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {key: part for key, part in state.items() if key != "_kept"}
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         rows = self._places(X)
         if Y is None:
             block = self._power().block(rows, rows)
             return (block + block.T) / 2  # symmetric bit for bit
         return self._power().block(rows, self._places(Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self._power().diagonal(self._places(X))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         rows = self._places(X)
         columns = rows if Y is None else self._places(Y)
         V = np.asarray(V, dtype=float)
@@ -100,7 +110,7 @@ class NodeKernel(Kernel):
             out[:, part] = power.times(spread)[rows]
         return out.reshape(len(rows), *V.shape[1:])
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "e^{βH} is the square of the symmetric matrix e^{βH/2}")
 
 
@@ -130,7 +140,7 @@ class Diffusion(NodeKernel):
 
     _shared = ("graph",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "beta", self.beta)
         # Read once: later changes of a list or a matrix have no effect.
         self.__dict__["_read"] = Graph.of(self.graph, "Diffusion", "the graph")
@@ -138,13 +148,13 @@ class Diffusion(NodeKernel):
     def _graph(self) -> Graph:
         return self.__dict__["_read"]
 
-    def _matrix(self):
+    def _matrix(self) -> Vectors:
         return -self._graph().laplacian()
 
-    def _highest(self):
+    def _highest(self) -> float:
         return 0.0
 
-    def _places(self, X):
+    def _places(self, X: Points) -> np.ndarray:
         graph, names = self._graph(), names_of(X)
         try:
             return np.array([graph.index[name] for name in names], dtype=np.intp)
@@ -159,7 +169,7 @@ class Diffusion(NodeKernel):
             raise
 
 
-def names_of(X) -> list:
+def names_of(X: Points) -> list[Any]:
     """The points as names: the rows of a matrix of one column are numbers or words."""
     X = as_points(X)
     if isinstance(X, np.ndarray):
@@ -199,7 +209,7 @@ class MatrixExponential(NodeKernel):
 
     _shared = ("H",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "beta", self.beta)
         listed = isinstance(self.H, list) and all(isinstance(h, list) for h in self.H)
         if not (listed or hasattr(self.H, "shape")):
@@ -227,10 +237,10 @@ class MatrixExponential(NodeKernel):
         # A copy: later changes of H have no effect.
         self.__dict__["_own"] = (H.astype(float) + H.T) / 2
 
-    def _matrix(self):
+    def _matrix(self) -> Vectors:
         return self.__dict__["_own"]
 
-    def _places(self, X):
+    def _places(self, X: Points) -> np.ndarray:
         N = np.shape(self.H)[0]
         names = names_of(X)
         check_nesting(names)
@@ -258,7 +268,7 @@ class MatrixPower:
     highest : the largest eigenvalue of H, computed where None
     """
 
-    def __init__(self, H, beta: float, highest: float | None = None):
+    def __init__(self, H: Vectors, beta: float, highest: float | None = None) -> None:
         self.H, self.beta, self.highest = H, beta, highest
         self.size = H.shape[0]
         self.decomposed = self.size <= DECOMPOSED or not sp.issparse(H)
@@ -325,7 +335,7 @@ class MatrixPower:
         return low, min(high, float(top) + 1e-9 * (high - low))
 
     @cached_property
-    def _series(self):
+    def _series(self) -> tuple[sp.csr_array, np.ndarray, float]:
         """2H', the coefficients of its Chebyshev polynomials, and a factor e^{βb}."""
         low, high = self._spectrum
         self._check(high)

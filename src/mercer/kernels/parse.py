@@ -78,7 +78,7 @@ def known_kernels() -> Mapping[str, type[Kernel]]:
 class _Reader:
     """Walks the syntax tree of one text, and knows where in the text it is."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         self.text = text
         self.start = len(text) - len(text.lstrip())  # Python refuses leading space
         self.lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n|$)", text[self.start :])
@@ -139,12 +139,12 @@ class _Reader:
                 return self._call(node, level)
         self._refuse(node, "Not part of the notation", _NOTATION)
 
-    def _constant(self, node: ast.Constant):
+    def _constant(self, node: ast.Constant) -> Any:
         if type(node.value) is int and not is_finite(node.value):
             self._refuse(node, "Too large a number")
         return node.value
 
-    def _signed(self, node: ast.UnaryOp, level: int):
+    def _signed(self, node: ast.UnaryOp, level: int) -> Any:
         value = self._value(node.operand, level + 1)
         if isinstance(value, Kernel) and isinstance(node.op, ast.USub):
             self._made(node, "Refused", lambda: -value)
@@ -173,7 +173,7 @@ class _Reader:
             )
         return self._made(node, "Refused", lambda: join(left, right))
 
-    def _call(self, node: ast.Call, level: int):
+    def _call(self, node: ast.Call, level: int) -> Any:
         make, name = self._callee(node.func)
         allowed = inspect.signature(make).parameters
         positional = [self._value(argument, level + 1) for argument in node.args]

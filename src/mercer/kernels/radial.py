@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.special import gammaln, kve
 
 from mercer.data import points
+from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import Kernel, Rule, row_blocks
 from mercer.kernels.checks import check_positive
@@ -70,7 +71,7 @@ class RBF(VectorKernel):
 
     gamma: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma, optional=True)
 
     @classmethod
@@ -87,10 +88,11 @@ class RBF(VectorKernel):
             raise ValueError(f"RBF.from_width needs width > 0; got {width!r}.")
         return cls(float(1 / width))
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("square", "exp", scale=-float(self._resolved("gamma")))
 
-    def resolve(self, X, weight=None):
+    # Any: the gamma of what it returns is a number, which the field's type hides.
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Any:
         if self.gamma is not None:
             return self
         return RBF(inverse_variance(self, "gamma", X, weight))
@@ -99,14 +101,14 @@ class RBF(VectorKernel):
         """The kernel of the features of total degree ≤ degree, with its error bound."""
         return GaussianSeries(self._resolved("gamma"), degree)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "e^{-γ‖x‖²} e^{2γ⟨x, y⟩} e^{-γ‖y‖²}: a Conformal of an Exp of a scaled "
             "Linear",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         gamma = latex.factor(self.gamma, r"\gamma")
         return latex.exponential(f"-{gamma}{latex.distance(x, y)}^2")
 
@@ -130,25 +132,25 @@ class Laplacian(VectorKernel):
 
     gamma: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma, optional=True)
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("absolute", "exp", scale=-float(self._resolved("gamma")))
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Laplacian:
         if self.gamma is not None:
             return self
         return Laplacian(inverse_deviation(self, "gamma", X, weight))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "a product over coordinates of exp(-γ|x - y|), the Fourier transform of a "
             "Cauchy density (Bochner)",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         gamma = latex.factor(self.gamma, r"\gamma")
         return latex.exponential(f"-{gamma}{latex.distance(x, y)}_1")
 
@@ -173,12 +175,12 @@ class Matern(TransformedKernel):
     nu: float
     length: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.nu != np.inf:
             check_positive(self, "nu", self.nu)
         check_positive(self, "length", self.length)
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         nu, length = float(self.nu), float(self.length)
         if nu == np.inf:
             return np.exp(-0.5 * (np.sqrt(sums) / length) ** 2)
@@ -194,7 +196,7 @@ class Matern(TransformedKernel):
             return (1 + z + z * z / 3) * np.exp(-z)
         return _matern(nu, z.astype(float)).astype(sums.dtype)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "a mixture of Gaussians of all widths (Schoenberg)")
 
 
@@ -219,7 +221,7 @@ def _matern_large(nu: float, z: np.ndarray) -> np.ndarray:
     return ratio * np.sqrt(p) * np.exp(nu * (np.log1p(excess / 2) - excess))
 
 
-def _debye(nu: float, p):
+def _debye(nu: float, p: float | np.ndarray) -> float | np.ndarray:
     """Σₖ (-1)ᵏ uₖ(p) / νᵏ, k ≤ 4."""
     q = p * p
     u = (
@@ -251,21 +253,21 @@ class RationalQuadratic(TransformedKernel):
     alpha: float = 1.0
     length: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "alpha", self.alpha)
         check_positive(self, "length", self.length)
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         alpha, length = float(self.alpha), float(self.length)
         return np.exp(-alpha * np.log1p((np.sqrt(sums) / length) ** 2 / (2 * alpha)))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "a mixture of Gaussians whose γ follows a Gamma distribution (Schoenberg)",
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         unit = latex.number(2 * self.alpha * self.length**2)
         square = f"{latex.distance(x, y)}^2"
         base = rf"\left(1 + \frac{{{square}}}{{{unit}}}\right)"
@@ -290,10 +292,10 @@ class Radial(Kernel):
     0.1353
     """
 
-    function: Callable
-    metric: str | Callable = "euclidean"
+    function: Callable[[np.ndarray], Any]
+    metric: str | Callable[[Any, Any], float] = "euclidean"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "function", self.function)
         if not callable(self.metric) and self.metric not in METRICS:
             raise ValueError(
@@ -301,10 +303,10 @@ class Radial(Kernel):
                 f"{', '.join(METRICS)}; got metric={self.metric!r}."
             )
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self._values(self._distances(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self._values(self._self_distances(X))
 
     def _values(self, distances: np.ndarray) -> np.ndarray:
@@ -323,7 +325,7 @@ class Radial(Kernel):
             )
         return image
 
-    def _distances(self, X, Y) -> np.ndarray:
+    def _distances(self, X: Points, Y: Points | None) -> np.ndarray:
         if callable(self.metric) and not is_vectors(X):
             return self._between_objects(X, Y)
         X, Y = points.pair(X, Y, "Radial")
@@ -345,7 +347,7 @@ class Radial(Kernel):
         tile[:, ~np.isfinite(A if B is None else B).all(axis=1)] = np.nan
         return tile
 
-    def _between_objects(self, X, Y) -> np.ndarray:
+    def _between_objects(self, X: Points, Y: Points | None) -> np.ndarray:
         metric: Any = self.metric
         X = points.as_points(X)
         if Y is not None:
@@ -358,14 +360,14 @@ class Radial(Kernel):
                 D[i, j] = D[j, i] = metric(x, X[j])
         return D
 
-    def _self_distances(self, X) -> np.ndarray:
+    def _self_distances(self, X: Points) -> np.ndarray:
         """0 for each point, as d is a metric; NaN for a vector with NaN or ∞ in it."""
         if callable(self.metric) and not is_vectors(X):
             return np.zeros(points.count(points.as_points(X)))
         X = points.vectors(X, "Radial")
         return vectors.diag(Recipe("absolute", "identity"), X)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             None,
             "a user's function of a distance; a function of ‖x - y‖ is a kernel in "

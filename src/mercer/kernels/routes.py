@@ -29,7 +29,9 @@ def label_texts(labels: Sequence[Hashable]) -> list[str]:
     return texts if len(set(texts)) == len(texts) else [repr(label) for label in labels]
 
 
-def path_ids(start, end, length: np.ndarray, route=0) -> np.ndarray:
+def path_ids(
+    start: np.ndarray, end: np.ndarray, length: np.ndarray, route: np.ndarray | int = 0
+) -> np.ndarray:
     """Ids of paths from those of the labels at their ends, their lengths and edges."""
     bits = length.astype(np.float64).view(np.uint64)
     return mixed(mixed(start ^ _START) + mixed(end ^ _END) + mixed(bits) + route)
@@ -144,7 +146,9 @@ def route_chunks(graphs: Sequence[Graph]) -> Iterator[RouteChunk]:
         yield _route_chunk(graphs, waiting)
 
 
-def _route_chunk(graphs: Sequence[Graph], members: list) -> RouteChunk:
+def _route_chunk(
+    graphs: Sequence[Graph], members: list[tuple[int, np.ndarray]]
+) -> RouteChunk:
     some = [graphs[i] for i, _ in members]
     union = GraphUnion.of(some)
     tables = [

@@ -9,7 +9,7 @@ below is differenced numerically.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import gammaln, kve
@@ -48,10 +48,13 @@ def slopes(kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.nd
     Z, X : (m, d) and (n, d) float64 arrays
     W : (m, n) array
     """
-    return _RULES.get(type(kernel), _differences)(kernel, Z, X, W)
+    rule: Callable[..., np.ndarray] = _RULES.get(type(kernel), _differences)
+    return rule(kernel, Z, X, W)
 
 
-def slopes_of_square(kernel: Kernel, Z: np.ndarray, weight=None) -> np.ndarray:
+def slopes_of_square(
+    kernel: Kernel, Z: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
     """∂k(zₘ, zₘ)/∂zₘ, each times its weight, (m, d)."""
     twice = np.full(len(Z), 2.0) if weight is None else 2 * weight
     out = np.empty_like(Z)
@@ -66,7 +69,9 @@ def is_analytic(kernel: Kernel) -> bool:
     return type(kernel) in _RULES and all(map(is_analytic, kernel.children()))
 
 
-def _differences(kernel, Z, X, W):
+def _differences(
+    kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     h = STEP * max(np.abs(X).max(initial=0.0), np.abs(Z).max(initial=0.0), 1e-100)
     # Histograms and the like have no negative coordinates; nor has what they become.
     least = 0.0 if X.min(initial=0.0) >= 0 and Z.min(initial=0.0) >= 0 else -np.inf
@@ -83,35 +88,45 @@ def _differences(kernel, Z, X, W):
 # Of ⟨z, x⟩
 
 
-def _linear(kernel, Z, X, W):
+def _linear(kernel: Linear, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     return W @ X
 
 
-def _polynomial(kernel, Z, X, W):
+def _polynomial(
+    kernel: Polynomial, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     if kernel.degree == 0:
         return np.zeros_like(Z)
-    scale = float(kernel.scale)
+    scale = float(kernel._resolved("scale"))
     below = Polynomial(kernel.degree - 1, scale, kernel.offset)
     return (kernel.degree * scale * W * below(Z, X)) @ X
 
 
-def _exponential(kernel, Z, X, W):
+def _exponential(
+    kernel: Exponential, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     return (W * kernel(Z, X) / kernel.scale) @ X
 
 
-def _power_series(kernel, Z, X, W):
+def _power_series(
+    kernel: PowerSeries, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     return (W * polynomial(_derived(kernel.coefficients), Z @ X.T)) @ X
 
 
-def _sigmoid(kernel, Z, X, W):
-    return (W * float(kernel.gamma) * (1 - kernel(Z, X) ** 2)) @ X
+def _sigmoid(
+    kernel: Sigmoid, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
+    return (W * float(kernel._resolved("gamma")) * (1 - kernel(Z, X) ** 2)) @ X
 
 
-def _bilinear(kernel, Z, X, W):
+def _bilinear(
+    kernel: Bilinear, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     return W @ (X @ np.asarray(kernel.A, dtype=float))
 
 
-def _derived(coefficients) -> list[float]:
+def _derived(coefficients: Sequence[float]) -> list[float]:
     """The coefficients of the derivative of a polynomial."""
     return [float(n * a) for n, a in enumerate(coefficients)][1:] or [0.0]
 
@@ -119,21 +134,23 @@ def _derived(coefficients) -> list[float]:
 # Of ‖z - x‖
 
 
-def _by_square(Z, X, V):
+def _by_square(Z: np.ndarray, X: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Σᵢ Vₘᵢ ∂‖zₘ - xᵢ‖²/∂zₘ."""
     return 2 * (V.sum(axis=1)[:, None] * Z - V @ X)
 
 
-def _rbf(kernel, Z, X, W):
-    return _by_square(Z, X, -float(kernel.gamma) * W * kernel(Z, X))
+def _rbf(kernel: RBF, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+    return _by_square(Z, X, -float(kernel._resolved("gamma")) * W * kernel(Z, X))
 
 
-def _rational_quadratic(kernel, Z, X, W):
+def _rational_quadratic(
+    kernel: RationalQuadratic, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     alpha, length = float(kernel.alpha), float(kernel.length)
     return _by_square(Z, X, W * kernel(Z, X) ** (1 + 1 / alpha) / (-2 * length**2))
 
 
-def _matern(kernel, Z, X, W):
+def _matern(kernel: Matern, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     nu, length = float(kernel.nu), float(kernel.length)
     if nu == np.inf:
         return _by_square(Z, X, W * kernel(Z, X) / (-2 * length**2))
@@ -151,8 +168,10 @@ def _matern(kernel, Z, X, W):
     return _by_square(Z, X, W * np.where(np.isfinite(change), change, 0.0))
 
 
-def _laplacian(kernel, Z, X, W):
-    V = -float(kernel.gamma) * W * kernel(Z, X)
+def _laplacian(
+    kernel: Laplacian, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
+    V = -float(kernel._resolved("gamma")) * W * kernel(Z, X)
     # Σᵢ Vᵢ sign(z - xᵢ), by comparisons: half the time of signs.
     above = [v @ (z > X) - v @ (z < X) for z, v in zip(Z, V, strict=True)]
     return np.array(above).reshape(Z.shape)
@@ -161,38 +180,46 @@ def _laplacian(kernel, Z, X, W):
 # The algebra
 
 
-def _sum(kernel, Z, X, W):
+def _sum(kernel: Sum, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     return slopes(kernel.left, Z, X, W) + slopes(kernel.right, Z, X, W)
 
 
-def _product(kernel, Z, X, W):
+def _product(
+    kernel: Product, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     left = slopes(kernel.left, Z, X, W * kernel.right(Z, X))
     return left + slopes(kernel.right, Z, X, W * kernel.left(Z, X))
 
 
-def _scaled(kernel, Z, X, W):
+def _scaled(kernel: Scaled, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     return slopes(kernel.kernel, Z, X, float(kernel.factor) * W)
 
 
-def _power(kernel, Z, X, W):
+def _power(kernel: Power, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     p = int(kernel.exponent)
     return slopes(kernel.kernel, Z, X, p * W * kernel.kernel(Z, X) ** (p - 1))
 
 
-def _constant(kernel, Z, X, W):
+def _constant(
+    kernel: Constant, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     return np.zeros_like(Z)
 
 
-def _exp(kernel, Z, X, W):
+def _exp(kernel: Exp, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     return slopes(kernel.kernel, Z, X, W * kernel(Z, X))
 
 
-def _polynomial_of(kernel, Z, X, W):
+def _polynomial_of(
+    kernel: PolynomialOf, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     change = polynomial(_derived(kernel.coefficients), kernel.kernel(Z, X))
     return slopes(kernel.kernel, Z, X, W * change)
 
 
-def _normalized(kernel, Z, X, W):
+def _normalized(
+    kernel: Normalized, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     inside = kernel.kernel
     own, other = inside.diag(Z), inside.diag(X)
     lengths = np.sqrt(np.multiply.outer(own, other))
@@ -202,7 +229,7 @@ def _normalized(kernel, Z, X, W):
     return slopes(inside, Z, X, share) - slopes_of_square(inside, Z, weight)
 
 
-def _on(kernel, Z, X, W):
+def _on(kernel: On, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
     columns = np.atleast_1d(np.arange(Z.shape[1])[kernel.field])
     out = np.zeros_like(Z)
     part = slopes(kernel.kernel, Z[:, columns], X[:, columns], W)
@@ -210,7 +237,9 @@ def _on(kernel, Z, X, W):
     return out
 
 
-def _centered(kernel, Z, X, W):
+def _centered(
+    kernel: Centered, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+) -> np.ndarray:
     means = np.multiply.outer(W.sum(axis=1), kernel._shares())
     reference = np.asarray(kernel.reference, dtype=float)
     return slopes(kernel.kernel, Z, X, W) - slopes(kernel.kernel, Z, reference, means)

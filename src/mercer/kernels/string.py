@@ -8,7 +8,7 @@ EditSimilarity   on Levenshtein's distance; no kernel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import Points
 from mercer.data.sequences import (
+    Sequences,
     count_substrings,
     edit_distances,
     encode,
@@ -27,6 +29,8 @@ from mercer.data.sequences import (
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.checks import check_positive, check_weights, check_whole
 from mercer.native.interruptible import elementwise
+
+Word = tuple[Any, ...]  # the tokens of a subsequence
 
 MOST_SUBSEQUENCES = 10_000_000
 
@@ -54,7 +58,7 @@ class Subsequence(Kernel):
     decay: float = 0.5
     weights: Sequence[float] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "length", self.length, least=1)
         check_positive(self, "decay", self.decay)
         if self.decay > 1:
@@ -62,16 +66,16 @@ class Subsequence(Kernel):
         if self.weights is not None:
             check_weights(self, self.weights, self.length)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self._in_range(*self._wide(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self._in_range(*self._wide(X, diagonal=True))
 
-    def log(self, X, Y=None):
+    def log(self, X: Points, Y: Points | None = None) -> np.ndarray | None:
         return _logarithm(*self._wide(X, Y))
 
-    def log_diag(self, X):
+    def log_diag(self, X: Points) -> np.ndarray | None:
         return _logarithm(*self._wide(X, diagonal=True))
 
     def _coefficients(self, longest: int) -> list[float]:
@@ -80,14 +84,16 @@ class Subsequence(Kernel):
             return list(self.weights[:longest])
         return [0.0] * (self.length - 1) + [1.0] if self.length <= longest else []
 
-    def _wide(self, X, Y=None, diagonal=False) -> tuple[np.ndarray, np.ndarray]:
+    def _wide(
+        self, X: Points, Y: Points | None = None, diagonal: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         X, Y = encode("Subsequence", X, Y)
         longest = X.longest if Y is None else min(X.longest, Y.longest)
         # No sequence has a subsequence that is longer: time follows the data.
         weights = self._coefficients(longest) or [0.0]
         return subsequences(X, Y, self.decay, weights, diagonal)
 
-    def _in_range(self, values, power) -> np.ndarray:
+    def _in_range(self, values: np.ndarray, power: np.ndarray) -> np.ndarray:
         block = _scaled(values, power)
         if np.isinf(block).any():
             place = tuple(map(int, np.argwhere(np.isinf(block))[0]))
@@ -98,21 +104,21 @@ class Subsequence(Kernel):
             )
         return block
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         """Φ, (n, p): a column √cᵣ φ_u for every subsequence u that occurs in X."""
         return self._table(X)[0]
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The subsequence of each column, such as "subsequence 'asd'"."""
         X, _ = encode("Subsequence", X)
         text = all(isinstance(x, str) for x in X.points)
         found = self._table(X.points)[1]
         return [f"subsequence {(''.join(u) if text else u)!r}" for u in found]
 
-    def _table(self, X) -> tuple[sp.csr_array, list[tuple]]:
+    def _table(self, X: Points) -> tuple[sp.csr_array, list[Word]]:
         X, _ = encode("Subsequence", X)
         self._check_count(X.sizes)
-        column: dict[tuple, int] = {}
+        column: dict[Word, int] = {}
         rows, columns, values = [], [], []
         for i, x in enumerate(X.points):
             for u, value in self._weighted(x):
@@ -132,13 +138,13 @@ class Subsequence(Kernel):
                 f"{MOST_SUBSEQUENCES:,} are. Use the kernel, which never forms them."
             )
 
-    def _weighted(self, x) -> Iterator[tuple[tuple, float]]:
+    def _weighted(self, x: Sequence[Hashable]) -> Iterator[tuple[Word, float]]:
         """(u, √cᵣ φ_u(x)) for the subsequences u of one point."""
         # begun[r][u]: Σ decay^(span up to here) over the ways to have found u so far
         weights = self._coefficients(len(x))
         most = len(weights)
-        begun: list[dict[tuple, float]] = [{} for _ in range(most)]
-        found: list[dict[tuple, float]] = [{} for _ in range(most)]
+        begun: list[dict[Word, float]] = [{} for _ in range(most)]
+        found: list[dict[Word, float]] = [{} for _ in range(most)]
         for token in x:
             for r in range(most - 1, -1, -1):
                 for u in begun[r]:
@@ -154,19 +160,19 @@ class Subsequence(Kernel):
             for u, value in table.items() if c else ():
                 yield u, math.sqrt(c) * value
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "an inner product: φ_u(s) = Σ decay^l(i) over all i, s(i) = u"
         )
 
 
-def _logarithm(values, power) -> np.ndarray:
+def _logarithm(values: np.ndarray, power: np.ndarray) -> np.ndarray:
     """ln(values · 2^power), -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(values) + math.log(2) * power
 
 
-def _scaled(values, power) -> np.ndarray:
+def _scaled(values: np.ndarray, power: np.ndarray) -> np.ndarray:
     """values · 2^power, inf or 0 where float64 ends."""
     with np.errstate(over="ignore", under="ignore"):
         return np.ldexp(values, np.clip(power, -4000, 4000).astype(np.intc))
@@ -194,16 +200,16 @@ class WeightedDegree(Kernel):
     degree: int
     weights: Sequence[float] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "degree", self.degree, least=1)
         if self.weights is not None:
             check_weights(self, self.weights, self.degree)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = encode("WeightedDegree", X, Y)
         return matching_runs(X, Y, self._of_runs(X.longest))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X, _ = encode("WeightedDegree", X)
         return matching_runs(X, None, self._of_runs(X.longest), diagonal=True)
 
@@ -223,7 +229,7 @@ class WeightedDegree(Kernel):
         ends[1 : len(weights) + 1] = weights
         return np.cumsum(np.cumsum(ends))
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         """Φ, (n, p): √wᵣ for every stretch of r ≤ degree tokens at its place."""
         X, _ = encode("WeightedDegree", X)
         blocks = [part for part, _, _ in self._blocks(X)]
@@ -231,7 +237,7 @@ class WeightedDegree(Kernel):
             return sp.csr_array((len(X), 0))
         return sp.csr_array(sp.hstack(blocks, format="csr"))
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The stretch of each column and its place, such as "'ATG' at 12"."""
         X, _ = encode("WeightedDegree", X)
         names = []
@@ -241,7 +247,7 @@ class WeightedDegree(Kernel):
             names += [f"{piece!r} at {at}" for piece, at in pieces]
         return names
 
-    def _blocks(self, X) -> list[tuple[Any, np.ndarray, int]]:
+    def _blocks(self, X: Sequences) -> list[tuple[Any, np.ndarray, int]]:
         blocks = []
         for r, weight in enumerate(self._coefficients(X.longest).tolist(), 1):
             if weight:
@@ -249,7 +255,7 @@ class WeightedDegree(Kernel):
                 blocks.append((math.sqrt(weight) * counts, first, r))
         return blocks
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "an inner product: one feature for each stretch of tokens at a place"
         )
@@ -269,18 +275,18 @@ class EditSimilarity(Kernel):
 
     gamma: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = encode("EditSimilarity", X, Y)
         distances = edit_distances(X, Y)
         return elementwise(lambda distances: np.exp(-self.gamma * distances), distances)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return np.ones(len(encode("EditSimilarity", X)[0]))
 
-    def rule(self):
+    def rule(self) -> Rule:
         for words in _counterexamples():
             least = _least_eigenvalue(self.gamma, words)
             if least < 0:
@@ -320,7 +326,7 @@ def _least_eigenvalue(gamma: float, words: tuple[str, ...]) -> float:
     return least if least < -1e-9 * np.abs(change).max() else 0.0
 
 
-def edit_distance(s, t) -> int:
+def edit_distance(s: Sequence[Hashable], t: Sequence[Hashable]) -> int:
     """The least number of insertions, deletions and substitutions that turn s into t.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import brief
+from mercer.data.points import Points, brief
 from mercer.data.sequences import (
     Sequences,
     count_substrings,
@@ -53,18 +53,18 @@ class Spectrum(VocabularyKernel):
     k: int
     weights: Sequence[float] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "k", self.k, least=1)
         if self.weights is not None:
             check_weights(self, self.weights, self.k)
 
-    def columns(self, X):
+    def columns(self, X: Points) -> Columns:
         weights = {self.k: 1.0}
         if self.weights is not None:
             weights = dict(enumerate(self.weights, 1))
         return _counted(encode("Spectrum", X)[0], weights)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "an inner product: one feature for each substring, its count")
 
 
@@ -78,7 +78,7 @@ def _counted(X: Sequences, weights: Mapping[int, float]) -> Columns:
         for r, (matrix, _) in zip(lengths, tables, strict=True)
     ]
 
-    def names():
+    def names() -> list[str]:
         return [
             f"substring {piece!r}"
             for r, (_, first) in zip(lengths, tables, strict=True)
@@ -88,7 +88,7 @@ def _counted(X: Sequences, weights: Mapping[int, float]) -> Columns:
     return Columns(_beside(blocks, len(X)), names)
 
 
-def _beside(blocks: list, n: int) -> sp.csr_array:
+def _beside(blocks: list[sp.csr_array], n: int) -> sp.csr_array:
     if len(blocks) == 1:
         return blocks[0]
     if not blocks:
@@ -119,7 +119,7 @@ class Mismatch(VocabularyKernel):
     m: int = 1
     alphabet: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "k", self.k, least=1)
         check_whole(self, "m", self.m, least=0)
         if self.alphabet is None:
@@ -143,7 +143,7 @@ class Mismatch(VocabularyKernel):
                 "Lower k, or name a smaller alphabet."
             )
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Mismatch:
         if self.alphabet is not None:
             return self
         points = encode("Mismatch", X)[0].points
@@ -152,7 +152,7 @@ class Mismatch(VocabularyKernel):
             return Mismatch(self.k, self.m, "".join(sorted(tokens)) or " ")
         return Mismatch(self.k, self.m, list(tokens))
 
-    def columns(self, X):
+    def columns(self, X: Points) -> Columns:
         alphabet = self._resolved("alphabet")
         X, letters = encode_pair("Mismatch", X, [list(alphabet)])
         if self.k > X.longest:  # no substring is so long, whatever the number of words
@@ -166,7 +166,7 @@ class Mismatch(VocabularyKernel):
         shape = (len(words), len(codes))
         nearby = sp.csr_array((np.ones(len(row)), (row, column)), shape=shape)
 
-        def names():
+        def names() -> list[str]:
             text = isinstance(alphabet, str)
             digits = codes[:, None] // len(alphabet) ** np.arange(self.k)[::-1]
             spelt = ([alphabet[d] for d in word] for word in digits % len(alphabet))
@@ -200,7 +200,7 @@ class Mismatch(VocabularyKernel):
             row, code, differ = map(np.concatenate, zip(*parts, strict=True))
         return row, code
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "an inner product: one feature for each word, how many are near it"
         )
@@ -227,7 +227,7 @@ class WeightedSubstrings(Kernel):
     decay: float | None = None
     weights: Sequence[float] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.decay is None) == (self.weights is None):
             raise ValueError(
                 "WeightedSubstrings needs either decay or weights; got "
@@ -241,11 +241,11 @@ class WeightedSubstrings(Kernel):
         if self.weights is not None:
             check_weights(self, self.weights)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = encode("WeightedSubstrings", X, Y)
         return substrings(X, Y, self._totals(X.longest))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X, _ = encode("WeightedSubstrings", X)
         return substrings(X, None, self._totals(X.longest), diagonal=True)
 
@@ -258,15 +258,15 @@ class WeightedSubstrings(Kernel):
     def _totals(self, longest: int) -> np.ndarray:
         return np.concatenate([[0.0], np.cumsum(self._of_lengths(longest))])
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         """Φ, (n, p): a column √w(|u|) #u for every substring u that occurs in X."""
         return self._columns(X).matrix
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The substring of each column, such as "substring 'ATG'"."""
         return self._columns(X).names()
 
-    def _columns(self, X) -> Columns:
+    def _columns(self, X: Points) -> Columns:
         X, _ = encode("WeightedSubstrings", X)
         weights = self._of_lengths(X.longest).tolist()
         lengths = np.array([r for r, weight in enumerate(weights, 1) if weight])
@@ -279,7 +279,7 @@ class WeightedSubstrings(Kernel):
             )
         return _counted(X, dict(enumerate(weights, 1)))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "an inner product: one feature for each substring, its count times √w"
         )

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.data.points import as_points, describe, objects
+from mercer.data.points import Points, as_points, describe, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
 from mercer.kernels.checks import is_finite
@@ -52,19 +54,19 @@ class MatchingNodes(Kernel):
     def _fragments(self, shapes: Shapes) -> Fragments:
         """The fragments rooted at each shape."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self._block(_Forest(self, X, Y), logarithm=False)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self._diag(_Forest(self, X), logarithm=False)
 
-    def log(self, X, Y=None):
+    def log(self, X: Points, Y: Points | None = None) -> np.ndarray | None:
         return self._block(_Forest(self, X, Y), logarithm=True)
 
-    def log_diag(self, X):
+    def log_diag(self, X: Points) -> np.ndarray | None:
         return self._diag(_Forest(self, X), logarithm=True)
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         """Φ, (n, p), a column for every fragment of the trees; `feature_names` says.
 
         Refused where there are more than a million of them.
@@ -72,7 +74,7 @@ class MatchingNodes(Kernel):
         shapes = Shapes(trees_of(self, X))
         return shapes.counts() @ self._fragments(shapes).matrix()
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The fragment of each column of `features(X)`, such as (NP (D the) N)."""
         return names(self._fragments(Shapes(trees_of(self, X))).keys)
 
@@ -140,20 +142,20 @@ class SubsetTree(MatchingNodes):
     decay: float = 0.4
     leaves: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
         check_choice(self, "leaves", self.leaves)
 
-    def _native(self, logarithm):
+    def _native(self, logarithm: bool) -> _core.TreeRule:
         return _core.TreeRule(False, float(self.decay), 1.0, MOST_PAIRS, logarithm)
 
-    def _leaf(self):
+    def _leaf(self) -> float:
         return float(self.decay) if self.leaves else 0.0
 
-    def _fragments(self, shapes):
+    def _fragments(self, shapes: Shapes) -> Fragments:
         return Fragments.subset(shapes, math.sqrt(self.decay), self.leaves)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "⟨φ(x), φ(y)⟩, where φ counts every fragment of a tree, times √λ for each "
@@ -186,18 +188,18 @@ class PartialTree(MatchingNodes):
     decay: float = 0.4
     gap: float = 0.4
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
         check_share(self, "gap", self.gap)
 
-    def _native(self, logarithm):
+    def _native(self, logarithm: bool) -> _core.TreeRule:
         decay, gap = float(self.decay), float(self.gap)
         return _core.TreeRule(True, decay, gap, MOST_PAIRS, logarithm)
 
-    def _fragments(self, shapes):
+    def _fragments(self, shapes: Shapes) -> Fragments:
         return Fragments.partial(shapes, math.sqrt(self.decay), float(self.gap))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "⟨φ(x), φ(y)⟩, where φ sums over the places of every fragment √μ for each "
@@ -228,18 +230,18 @@ class Subtree(VocabularyKernel):
     decay: float = 0.4
     leaves: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
         check_choice(self, "leaves", self.leaves)
 
-    def columns(self, X):
+    def columns(self, X: Points) -> Columns:
         shapes = Shapes(trees_of(self, X))
         chosen = np.flatnonzero((shapes.sizes > 0) | self.leaves)
         weights = math.sqrt(self.decay) ** np.maximum(shapes.sizes[chosen], 1)
         matrix = (shapes.counts()[:, chosen] * weights).tocsr()
         return Columns(matrix, lambda: names(shapes.keys, chosen))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "⟨φ(x), φ(y)⟩, where φ counts every complete subtree, times √λ^size"
         )
@@ -271,35 +273,42 @@ class TaggedTree(Kernel):
     kernel: Kernel
     sort: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernels(self, self.kernel)
         check_choice(self, "sort", self.sort)
 
-    def _tags(self, X) -> list[tuple]:
+    def _tags(self, X: Points) -> list[tuple[Hashable, ...]]:
         trees = trees_of(self, X)
         return [tag_tokens(ordered(tree) if self.sort else tree) for tree in trees]
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self.kernel(self._tags(X), None if Y is None else self._tags(Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return self.kernel.diag(self._tags(X))
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         right = None if Y is None else self._tags(Y)
         return self.kernel.matmul(self._tags(X), right, V, block_mb=block_mb)
 
-    def log(self, X, Y=None):
+    def log(self, X: Points, Y: Points | None = None) -> np.ndarray | None:
         return self.kernel.log(self._tags(X), None if Y is None else self._tags(Y))
 
-    def log_diag(self, X):
+    def log_diag(self, X: Points) -> np.ndarray | None:
         return self.kernel.log_diag(self._tags(X))
 
-    def features(self, X) -> sp.csr_array:
+    def features(self, X: Points) -> sp.csr_array:
         """Φ of the tags, where the string kernel has one."""
         return self._explicit().features(self._tags(X))
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """Of each column of `features(X)`, such as "substring ('(the', ')', ')')"."""
         return self._explicit().feature_names(self._tags(X))
 
@@ -311,18 +320,18 @@ class TaggedTree(Kernel):
             )
         return self.kernel
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> TaggedTree:
         kernel = self.kernel.resolve(self._tags(X), weight)
         return self if kernel is self.kernel else TaggedTree(kernel, self.sort)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return closed(self, "a Gram matrix of trees is that of their tags")
 
 
 class _Forest:
     """The trees of X, then those of Y, with their labels numbered."""
 
-    def __init__(self, kernel: Kernel, X, Y=None):
+    def __init__(self, kernel: Kernel, X: Points, Y: Points | None = None) -> None:
         self.trees = trees_of(kernel, X)
         self.n = len(self.trees)
         self.two_sets = Y is not None
@@ -366,7 +375,7 @@ class _Forest:
         return np.cumsum([0, *(tree.size for tree in self.trees)], dtype=np.int64)
 
 
-def trees_of(kernel: Kernel, X) -> list[Tree]:
+def trees_of(kernel: Kernel, X: Points) -> list[Tree]:
     """The points of X as trees."""
     trees = []
     for i, x in enumerate(objects(as_points(X))):
@@ -380,7 +389,7 @@ def trees_of(kernel: Kernel, X) -> list[Tree]:
     return trees
 
 
-def check_share(kernel: Kernel, name: str, number) -> None:
+def check_share(kernel: Kernel, name: str, number: Any) -> None:
     """Refuse anything but a number in (0, 1]."""
     if not (is_finite(number) and 0 < number <= 1):
         raise ValueError(
@@ -388,7 +397,7 @@ def check_share(kernel: Kernel, name: str, number) -> None:
         )
 
 
-def check_choice(kernel: Kernel, name: str, choice) -> None:
+def check_choice(kernel: Kernel, name: str, choice: object) -> None:
     """Refuse anything but True and False."""
     if not isinstance(choice, bool | np.bool_):
         raise TypeError(

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
 from mercer.kernels.checks import (
@@ -30,6 +32,7 @@ from mercer.kernels.explicit import PolynomialMap
 from mercer.kernels.ways import FeatureFunction, dense
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise, multiply
+from mercer.native.sparsity import Vectors
 from mercer.native.vectors import Recipe
 
 DIFFERENCES = ("square", "absolute", "chi2")  # parts that are 0 where x = y
@@ -44,13 +47,13 @@ class VectorKernel(Kernel):
     def recipe(self) -> Recipe:
         """How the core computes this kernel."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return vectors.block(self.recipe(), *self._pair(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return vectors.diag(self.recipe(), self._pair(X)[0])
 
-    def sqdist(self, X, Y=None):
+    def sqdist(self, X: Points, Y: Points | None = None) -> np.ndarray:
         recipe = self.recipe()
         linear = (recipe.part, recipe.finish) == ("product", "identity")
         if not linear and not (recipe.finish == "exp" and recipe.part in DIFFERENCES):
@@ -62,17 +65,26 @@ class VectorKernel(Kernel):
             return sums
         return -2 * np.expm1(sums.dtype.type(recipe.scale) * sums)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         X, Y = self._pair(X, Y)
         return vectors.product(self.recipe(), X, X if Y is None else Y, V)
 
-    def native(self, X):
+    def native(self, X: Points) -> Recipe | None:
         if not is_vectors(X):
             return None
         self._pair(X)  # refuses what `__call__` would refuse
         return self.recipe()
 
-    def _pair(self, X, Y=None):
+    def _pair(
+        self, X: Points, Y: Points | None = None
+    ) -> tuple[Vectors, Vectors | None]:
         """X and Y as vectors this kernel compares, Y None where it is X."""
         return points.pair(X, Y, type(self).__name__)
 
@@ -87,7 +99,7 @@ class TransformedKernel(Kernel):
     def transform(self, sums: np.ndarray) -> np.ndarray:
         """f, on an array of any shape."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = points.pair(X, Y, type(self).__name__)
         block = vectors.block(Recipe(self.part, "identity"), X, Y)
         # A few rows at a time, as f may hold several arrays of their size.
@@ -96,7 +108,7 @@ class TransformedKernel(Kernel):
             block[rows] = self.transform(block[rows])
         return block
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X = points.vectors(X, type(self).__name__)
         return self.transform(vectors.diag(Recipe(self.part, "identity"), X))
 
@@ -112,10 +124,17 @@ class Linear(VectorKernel):
     [[5.0, 11.0], [11.0, 25.0]]
     """
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("product", "identity")
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         A, B = self._pair(X, Y)
         B = A if B is None else B
         (n, d), m, V = A.shape, B.shape[0], np.asarray(V)
@@ -129,22 +148,22 @@ class Linear(VectorKernel):
             return out
         return super().matmul(X, Y, V, block_mb=block_mb)  # refuses what is not finite
 
-    def features(self, X) -> Any:
+    def features(self, X: Points) -> Vectors:
         """φ(x) = x."""
         return points.vectors(X, "Linear")
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The names of the columns."""
         return points.column_names(X)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "⟨x, y⟩ is an inner product, with φ(x) = x")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.atom(latex.inner(x, y))
 
 
-def _times_double(A, V: np.ndarray) -> np.ndarray:
+def _times_double(A: Vectors, V: np.ndarray) -> np.ndarray:
     """A V in float64; of A in float32 a block at a time is converted."""
     if sp.issparse(A) or A.dtype == np.float64:
         return np.asarray(multiply(A, V))
@@ -183,7 +202,7 @@ class Polynomial(VectorKernel):
     scale: float | None = 1
     offset: float = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole(self, "degree", self.degree, least=0, most=HIGHEST)
         check_positive(self, "scale", self.scale, optional=True)
         if not 0 <= self.offset < np.inf:
@@ -192,7 +211,7 @@ class Polynomial(VectorKernel):
                 f"be positive semidefinite; got offset={self.offset!r}."
             )
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe(
             "product",
             "power",
@@ -201,13 +220,13 @@ class Polynomial(VectorKernel):
             degree=int(self.degree),
         )
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Kernel:
         if self.scale is not None:
             return self
         scale = inverse_variance(self, "scale", X, weight)
         return Polynomial(self.degree, scale, self.offset)
 
-    def features(self, X) -> Any:
+    def features(self, X: Points) -> Vectors:
         """Φ, (n, p): a weighted monomial per column; sparse where X is.
 
         p = C(d + degree, degree), or C(d + degree - 1, degree) where offset = 0. The
@@ -216,15 +235,15 @@ class Polynomial(VectorKernel):
         """
         return self._map().features(points.vectors(X, "Polynomial"))
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """The monomial in each column of `features(X)`, without its weight."""
         return self._map().names(points.column_names(X))
 
-    def ordered_features(self, X) -> Any:
+    def ordered_features(self, X: Points) -> Vectors:
         """Another Φ of the same kernel: a column per ordered product of coordinates."""
         return self._map(ordered=True).features(points.vectors(X, "Polynomial"))
 
-    def ordered_feature_names(self, X) -> list[str]:
+    def ordered_feature_names(self, X: Points) -> list[str]:
         """The product in each column of `ordered_features(X)`, without its weight."""
         return self._map(ordered=True).names(points.column_names(X))
 
@@ -232,12 +251,12 @@ class Polynomial(VectorKernel):
         scale = self._resolved("scale")
         return PolynomialMap(self.degree, scale, self.offset, ordered)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "a polynomial in the kernel ⟨x, y⟩ with non-negative coefficients"
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         base = f"{latex.factor(self.scale, 's')}{latex.inner(x, y)}"
         if self.offset:
             base = rf"\left({base} + {latex.number(self.offset)}\right)"
@@ -259,17 +278,17 @@ class Exponential(VectorKernel):
 
     scale: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "scale", self.scale)
         check_positive(self, "1 / scale", 1 / self.scale)
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         return Recipe("product", "exp", scale=float(1 / self.scale))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "the limit of the polynomials Σₙ ⟨x, y⟩ⁿ / (scaleⁿ n!)")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         scale = latex.number(self.scale)
         product = latex.inner(x, y)
         share = product if scale == "1" else rf"\frac{{{product}}}{{{scale}}}"
@@ -293,18 +312,18 @@ class PowerSeries(TransformedKernel):
 
     coefficients: Sequence[float]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_coefficients(self, self.coefficients)
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         return polynomial(self.coefficients, sums)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True, "sums of non-negative multiples of powers of ⟨x, y⟩ are kernels"
         )
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.polynomial(self.coefficients, latex.atom(latex.inner(x, y)))
 
 
@@ -325,7 +344,7 @@ class Bilinear(Kernel):
 
     A: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         A = np.asarray(self.A)
         if A.ndim != 2 or A.shape[0] != A.shape[1] or A.dtype.kind not in "biuf":
             raise ValueError(
@@ -348,7 +367,7 @@ class Bilinear(Kernel):
                 f"{spectrum[0]:.6g}."
             )
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y, A = self._operands(X, Y)
         block = dense(multiply(multiply(X, A), (X if Y is None else Y).T))
         if Y is not None:
@@ -356,19 +375,28 @@ class Bilinear(Kernel):
         # A product rounds (i, j) and (j, i) differently; their mean is symmetric.
         return elementwise(lambda block: (block + block.T) / 2, block)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X, _, A = self._operands(X, None)
         if sp.issparse(X):
             return np.asarray(X.multiply(X @ A).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", X @ A, X)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         X, Y, _ = self._operands(X, Y)
         A = np.asarray(self.A, dtype=float)
         V = np.asarray(V, dtype=float)
         return X @ (A @ ((X if Y is None else Y).T @ V))
 
-    def _operands(self, X, Y):
+    def _operands(
+        self, X: Points, Y: Points | None
+    ) -> tuple[Vectors, Vectors | None, np.ndarray]:
         X, Y = points.pair(X, Y, "Bilinear")
         if X.shape[1] != len(self.A):
             raise ValueError(
@@ -377,31 +405,42 @@ class Bilinear(Kernel):
             )
         return X, Y, np.asarray(self.A).astype(X.dtype)
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "A = SSᵀ since it is positive semidefinite, and φ(x) = Sᵀx")
 
-    def _formula(self, x, y):
+    def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.Formula(rf"{x}^\top A\, {y}", latex.PRODUCT)
 
 
-def is_vectors(X) -> bool:
+def is_vectors(X: Points) -> bool:
     """Whether X is an array, CSR or data frame of points the core can read."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X.ndim == 2 and X.dtype.kind in "biuf"
     return points.is_frame(X)
 
 
-def inverse_variance(kernel: Kernel, name: str, X, weight=None) -> float:
+def inverse_variance(
+    kernel: Kernel, name: str, X: Points, weight: np.ndarray | None = None
+) -> float:
     """1 / (d · var X) over all entries, and 1 where they are all equal."""
     return _inverse_power(kernel, name, X, weight, 2, "var X")
 
 
-def inverse_deviation(kernel: Kernel, name: str, X, weight=None) -> float:
+def inverse_deviation(
+    kernel: Kernel, name: str, X: Points, weight: np.ndarray | None = None
+) -> float:
     """1 / (d · std X) over all entries, and 1/√d where they are all equal."""
     return _inverse_power(kernel, name, X, weight, 1, "std X")
 
 
-def _inverse_power(kernel: Kernel, name: str, X, weight, power: int, what: str):
+def _inverse_power(
+    kernel: Kernel,
+    name: str,
+    X: Points,
+    weight: np.ndarray | None,
+    power: int,
+    what: str,
+) -> float:
     """1 / (d · (std X)ᵖ), p being 1 or 2."""
     who = type(kernel).__name__
     X = points.vectors(X, who)
@@ -429,7 +468,7 @@ def _inverse_power(kernel: Kernel, name: str, X, weight, power: int, what: str):
     return inverse
 
 
-def _scaled_variance(X, weight) -> tuple[float, int]:
+def _scaled_variance(X: Points, weight: np.ndarray | None) -> tuple[float, int]:
     """v and e with var X = v · 4ᵉ, where squares could leave the range of numbers."""
     entries = X.data if sp.issparse(X) else X
     largest = float(np.max(np.abs(entries), initial=0.0))
@@ -444,7 +483,7 @@ def _scaled_variance(X, weight) -> tuple[float, int]:
     return variance(scaled, weight), exponent
 
 
-def variance(X, weight=None) -> float:
+def variance(X: Points, weight: np.ndarray | None = None) -> float:
     """The variance of all n · d entries, in float64; a sparse X stays sparse.
 
     The entries of point i count weight[i] times, once where weight is None.
@@ -467,7 +506,12 @@ def variance(X, weight=None) -> float:
         return float(shares @ np.square(entries - mean) + zeros)
 
 
-def by_tiles(formula: Callable, X, Y, depth: int = 1) -> np.ndarray:
+def by_tiles(
+    formula: Callable[[np.ndarray, np.ndarray | None], np.ndarray],
+    X: Points,
+    Y: Points | None,
+    depth: int = 1,
+) -> np.ndarray:
     """The (n, m) array of formula(A, B) on dense tiles A of X and B of Y.
 
     Where Y is None the tiles on the diagonal are formula(A, None), and those below it
@@ -502,11 +546,11 @@ class Shift:
 
     origin: np.ndarray
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Points) -> np.ndarray:
         return dense(points.vectors(X, "Linear")).astype(float) - self.origin
 
 
-def about_the_middle(X) -> Kernel:
+def about_the_middle(X: Points) -> Kernel:
     """⟨x, y⟩, or ⟨x - c, y - c⟩ about a point c amid points far from the origin.
 
     Components and clusters are the same about any point; but ⟨x, y⟩ would hold the

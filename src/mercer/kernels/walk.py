@@ -22,6 +22,7 @@ from scipy.sparse.linalg import eigsh
 
 from mercer import _core
 from mercer.data.graphs import Graph, GraphUnion, graphs_of
+from mercer.data.points import Points
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.checks import check_positive
 from mercer.kernels.counts import check_attributes
@@ -60,11 +61,11 @@ class RandomWalk(Kernel):
     label: str | None = None
     edge_label: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive(self, "decay", self.decay)
         check_attributes(self, "label", "edge_label")
 
-    def bound(self, X) -> float:
+    def bound(self, X: Points) -> float:
         """The decay below which k(x, y) is finite for all pairs from X.
 
         It is 1 / ρ, ρ the largest eigenvalue of the product of a graph with itself,
@@ -74,7 +75,7 @@ class RandomWalk(Kernel):
         highest = max(map(_product_radius, self._graphs(X)), default=0.0)
         return 1 / highest if highest else np.inf
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         left = self._graphs(X)
         right = [] if Y is None else self._graphs(Y)
         walks = self._walks([left, right])
@@ -84,18 +85,18 @@ class RandomWalk(Kernel):
             walks.fill(K, n)
         return K
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         walks = self._walks([self._graphs(X)])
         return walks.diagonal()
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             True,
             "an inner product: a feature for every sequence of n + 1 labels, "
             "decay^(n/2) times the number of walks with it",
         )
 
-    def _graphs(self, X) -> list[Graph]:
+    def _graphs(self, X: Points) -> list[Graph]:
         return graphs_of(X, "RandomWalk", self.label, self.edge_label)
 
     def _walks(self, sets: list[list[Graph]]) -> Walks:
@@ -131,7 +132,7 @@ class Walks:
     reach : at least the largest eigenvalue of the product of each graph with itself
     """
 
-    def __init__(self, decay: float, union: GraphUnion, reach: np.ndarray):
+    def __init__(self, decay: float, union: GraphUnion, reach: np.ndarray) -> None:
         self.decay, self.union, self.reach = decay, union, reach
         sizes = np.diff(union.start)
         alike = len(union.labels) <= 1 and len(union.edge_labels) <= 1
@@ -182,7 +183,7 @@ class Walks:
             union.weights[arcs],
         )
 
-    def _check(self, unsettled) -> None:
+    def _check(self, unsettled: object) -> None:
         if unsettled is not None:
             raise ValueError(
                 f"RandomWalk(decay={self.decay!r}) cannot be summed up: decay is too "
@@ -214,7 +215,9 @@ class Walks:
                 if symmetric:
                     out[a:b, i] = row
 
-    def _quotients(self, values, squares, others) -> np.ndarray:
+    def _quotients(
+        self, values: np.ndarray, squares: np.ndarray, others: np.ndarray
+    ) -> np.ndarray:
         """Σ (1ᵀu)² / (1 - decay λλ') over the u of one graph, for each λ' of others."""
         quotients = 1 / (1 - self.decay * np.multiply.outer(values, others))
         # For so little work starting the threads of a BLAS costs more than it saves.

@@ -13,12 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.points import as_points, check_nesting, count, describe, each, vectors
+from mercer.data.points import (
+    Points,
+    as_points,
+    check_nesting,
+    count,
+    describe,
+    each,
+    vectors,
+)
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.native import sparsity
 from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.sparsity import Vectors
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
@@ -43,10 +53,10 @@ class PairKernel(Kernel):
     """
 
     @abstractmethod
-    def pair(self, x, y) -> float:
+    def pair(self, x: Any, y: Any) -> float:
         """k(x, y)."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X = each(as_points(X))
         if Y is None:
             # Half the work, and symmetric bit for bit.
@@ -58,7 +68,7 @@ class PairKernel(Kernel):
         values = [[self.pair(x, y) for y in Y] for x in X]
         return np.array(values, dtype=float).reshape(len(X), len(Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         return np.array([self.pair(x, x) for x in each(as_points(X))], dtype=float)
 
 
@@ -80,14 +90,14 @@ class FeatureKernel(Kernel):
     """
 
     @abstractmethod
-    def features(self, X) -> Any:
+    def features(self, X: Points) -> Vectors:
         """Φ, the (n, p) float array or sparse matrix whose rows are φ(xᵢ)."""
 
-    def feature_names(self, X) -> list[str]:
+    def feature_names(self, X: Points) -> list[str]:
         """A name for each column of `features(X)`."""
         return [f"φ{j}" for j in range(self.features(X).shape[1])]
 
-    def aligned(self, X, Y=None) -> tuple[Any, Any]:
+    def aligned(self, X: Points, Y: Points | None = None) -> tuple[Vectors, Vectors]:
         """Φ(X) and Φ(Y) in the same columns.
 
         Replace it where a map has a column for whatever occurs in its points.
@@ -95,20 +105,27 @@ class FeatureKernel(Kernel):
         left = self.features(X)
         return left, left if Y is None else self.features(Y)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return inner_products(*self.aligned(X, Y))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         features = self.features(X)
         if sp.issparse(features):
             return np.asarray(features.multiply(features).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", features, features)
 
-    def matmul(self, X, Y, V, *, block_mb=BLOCK_MB):
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
         left, right = self.aligned(X, Y)
         return np.asarray(left @ (right.T @ np.asarray(V, dtype=float)))
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(True, "an inner product ⟨φ(x), φ(y)⟩ by construction")
 
 
@@ -130,14 +147,14 @@ class BlockFunction(Kernel):
     [[4.0, 9.0], [9.0, 25.0]]
     """
 
-    function: Callable
+    function: Callable[[Points, Points], Any]
     psd: bool | None = None  # given by the user here; other kernels derive it
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "function", self.function)
         check_verdict(self, self.psd)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
         block = dense(self.function(X, Y))
@@ -149,7 +166,7 @@ class BlockFunction(Kernel):
             )
         return block
 
-    def rule(self):
+    def rule(self) -> Rule:
         return vouched(self.psd)
 
 
@@ -170,14 +187,14 @@ class PairFunction(PairKernel):
     [[3.0, 2.0], [2.0, 3.0]]
     """
 
-    function: Callable
+    function: Callable[[Any, Any], Any]
     psd: bool | None = None  # given by the user here; other kernels derive it
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "function", self.function)
         check_verdict(self, self.psd)
 
-    def pair(self, x, y):
+    def pair(self, x: Any, y: Any) -> float:
         value = self.function(x, y)
         try:
             return float(value)
@@ -188,7 +205,7 @@ class PairFunction(PairKernel):
                 "datasets use BlockFunction."
             ) from error
 
-    def rule(self):
+    def rule(self) -> Rule:
         return vouched(self.psd)
 
 
@@ -208,12 +225,12 @@ class FeatureFunction(FeatureKernel):
     45.0
     """
 
-    phi: Callable
+    phi: Callable[[Points], Any]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "phi", self.phi)
 
-    def features(self, X):
+    def features(self, X: Points) -> Vectors:
         return mapped(self, "phi", self.phi, X)
 
 
@@ -232,15 +249,15 @@ class RankOne(FeatureKernel):
     15.0
     """
 
-    f: Callable
+    f: Callable[[Points], Any]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_callable(self, "f", self.f)
 
-    def features(self, X):
+    def features(self, X: Points) -> Vectors:
         return numbers_at(self, "f", self.f, X)[:, None]
 
-    def feature_names(self, X):
+    def feature_names(self, X: Points) -> list[str]:
         return ["f(x)"]
 
 
@@ -270,7 +287,7 @@ class Precomputed(Kernel):
 
     _shared = ("matrix",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_verdict(self, self.psd)
         if sp.issparse(self.matrix):
             sparsity.check(self.matrix)
@@ -281,7 +298,7 @@ class Precomputed(Kernel):
                 f"{shape}."
             )
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X = self._indices_or_rows(X)
         Y = X if Y is None else self._indices_or_rows(Y)
         if X.ndim == 1:
@@ -297,7 +314,7 @@ class Precomputed(Kernel):
             )
         return X
 
-    def _between(self, X, Y):
+    def _between(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         if Y.ndim == 2:
             return self(Y, X).T
         if self.matrix is None:
@@ -316,7 +333,7 @@ class Precomputed(Kernel):
         work = 100.0 * len(X) * len(Y)
         return dense(interruptible(lambda: rows[:, Y], work=work))
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X = self._indices_or_rows(X)
         if X.ndim == 2:
             return np.diagonal(self(X)).copy()
@@ -327,7 +344,7 @@ class Precomputed(Kernel):
             return dense(self.matrix.diagonal())[X]
         return dense(np.diagonal(self.matrix))[X]
 
-    def rule(self):
+    def rule(self) -> Rule:
         if self.psd is None:
             return Rule(None, "numbers from elsewhere; `check` tests this matrix")
         return vouched(self.psd, "numbers from elsewhere")
@@ -336,7 +353,7 @@ class Precomputed(Kernel):
         """N, the number of reference points; 0 where it is not known."""
         return 0 if self.matrix is None else np.shape(self.matrix)[0]
 
-    def _indices_or_rows(self, X) -> np.ndarray:
+    def _indices_or_rows(self, X: Points) -> np.ndarray:
         X = as_points(X)
         if isinstance(X, list):
             check_nesting(X)
@@ -353,7 +370,7 @@ class Precomputed(Kernel):
             )
         return X.astype(np.intp)
 
-    def _is_index_column(self, X, rows: np.ndarray) -> bool:
+    def _is_index_column(self, X: Points, rows: np.ndarray) -> bool:
         """Whether (n, 1) points are indices: whole, and too short to be rows."""
         if rows.shape[1] != 1 or not np.array_equal(rows, np.rint(rows)):
             return False
@@ -377,7 +394,7 @@ def _check_indices(index: np.ndarray, n: int) -> None:
         )
 
 
-def inner_products(left, right) -> np.ndarray:
+def inner_products(left: Vectors, right: Vectors) -> np.ndarray:
     """left @ rightᵀ as an array; columns that are almost full go through BLAS."""
     if not (sp.issparse(left) and sp.issparse(right)):
         block = dense(multiply(left, right.T))
@@ -421,7 +438,7 @@ def vouched(psd: bool | None, what: str = "a user's function") -> Rule:
     return Rule(psd, f"{what}, {known} as stated by the user (psd={psd})")
 
 
-def check_verdict(kernel: Kernel, psd) -> None:
+def check_verdict(kernel: Kernel, psd: object) -> None:
     """Refuse a psd that is not True, False or None."""
     if not (psd is None or isinstance(psd, bool)):
         raise TypeError(
@@ -429,14 +446,14 @@ def check_verdict(kernel: Kernel, psd) -> None:
         )
 
 
-def dense(block) -> np.ndarray:
+def dense(block: Any) -> np.ndarray:
     """A block of kernel values as a float array."""
     if sp.issparse(block):
         block = sparsity.as_csr(block).toarray()
     return _floating(np.asarray(block))
 
 
-def _floating(values):
+def _floating(values: Vectors) -> Vectors:
     """Values of any real type in a precision we compute in."""
     if values.dtype in (np.float64, np.float32):
         return values
@@ -445,7 +462,7 @@ def _floating(values):
     return elementwise(lambda values: values.astype(float), values)
 
 
-def check_callable(kernel: Kernel, name: str, function) -> None:
+def check_callable(kernel: Kernel, name: str, function: object) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
         raise TypeError(
@@ -454,7 +471,9 @@ def check_callable(kernel: Kernel, name: str, function) -> None:
         )
 
 
-def mapped(kernel: Kernel, name: str, function: Callable, X):
+def mapped(
+    kernel: Kernel, name: str, function: Callable[[Points], Any], X: Points
+) -> Vectors:
     """function(X), checked to have one row per point."""
     X = as_points(X)
     image = function(X)
@@ -471,7 +490,9 @@ def mapped(kernel: Kernel, name: str, function: Callable, X):
     return _floating(image)
 
 
-def numbers_at(kernel: Kernel, name: str, function: Callable, X) -> np.ndarray:
+def numbers_at(
+    kernel: Kernel, name: str, function: Callable[[Points], Any], X: Points
+) -> np.ndarray:
     """function(X), checked to be one number per point."""
     X = as_points(X)
     image = dense(function(X))

@@ -19,6 +19,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, gammaln
 
 from mercer.data import points
+from mercer.data.points import Points
 from mercer.kernels.base import Kernel, Rule
 from mercer.kernels.checks import check_positive, is_finite
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
@@ -61,10 +62,12 @@ class WindowIntegral(NamedTuple):
 class Shape(NamedTuple):
     """A window of r ≥ 0 whose integral is known."""
 
-    function: Callable  # K(r)
-    log_shells: Callable  # ln ∫ r^(d-1) K(r) dr
-    radius: Callable | None  # n random r with the density r^(d-1) K(r): (rng, d, n)
-    log: Callable | None = None  # ln K(r), where K(r) may underflow
+    function: Callable[[np.ndarray], np.ndarray]  # K(r)
+    log_shells: Callable[[int], float]  # ln ∫ r^(d-1) K(r) dr
+    # n random r with the density r^(d-1) K(r): (rng, d, n)
+    radius: Callable[[np.random.RandomState, int, int], np.ndarray] | None
+    # ln K(r), where K(r) may underflow
+    log: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def _ball(power: int) -> Shape:
@@ -128,7 +131,7 @@ class WindowKernel(Kernel):
     function: Any
     bandwidth: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         name = type(self).__name__
         if isinstance(self.function, str):
             if self.function not in SHAPES:
@@ -148,7 +151,7 @@ class WindowKernel(Kernel):
         """The named window that this is, if it is one."""
         return SHAPES[self.function] if isinstance(self.function, str) else None
 
-    def resolve(self, X, weight=None):
+    def resolve(self, X: Points, weight: np.ndarray | None = None) -> WindowKernel:
         if self.bandwidth is not None:
             return self
         scale = inverse_variance(self, "bandwidth", X, weight)
@@ -176,7 +179,7 @@ class WindowKernel(Kernel):
             )
         return image.astype(r.dtype, copy=False)
 
-    def _called(self, r: np.ndarray):
+    def _called(self, r: np.ndarray) -> Any:
         try:
             return self.function(r)
         except TypeError as error:
@@ -197,7 +200,7 @@ class WindowKernel(Kernel):
     def integral(self, d: int) -> WindowIntegral:
         """∫ K over d dimensions, at bandwidth 1."""
 
-    def rule(self):
+    def rule(self) -> Rule:
         return Rule(
             None,
             "a window, which is ≥ 0 and has an integral; it is a kernel if its Fourier "
@@ -230,12 +233,12 @@ class RadialWindow(WindowKernel, TransformedKernel):
     function: Any
     bandwidth: float | None = None
 
-    def transform(self, sums):
+    def transform(self, sums: np.ndarray) -> np.ndarray:
         return self.heights(
             np.sqrt(sums) / sums.dtype.type(self._resolved("bandwidth"))
         )
 
-    def integral(self, d):
+    def integral(self, d: int) -> WindowIntegral:
         """2π^{d/2} / Γ(d/2), the area of the sphere, times ∫ r^(d-1) K(r) dr."""
         area = math.log(2) + d / 2 * math.log(math.pi) - float(gammaln(d / 2))
         if self.shape is not None:
@@ -266,18 +269,25 @@ class ProductWindow(WindowKernel):
     function: Any
     bandwidth: float | None = None
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self._block(X, Y, self.heights, np.multiply, 1.0)
 
-    def log_block(self, X, Y=None) -> np.ndarray:
+    def log_block(self, X: Points, Y: Points | None = None) -> np.ndarray:
         """ln k(X, Y), also where k underflows."""
         return self._block(X, Y, self.log_heights, np.add, 0.0)
 
-    def _block(self, X, Y, function, join, begin: float) -> np.ndarray:
+    def _block(
+        self,
+        X: Points,
+        Y: Points | None,
+        function: Callable[[np.ndarray], np.ndarray],
+        join: np.ufunc,
+        begin: float,
+    ) -> np.ndarray:
         X, Y = points.pair(X, Y, "ProductWindow")
         h = X.dtype.type(self._resolved("bandwidth"))
 
-        def tile(A, B):
+        def tile(A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
             B = A if B is None else B
             out = np.full((len(A), len(B)), begin, dtype=np.result_type(A, B))
             for a, b in zip(A.T, B.T, strict=True):
@@ -286,13 +296,13 @@ class ProductWindow(WindowKernel):
 
         return by_tiles(tile, X, Y, depth=4)
 
-    def diag(self, X):
+    def diag(self, X: Points) -> np.ndarray:
         X = points.vectors(X, "ProductWindow")
         top = self.heights(np.zeros(1, dtype=X.dtype))[0] ** X.shape[1]
         distance = np.abs(X - X).sum(axis=1)  # NaN where the point has one
         return np.asarray(distance, dtype=X.dtype).ravel() + top
 
-    def integral(self, d):
+    def integral(self, d: int) -> WindowIntegral:
         """(∫ K(u) du)^d."""
         twice = math.log(2)
         if self.shape is not None:
@@ -324,7 +334,7 @@ class Shells:
     the estimate of its error. All in units of the largest r^d K(r) met at first.
     """
 
-    def __init__(self, window: WindowKernel, d: int):
+    def __init__(self, window: WindowKernel, d: int) -> None:
         self.window, self.d = window, d
         window.heights(np.zeros(1))  # refuses what is not finite there
         for self.end in (FAR, FARTHEST):
@@ -345,13 +355,13 @@ class Shells:
         """ln r^d K(r) at t = ln r."""
         return self.d * t + self.window.log_heights(np.exp(t))
 
-    def _masses(self, a, b) -> tuple[np.ndarray, np.ndarray]:
+    def _masses(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """∫ over each cell, and the largest value met in it."""
         t, share = _places(a, b)
         values = np.exp(self._logs(t) - self.unit)
         return np.sum(values * share, axis=1), values.max(axis=1)
 
-    def _divide(self, a, b) -> None:
+    def _divide(self, a: np.ndarray, b: np.ndarray) -> None:
         done: list[tuple[np.ndarray, ...]] = []
         whole, _ = self._masses(a, b)
         for step in range(HALVINGS + 1):
@@ -431,13 +441,15 @@ class Shells:
         return np.concatenate(found)[:n]
 
 
-def _places(a, b) -> tuple[np.ndarray, np.ndarray]:
+def _places(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nodes of Gauss's rule in each cell, (cells, nodes), and their weights."""
     half = (b - a)[:, None] / 2
     return (a + b)[:, None] / 2 + half * NODES, half * SHARES
 
 
-def radii(window: WindowKernel, d: int, rng: np.random.RandomState, n: int):
+def radii(
+    window: WindowKernel, d: int, rng: np.random.RandomState, n: int
+) -> np.ndarray:
     """n random r with the density r^(d-1) K(r)."""
     if window.shape is not None and window.shape.radius is not None:
         return window.shape.radius(rng, d, n)

@@ -1,4 +1,7 @@
-"""Machine: what every estimator shares. One way in, one way out, warnings."""
+"""Machine: what every estimator shares. One way in, one way out, warnings.
+
+KernelEstimator is the way in alone, for estimators without an expansion.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ from functools import wraps
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -63,7 +68,7 @@ from mercer.machines.checks import (
     reads_names,
 )
 from mercer.machines.labels import check_classes
-from mercer.machines.words import MADE, WORDS, as_kernel, nearest_word
+from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.outcomes import Run, Status
 
 _ENDED_EARLY = (
@@ -93,7 +98,8 @@ class FitData(WeightedGram):
     """A fit that is ready: the points that count, with their targets."""
 
     target: np.ndarray
-    given: tuple  # X, y and sample_weight, all checked, for callbacks
+    # X, y and sample_weight, all checked, for callbacks
+    given: tuple[Points, np.ndarray, Any]
 
 
 def outside() -> int:
@@ -107,31 +113,33 @@ def outside() -> int:
 _INSIDE = ("mercer", "sklearn")
 
 
-def _all_or_nothing(fit: Callable) -> Callable:
+def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that an error or Ctrl-C ends leaves the machine as it was before."""
 
     @wraps(fit)
-    def whole(self, *args, **options):
-        before, begin = dict(vars(self)), time.perf_counter()
-        vars(self).pop("run_", None)
+    def whole(self: Machine, *args: Any, **options: Any) -> Any:
+        before, begin = dict(self.__dict__), time.perf_counter()
+        self.__dict__.pop("run_", None)
         try:
             fitted = fit(self, *args, **options)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         # A machine without a solver reports its time alone.
-        vars(self).setdefault("run_", Run(seconds=time.perf_counter() - begin))
+        self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
         return fitted
 
     return whole
 
 
-def checked_score(score: Callable) -> Callable:
+def checked_score(score: Callable[..., float]) -> Callable[..., float]:
     """scikit-learn's score, of targets and weights that are checked as those of fit."""
 
     @wraps(score)
-    def checked(self, X, y, sample_weight=None):
+    def checked(
+        self: Machine, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__}.score compares predictions with y, one for "
@@ -160,26 +168,19 @@ def checked_score(score: Callable) -> Callable:
     return checked
 
 
-class Machine(BaseEstimator, ABC):
-    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
+class KernelEstimator(BaseEstimator, ABC):
+    """An estimator with a parameter `kernel`: how it checks parameters and points.
 
-    A machine has a parameter `kernel` and fills in `fit`, which ends with
-    `expansion_`; all it says of new points is read from there.
-
-    A fitted machine owns what it learnt: it keeps copies of the points and of its
-    kernel, so that arrays, frames and lists may be edited after `fit`. Shared are
-    memory-mapped arrays, whose files must stay as they are (a file that is cut ends
-    the process that reads it, unless that is seen at the door); the matrix of
-    `Precomputed(K)`; functions; and objects that cannot be copied.
+    A fitted one owns what it learnt: it keeps copies of the points and of its kernel,
+    so that arrays, frames and lists may be edited after `fit`. Shared are memory-mapped
+    arrays, whose files must stay as they are (a file that is cut ends the process that
+    reads it, unless that is seen at the door); the matrix of `Precomputed(K)`;
+    functions; and objects that cannot be copied.
     """
 
     kernel: Any
-    expansion_: Expansion
     run_: Run  # how the last fit ended, and what it took
 
-    # What to say of a solution that is not optimal, by its status ("" for nothing);
-    # {name} is the class, {machine} the machine, {solution} what the solver returned.
-    _advice: ClassVar[dict[str, str]] = {}
     # What to say of kernel values that are none of the points with each other.
     _not_square: ClassVar[str] = (
         "Precomputed matrix must be a square matrix. Input is a {n}x{m} matrix."
@@ -187,16 +188,12 @@ class Machine(BaseEstimator, ABC):
     # The largest values of parameters, where they are not squared.
     _largest: ClassVar[dict[str, float]] = {}
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(cls.fit)  # type: ignore[method-assign]
+        for name in {"fit", "fit_transform"} & vars(cls).keys():
+            setattr(cls, name, _all_or_nothing(getattr(cls, name)))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
             cls.score = checked_score(cls.score)
-
-    @abstractmethod
-    def fit(self, X: Points, y) -> Self:
-        """Learn f from the points X and the targets y; returns self."""
 
     def _validate_params(self) -> None:
         """scikit-learn's checks of the parameters, before a fit, and a few more."""
@@ -270,6 +267,13 @@ class Machine(BaseEstimator, ABC):
             or (isinstance(kernel, str) and kernel in words)
         ):
             return
+        if hasattr(kernel, "fit") and hasattr(kernel, "transform"):
+            made = AS_KERNELS.get(type(kernel).__name__)
+            advice = f" The kernel of that kind is {made}." if made else ""
+            raise InvalidParameterError(
+                f"{begin}. Got the transformer {brief(kernel)}, which comes before a "
+                f"machine: make_pipeline(transformer, {name}(kernel='linear')).{advice}"
+            )
         near = nearest_word(kernel) if isinstance(kernel, str) else ""
         ways = [repr(near)] if near in words else []
         ways += [MADE[near]] if near in MADE else []
@@ -296,7 +300,7 @@ class Machine(BaseEstimator, ABC):
         warn_of_version(type(self).__name__, state.pop("_version", "an unknown one"))
         super().__setstate__(state)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._finite == "allow-nan"
@@ -316,7 +320,7 @@ class Machine(BaseEstimator, ABC):
         missing = isinstance(self.kernel, Kernel) and self.kernel.missing
         return "allow-nan" if missing else True
 
-    def _validated_points(self, X, reset: bool = True) -> Points:
+    def _validated_points(self, X: Points, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
         given, X = X, sound(X)
         if self._takes_vectors(X):
@@ -336,7 +340,9 @@ class Machine(BaseEstimator, ABC):
             self._borrows = borrowed(X, given)
         return X
 
-    def _validated(self, X, y, **y_checks) -> tuple[Points, np.ndarray]:
+    def _validated(
+        self, X: Points, y: Any, **y_checks: Any
+    ) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
         given, X = X, sound(X)
         check_numbers(self, "y", y)
@@ -359,7 +365,7 @@ class Machine(BaseEstimator, ABC):
         return X, y
 
     @contextmanager
-    def _naming_strings(self, X, y=None) -> Iterator[None]:
+    def _naming_strings(self, X: Points, y: Any = None) -> Iterator[None]:
         """Where vectors or targets are refused for what they hold, say so."""
         try:
             yield
@@ -380,12 +386,12 @@ class Machine(BaseEstimator, ABC):
                 raise
             raise self._about_string(found) from error
 
-    def _of_floats(self, X) -> Points:
+    def _of_floats(self, X: Points) -> Points:
         """Numbers that are objects as floats; those that are none are named."""
         objects = isinstance(X, np.ndarray) and X.dtype == object
         return vectors(X, type(self).__name__) if objects else X
 
-    def _check_columns(self, X) -> None:
+    def _check_columns(self, X: Points) -> None:
         """Refuse a data frame without columns, or with strings as categories."""
         if not is_frame(X):
             return
@@ -416,12 +422,7 @@ class Machine(BaseEstimator, ABC):
         X, self._borrows = self._own(X, X), False
         return X
 
-    def _values(self, X) -> np.ndarray:
-        """f at new points."""
-        check_is_fitted(self)
-        return self.expansion_(self._validated_points(X, reset=False))
-
-    def _takes_vectors(self, X) -> bool:
+    def _takes_vectors(self, X: Points) -> bool:
         """Whether X is for scikit-learn to check: vectors, or a kernel that needs them.
 
         Points of other kinds reach the kernel untouched; it knows what it compares.
@@ -435,7 +436,7 @@ class Machine(BaseEstimator, ABC):
             check_nesting(X)
         return taken
 
-    def _structured(self, X, reset: bool) -> Points:
+    def _structured(self, X: Points, reset: bool) -> Points:
         """Points that are not vectors: counted, and their columns named, if any."""
         if reset:
             for name in ("n_features_in_", "feature_names_in_"):
@@ -449,22 +450,59 @@ class Machine(BaseEstimator, ABC):
             )
         return X
 
+    def _check_square(self, X: Points) -> None:
+        """Refuse kernel values that are not those of the points with each other."""
+        if self._precomputed and X.shape[1] != X.shape[0]:
+            n, m = X.shape
+            raise ValueError(
+                f"{self._not_square.format(n=n, m=m)} {type(self).__name__} learns "
+                "from the kernel values of its points with each other; with points use "
+                "another kernel."
+            )
+
+
+class Machine(KernelEstimator):
+    """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
+
+    A machine has a parameter `kernel` and fills in `fit`, which ends with
+    `expansion_`; all it says of new points is read from there.
+    """
+
+    expansion_: Expansion
+
+    # What to say of a solution that is not optimal, by its status ("" for nothing);
+    # {name} is the class, {machine} the machine, {solution} what the solver returned.
+    _advice: ClassVar[dict[str, str]] = {}
+
+    @abstractmethod
+    def fit(self, X: Points, y: Any) -> Self:
+        """Learn f from the points X and the targets y; returns self."""
+
+    def _values(self, X: Points) -> np.ndarray:
+        """f at new points."""
+        check_is_fitted(self)
+        return self.expansion_(self._validated_points(X, reset=False))
+
     # From data to a Gram
 
-    def _weighted_gram(self, X, sample_weight) -> WeightedGram:
+    def _weighted_gram(
+        self, X: Points, sample_weight: npt.ArrayLike | None
+    ) -> WeightedGram:
         """The points of weight > 0, with a kernel that has learnt from them."""
         points, index, weight = self._weighted_points(X, sample_weight)
         gram = self._gram(X, points, None if sample_weight is None else weight)
         return WeightedGram(gram, index, weight)
 
-    def _gram(self, X, points: Points, weight=None) -> Gram:
+    def _gram(
+        self, X: Points, points: Points, weight: np.ndarray | None = None
+    ) -> Gram:
         """K of points of X, where X holds kernel values of their places."""
         pairwise = self._precomputed
         kernel = Precomputed(X) if pairwise else self._resolved(points, weight)
         return Gram(kernel, points)
 
     def _weighted_points(
-        self, X, sample_weight
+        self, X: Points, sample_weight: npt.ArrayLike | None
     ) -> tuple[Points, np.ndarray, np.ndarray]:
         """The points of weight > 0, their places and weights.
 
@@ -481,7 +519,13 @@ class Machine(BaseEstimator, ABC):
             return index, index, weight
         return (X if len(index) == n else take(X, index)), index, weight
 
-    def _fit_data(self, X, y, sample_weight=None, **y_checks) -> FitData:
+    def _fit_data(
+        self,
+        X: Points,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        **y_checks: Any,
+    ) -> FitData:
         """X, y and the weights, checked once, with a kernel that learnt from them.
 
         With `y_numeric` the targets are numbers, else classes.
@@ -497,28 +541,25 @@ class Machine(BaseEstimator, ABC):
             (X, y, sample_weight),
         )
 
-    def _check_square(self, X) -> None:
-        """Refuse kernel values that are not those of the points with each other."""
-        if self._precomputed and X.shape[1] != X.shape[0]:
-            n, m = X.shape
-            raise ValueError(
-                f"{self._not_square.format(n=n, m=m)} {type(self).__name__} learns "
-                "from the kernel values of its points with each other; with points use "
-                "another kernel."
-            )
-
-    def _checked_weight(self, sample_weight, X) -> np.ndarray:
+    def _checked_weight(
+        self, sample_weight: npt.ArrayLike | None, X: Points
+    ) -> np.ndarray:
         """A number ≥ 0 for each point, not all of them 0."""
         return checked_weight(self, sample_weight, X, ensure_non_negative=True)
 
-    def _resolved(self, points, weight) -> Kernel:
+    def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         """What the parameter `kernel` stands for, having learnt from these points."""
         return as_kernel(self.kernel).resolve(points, weight)
 
     # From coefficients to f
 
     def _expanded(
-        self, gram: Gram, X, coef: np.ndarray, bias: Any = 0.0, chosen=None
+        self,
+        gram: Gram,
+        X: Points,
+        coef: np.ndarray,
+        bias: Any = 0.0,
+        chosen: np.ndarray | None = None,
     ) -> Expansion:
         """f with these coefficients at points of the Gram, in memory of its own.
 
@@ -550,7 +591,7 @@ def dual_rows(f: Expansion) -> np.ndarray:
     return f.coef.reshape(len(f.coef), f.n_outputs).T
 
 
-def biases(f) -> np.ndarray:
+def biases(f: Expansion) -> np.ndarray:
     """The biases of f, (q,): one for each output."""
     return np.array(np.atleast_1d(f.bias))
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import is_regressor
+from sklearn.base import _fit_context, is_regressor
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.data.copies import is_foreign, shares
 from mercer.data.points import (
+    Points,
     brief,
     check_ending,
     check_nesting,
@@ -34,7 +35,16 @@ from mercer.kernels.checks import is_finite, is_number
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
 LEAST, MOST = 1e-140, 1e140  # sizes whose squares are numbers
-_TARGETS = str | bytes | list | tuple | np.ndarray  # of numbers, or for others to name
+# What targets may be beside numbers: lists of them, or for other checks to name.
+_TARGETS = (str, bytes, list, tuple, np.ndarray)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def checked_parameters(fit: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A fit that begins with scikit-learn's checks of the machine's parameters."""
+    return _fit_context(prefer_skip_nested_validation=True)(fit)
 
 
 class Limits(NamedTuple):
@@ -59,7 +69,9 @@ def limits_of(machine: Any) -> dict[str, Limits]:
     return found
 
 
-def checked_weight(machine, sample_weight, X, **checks) -> np.ndarray:
+def checked_weight(
+    machine: object, sample_weight: Any, X: Points, **checks: Any
+) -> np.ndarray:
     """A number for each point, as scikit-learn checks them."""
     check_numbers(machine, "sample_weight", sample_weight)
     if is_scalar(sample_weight):
@@ -87,12 +99,12 @@ def checked_weight(machine, sample_weight, X, **checks) -> np.ndarray:
     return weight
 
 
-def is_scalar(value) -> bool:
+def is_scalar(value: Any) -> bool:
     """Whether a number, or an array of one without an axis, stands for many."""
     return is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def check_numbers(machine, name: str, values) -> None:
+def check_numbers(machine: object, name: str, values: Any) -> None:
     """Refuse what no check of scikit-learn's says clearly: words, complex, sparse."""
     what = "targets" if name == "y" else "numbers"
     needs = f"{type(machine).__name__} needs {name} as an array of {what}"
@@ -136,7 +148,7 @@ def check_numbers(machine, name: str, values) -> None:
                 kind = "c"
             if type(value) is int and not is_finite(value):
                 raise ValueError(f"{which} a whole number beyond the largest float.")
-            if numeric and not isinstance(value, _TARGETS | numbers.Number):
+            if numeric and not isinstance(value, (*_TARGETS, numbers.Number)):
                 raise TypeError(f"{which} {describe(value)}.")
         words = {isinstance(value, str) for value in values}
         if isinstance(values, list | tuple) and name == "y" and len(words) == 2:
@@ -169,7 +181,7 @@ def check_numbers(machine, name: str, values) -> None:
         )
 
 
-def check_squares(machine, y: np.ndarray) -> None:
+def check_squares(machine: object, y: np.ndarray) -> None:
     """Refuse targets whose squares are no numbers any more, or 0."""
     largest = float(np.abs(y).max(initial=0.0))
     if 0 < largest < LEAST or largest > MOST:
@@ -187,7 +199,7 @@ def columns_of(y: np.ndarray) -> np.ndarray:
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
-def holds_rows(X) -> bool:
+def holds_rows(X: Points) -> bool:
     """Whether X is a list of sequences, or a table of objects, that numpy reads."""
     if isinstance(X, np.ndarray):
         return X.dtype == object and X.ndim == 2
@@ -195,7 +207,7 @@ def holds_rows(X) -> bool:
     return some and isinstance(X[0], list | tuple | np.ndarray)
 
 
-def is_structured(X) -> bool:
+def is_structured(X: Points) -> bool:
     """Whether X holds points that are not vectors of numbers."""
     if sp.issparse(X):
         return False
@@ -217,7 +229,7 @@ def is_structured(X) -> bool:
     return X.ndim > 2 or X.dtype.kind not in "biufcO"
 
 
-def _array_of_sequences(X) -> np.ndarray | None:
+def _array_of_sequences(X: Sequence[Any]) -> np.ndarray | None:
     """A list of equally long sequences of numbers, or of numbers, as an array."""
     first = X[0] if len(X) else None
     if isinstance(first, list | tuple | np.ndarray):
@@ -240,7 +252,7 @@ def reads_names(kernel: Kernel) -> bool:
     return any(map(reads_names, kernel.children()))
 
 
-def borrowed(X, given) -> bool:
+def borrowed(X: Points, given: Points) -> bool:
     """Whether an edit of what was given may change the checked points X."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype == object:
         return True
@@ -253,5 +265,5 @@ def borrowed(X, given) -> bool:
     return is_foreign(X)
 
 
-def filled(X) -> np.ndarray:
+def filled(X: Points) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X

@@ -7,11 +7,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,7 +22,7 @@ from mercer.gram import Gram
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
-from mercer.machines.checks import checked_weight
+from mercer.machines.checks import checked_parameters, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -45,7 +45,7 @@ LARGEST = 1e30  # k(x, x) that is left to single precision
 STARTS = 10  # of init="random", where n_init is "auto"
 
 
-def _knows_lengths(machine) -> bool:
+def _knows_lengths(machine: Machine) -> bool:
     if machine._precomputed:
         raise AttributeError(
             "Rows of kernel values do not tell k(x, x), which distances need. Use "
@@ -125,7 +125,7 @@ class KernelKMeans(
     2.0
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions(set(WORDS)), callable, None],
         "init": [StrOptions({"k-means++", "random"}), "array-like", "sparse matrix"],
@@ -200,8 +200,10 @@ class KernelKMeans(
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn the clusters of the points X; returns self.
 
         Parameters
@@ -234,7 +236,7 @@ class KernelKMeans(
                 f"n_samples={n} < n_clusters={self.n_clusters}. Lower n_clusters."
             )
 
-    def _held(self, X, points: Points, weight) -> Gram:
+    def _held(self, X: Points, points: Points, weight: np.ndarray | None) -> Gram:
         """Of the points that count, its matrix in memory where there is room."""
         n = count(points)
         if self._precomputed:
@@ -251,7 +253,7 @@ class KernelKMeans(
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
         return gram.held() if memory.keeps(size, self.cache_size) else gram
 
-    def _problem(self, gram: Gram, weight) -> tuple[Partition, np.ndarray]:
+    def _problem(self, gram: Gram, weight: np.ndarray) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
         k, shift = int(self.n_clusters), float(self.shift)
         if not self.normalized_cut:
@@ -279,7 +281,11 @@ class KernelKMeans(
         return int(self.n_init)
 
     def _best(
-        self, problem: Partition, key, start, watcher: Watcher | None
+        self,
+        problem: Partition,
+        key: np.ndarray,
+        start: np.ndarray | None,
+        watcher: Watcher | None,
     ) -> Clustering:
         """The best end of all starts, or of the one that is given."""
         random = check_random_state(self.random_state)
@@ -287,10 +293,11 @@ class KernelKMeans(
         plain = problem.unscaled() if self.normalized_cut else problem
         best: Clustering | None = None
         for _ in range(self._starts):
-            label = start
             if start is None:
                 spread = self.init == "k-means++"
                 label = drawn_start(plain, random, spread=spread, key=key)
+            else:
+                label = start
             with reporting(watcher) as watch:
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
@@ -345,7 +352,12 @@ class KernelKMeans(
     # From a partition to f
 
     def _store(
-        self, X, points, problem: Partition, index: np.ndarray, best: Clustering
+        self,
+        X: Points,
+        points: Points,
+        problem: Partition,
+        index: np.ndarray,
+        best: Clustering,
     ) -> None:
         """Set what was learnt."""
         n, k = len(problem), len(best.volume)
@@ -383,13 +395,15 @@ class KernelKMeans(
         return np.sqrt(self._squares(X)[0])
 
     @available_if(_knows_lengths)
-    def score(self, X: Points, y=None, sample_weight=None) -> float:
+    def score(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """-Σᵢ wᵢ min_c ‖φ(xᵢ) - μ_c‖², the objective on the points of X, negative."""
         squares, scale = self._squares(X)
         weight = checked_weight(self, sample_weight, squares)
         return -float((weight / scale) @ squares.min(axis=1))
 
-    def _squares(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _squares(self, X: Points) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances of new points from the centroids, and their scales."""
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
@@ -399,10 +413,10 @@ class KernelKMeans(
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
         return np.maximum(lengths[:, None] - 2 * values, 0), scale
 
-    def _clusters(self, X) -> np.ndarray:
+    def _clusters(self, X: Points) -> np.ndarray:
         return np.argmax(self._scaled(X)[0], axis=1).astype(np.int32)
 
-    def _scaled(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _scaled(self, X: Points) -> tuple[np.ndarray, np.ndarray]:
         """f at checked points with sφ(x) for φ(x), and s: 1, or of a cut 1/degree."""
         f = self.expansion_
         values = f(X)
@@ -435,7 +449,7 @@ def _fits_single(gram: Gram) -> bool:
         return False
 
 
-def _are_labels(init, n: int) -> bool:
+def _are_labels(init: Any, n: int) -> bool:
     """Whether init is a whole number for each of the n points."""
     if hasattr(init, "dtype"):
         return init.dtype.kind in "iu" and init.shape == (n,)

@@ -6,12 +6,12 @@ missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper, wraps
 from numbers import Number
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from sklearn.utils import compute_class_weight
@@ -26,7 +26,7 @@ from mercer.native.sorting import distinct
 MOST_NUMBERS = 2.0**31
 
 
-def check_classes(machine, y: np.ndarray) -> None:
+def check_classes(machine: object, y: np.ndarray) -> None:
     """Refuse a y whose entries are not classes: strings or numbers, not measurements.
 
     Parameters
@@ -42,7 +42,7 @@ def check_classes(machine, y: np.ndarray) -> None:
 
 
 def encoded(
-    machine, y: np.ndarray, what: str = "a function", scheme: str = "ovr"
+    machine: object, y: np.ndarray, what: str = "a function", scheme: str = "ovr"
 ) -> tuple[Classes, np.ndarray]:
     """The classes of y, two at least and few enough, and the number of each point's.
 
@@ -58,7 +58,22 @@ def encoded(
     return Classes(names, scheme), label.ravel()
 
 
-def labelled(machine, data, weighted: bool = False):
+class _Targets(Protocol):
+    """What `labelled` reads of a `FitData`, which is defined above this file."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def target(self) -> np.ndarray: ...
+
+    @property
+    def weight(self) -> np.ndarray: ...
+
+
+_Data = TypeVar("_Data", bound=_Targets)
+
+
+def labelled(machine: Any, data: _Data, weighted: bool = False) -> _Data:
     """The data of a fit with the number of its class as each target; sets `classes_`.
 
     Parameters
@@ -75,7 +90,7 @@ def labelled(machine, data, weighted: bool = False):
     return replace(data, target=label, weight=data.weight * factors[label])
 
 
-def check_two(machine, names) -> None:
+def check_two(machine: object, names: Sequence[Any] | np.ndarray) -> None:
     """Refuse fewer than two classes, in scikit-learn's words and the way out."""
     if len(names) < 2:
         only = f", {np.asarray(names)[0:1].tolist()[0]!r}" if len(names) else ""
@@ -86,7 +101,7 @@ def check_two(machine, names) -> None:
         )
 
 
-def check_known(machine, y, names: np.ndarray) -> None:
+def check_known(machine: object, y: np.ndarray, names: np.ndarray) -> None:
     """Refuse classes that are not among those it began with."""
     new = distinct(y[~np.isin(y, names)])
     if len(new):
@@ -97,7 +112,7 @@ def check_known(machine, y, names: np.ndarray) -> None:
         )
 
 
-def check_same(machine, n: int, names: np.ndarray | None = None) -> None:
+def check_same(machine: Any, n: int, names: np.ndarray | None = None) -> None:
     """Refuse to `certify` by other data than those of the fit, as far as it shows.
 
     Parameters
@@ -132,7 +147,7 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.fromiter((number[name] for name in y), np.intp, len(y))
 
 
-def _check_one_kind(machine, y: np.ndarray) -> None:
+def _check_one_kind(machine: object, y: np.ndarray) -> None:
     """Refuse objects that have no order: strings beside numbers, or None."""
     kinds, name = [_kind(value) for value in y], type(machine).__name__
     if set(kinds) == {"a string"}:
@@ -152,7 +167,7 @@ def _check_one_kind(machine, y: np.ndarray) -> None:
     )
 
 
-def _kind(value) -> str:
+def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "a string"
     if isinstance(value, Number) and value == value:
@@ -160,7 +175,7 @@ def _kind(value) -> str:
     return "missing" if _is_missing(value) else f"of type {type(value).__name__}"
 
 
-def _is_missing(value) -> bool:
+def _is_missing(value: Any) -> bool:
     if value is None:
         return True
     try:
@@ -169,7 +184,9 @@ def _is_missing(value) -> bool:
         return True
 
 
-def class_factors(machine, classes, y, weight=None) -> np.ndarray:
+def class_factors(
+    machine: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
     """What `class_weight` says that the points of each class count, (k,).
 
     Parameters
@@ -186,7 +203,9 @@ def class_factors(machine, classes, y, weight=None) -> np.ndarray:
     return compute_class_weight(given, classes=classes, y=y, sample_weight=weight)
 
 
-def _check_class_weight(machine, given: dict, classes) -> None:
+def _check_class_weight(
+    machine: object, given: dict[Any, float], classes: np.ndarray
+) -> None:
     known = set(np.asarray(classes).tolist())
     strange = [one for one in given if one not in known]
     plain = [one for one in known if one not in given]
@@ -199,7 +218,7 @@ def _check_class_weight(machine, given: dict, classes) -> None:
         )
 
 
-def _some(names: list) -> str:
+def _some(names: list[Any]) -> str:
     return str(names[:5]) if len(names) <= 5 else f"{str(names[:5])[:-1]}, ...]"
 
 
@@ -209,7 +228,9 @@ LITTLE = (
 OTHERS = "KernelKNNClassifier takes any number of classes."
 
 
-def check_columns(machine, n_classes: int, n: int, what: str = "a function") -> None:
+def check_columns(
+    machine: object, n_classes: int, n: int, what: str = "a function"
+) -> None:
     """Refuse a column of n numbers for each of too many classes, before there is one.
 
     Parameters
@@ -221,7 +242,7 @@ def check_columns(machine, n_classes: int, n: int, what: str = "a function") -> 
         _check_room(machine, known, 3.0 * n_classes * n, n, OTHERS)
 
 
-def check_pairs(machine, n_classes: int, n: int) -> None:
+def check_pairs(machine: object, n_classes: int, n: int) -> None:
     """The same for a function for every two classes."""
     pairs = n_classes * (n_classes - 1) // 2
     # β and F of a point in its n_classes - 1 problems, and the report of each.
@@ -231,7 +252,9 @@ def check_pairs(machine, n_classes: int, n: int) -> None:
     _check_room(machine, known, numbers, n, way_out)
 
 
-def _check_room(machine, known: str, numbers: float, n: int, way_out: str) -> None:
+def _check_room(
+    machine: object, known: str, numbers: float, n: int, way_out: str
+) -> None:
     needed = 8.0 * numbers
     if needed < LITTLE:
         return
@@ -244,7 +267,7 @@ def _check_room(machine, known: str, numbers: float, n: int, way_out: str) -> No
         )
 
 
-def check_table(machine, m: int, n_classes: int) -> None:
+def check_table(machine: object, m: int, n_classes: int) -> None:
     """Refuse a table of m points and n_classes that there is no memory for."""
     needed = 16.0 * m * n_classes
     if needed < LITTLE:
@@ -261,11 +284,12 @@ def check_table(machine, m: int, n_classes: int) -> None:
 class _AvailableIf:
     """A method that is there if check(machine) is true; else an AttributeError."""
 
-    def __init__(self, method: Callable, check: Callable[[Any], bool]):
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], bool]):
         self.method, self.check = method, check
+        # An object that is no function takes over the name and the docstring of one.
         update_wrapper(self, method)  # type: ignore[arg-type]
 
-    def _checked(self, machine, owner: type) -> None:
+    def _checked(self, machine: Any, owner: type) -> None:
         missing = f"This {owner.__name__!r} has no attribute {self.method.__name__!r}"
         try:
             there = self.check(machine)
@@ -274,22 +298,29 @@ class _AvailableIf:
         if not there:
             raise AttributeError(missing)
 
-    def __get__(self, machine, owner):
+    def __get__(self, machine: Any, owner: type) -> Callable[..., Any]:
         if machine is not None:
             self._checked(machine, owner)
             return MethodType(self.method, machine)
 
         @wraps(self.method)
-        def unbound(machine, *args, **kwargs):
+        def unbound(machine: Any, *args: Any, **kwargs: Any) -> Any:
             self._checked(machine, owner)
             return self.method(machine, *args, **kwargs)
 
         return unbound
 
 
-def available_if(check: Callable[[Any], bool]) -> Callable[[Callable], Any]:
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def available_if(check: Callable[[Any], bool]) -> Callable[[_Method], _Method]:
     """A method that only some settings have; the error is what `check` raises.
 
     As scikit-learn's decorator of this name, which keeps the reason to itself.
     """
-    return lambda method: _AvailableIf(method, check)
+
+    def made(method: _Method) -> Any:
+        return _AvailableIf(method, check)
+
+    return made

@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
-    _fit_context,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.machines.base import Machine
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     check_classes,
     check_table,
@@ -38,7 +38,7 @@ SINGLE = 1e30  # k(x, x) that is left to single precision
 class NearestNeighbors(Machine):
     """‖φ(x) - φ(y)‖² = k(x, x) - 2 k(x, y) + k(y, y), the least of them."""
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"uniform", "distance"}), callable],
         "kernel": [Kernel, StrOptions(set(WORDS)), callable, None],
@@ -54,14 +54,14 @@ class NearestNeighbors(Machine):
         n_neighbors: int = 5,
         *,
         kernel: Any = None,
-        weights: str | Callable = "uniform",
+        weights: str | Callable[[np.ndarray], np.ndarray] = "uniform",
     ):
         self.n_neighbors = n_neighbors
         self.kernel = kernel
         self.weights = weights
 
     @abstractmethod
-    def fit(self, X: Points, y) -> Self: ...
+    def fit(self, X: Points, y: Any) -> Self: ...
 
     def _remember(self, X: Points) -> None:
         """Keep the points and the kernel, with what it learns from them."""
@@ -70,7 +70,7 @@ class NearestNeighbors(Machine):
         self._points = gram.X if self._precomputed else self._check_lengths(gram.X)
         self.n_samples_fit_ = count(X)
 
-    def _check_lengths(self, X) -> Points:
+    def _check_lengths(self, X: Points) -> Points:
         """The points, in float64 where float32 cannot hold k(x, x).
 
         Refuses those where that overflows too: they have no distances.
@@ -79,12 +79,29 @@ class NearestNeighbors(Machine):
         lengths = np.asarray(self.kernel_.diag(wide), dtype=float)
         return wide if np.abs(lengths).max(initial=0.0) > SINGLE else X
 
+    @overload
+    def kneighbors(
+        self,
+        X: Points | None = None,
+        n_neighbors: int | None = None,
+        return_distance: Literal[True] = True,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def kneighbors(
+        self,
+        X: Points | None = None,
+        n_neighbors: int | None = None,
+        *,
+        return_distance: Literal[False],
+    ) -> np.ndarray: ...
+
     def kneighbors(
         self,
         X: Points | None = None,
         n_neighbors: int | None = None,
         return_distance: bool = True,
-    ):
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The nearest training points of each point of X: distances, and their numbers.
 
         Two (m, n_neighbors) arrays, from the nearest on. Points tie where what ranks
@@ -111,7 +128,9 @@ class NearestNeighbors(Machine):
         squares, index = self._nearest(X, n_neighbors)
         return (self._distances(squares, X), index) if return_distance else index
 
-    def _nearest(self, X, n_neighbors: int | None = None):
+    def _nearest(
+        self, X: Points | None, n_neighbors: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         if not isinstance(k, Integral) or k < 1:
@@ -136,7 +155,7 @@ class NearestNeighbors(Machine):
         known = not self._precomputed
         return nearest(self.kernel_, X, self._points, int(k), with_own=known)
 
-    def _distances(self, squares: np.ndarray, X) -> np.ndarray:
+    def _distances(self, squares: np.ndarray, X: Points | None) -> np.ndarray:
         """√ of the squares, unless they are none."""
         name = type(self).__name__
         if X is not None and self._precomputed:
@@ -155,7 +174,7 @@ class NearestNeighbors(Machine):
             )
         return np.sqrt(squares)
 
-    def _weighted(self, X) -> tuple[np.ndarray | None, np.ndarray]:
+    def _weighted(self, X: Points | None) -> tuple[np.ndarray | None, np.ndarray]:
         """The weights of the neighbours, None where they are equal; their numbers."""
         squares, index = self._nearest(X)
         if isinstance(self.weights, str) and self.weights == "uniform":
@@ -213,8 +232,8 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
 
     classes_: np.ndarray
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> Self:
+    @checked_parameters
+    def fit(self, X: Points, y: Any) -> Self:
         """Remember the points X and their classes y; returns self.
 
         Parameters
@@ -238,7 +257,7 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
         check_table(self, len(index), len(self.classes_))
         return self._shares(weights, index)
 
-    def _shares(self, weights, index) -> np.ndarray:
+    def _shares(self, weights: np.ndarray | None, index: np.ndarray) -> np.ndarray:
         n_classes, m = len(self.classes_), len(index)
         place = self._label[index] + n_classes * np.arange(m)[:, None]
         votes = np.bincount(
@@ -291,8 +310,8 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     [0.5, 6.0]
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> Self:
+    @checked_parameters
+    def fit(self, X: Points, y: Any) -> Self:
         """Remember the points X and their targets y; returns self.
 
         Parameters

@@ -16,10 +16,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassifierMixin, DensityMixin, _fit_context
+from sklearn.base import ClassifierMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -30,6 +31,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
 from mercer.machines.base import Machine
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -70,14 +72,14 @@ class Parzen(Machine):
 
     bandwidth: Any
     verbose: Any
-    callback: Callable | None
+    callback: Callable[[Trial], Any] | None
     kernel_: Kernel
     bandwidth_: float
     integral_: WindowIntegral
     trials_: list[Trial]
     _windows: Window
 
-    def _learn_window(self, X, groups: list[tuple[Any, np.ndarray]]) -> None:
+    def _learn_window(self, X: Points, groups: list[tuple[Points, np.ndarray]]) -> None:
         """Set the window with its bandwidth: given, the kernel's own, or learnt."""
         start = window(_as_window(self.kernel, X).copied())
         start.check(X.shape[1])
@@ -100,7 +102,7 @@ class Parzen(Machine):
         self.integral_ = found.integral(X.shape[1])
 
 
-def _as_window(kernel, X) -> Kernel:
+def _as_window(kernel: Any, X: Points) -> Kernel:
     """What the parameter `kernel` of a density stands for, on the points X."""
     if isinstance(kernel, str) and kernel in WINDOW_WORDS:
         return RBF() if kernel == "gaussian" else RadialWindow(WINDOW_WORDS[kernel])
@@ -112,7 +114,9 @@ def _as_window(kernel, X) -> Kernel:
 class _Search:
     """max over h of Σᵢ wᵢ ln p₋ᵢ(xᵢ), p₋ᵢ the density of the other points."""
 
-    def __init__(self, machine: Parzen, start: Window, groups):
+    def __init__(
+        self, machine: Parzen, start: Window, groups: list[tuple[Points, np.ndarray]]
+    ):
         self.machine, self.start = machine, start
         self.groups = [(X, weight) for X, weight in groups if X.shape[0] > 1]
         self.trials: list[Trial] = []
@@ -214,18 +218,18 @@ class _Search:
         return -trial.score
 
 
-def _left_out(windows: Window, X, weight: np.ndarray) -> float:
+def _left_out(windows: Window, X: Points, weight: np.ndarray) -> float:
     """Σᵢ wᵢ ln p₋ᵢ(xᵢ) on different points."""
     return float(weight @ _logs_left_out(windows, X, weight))
 
 
-def _logs_left_out(windows: Window, X, weight: np.ndarray) -> np.ndarray:
+def _logs_left_out(windows: Window, X: Points, weight: np.ndarray) -> np.ndarray:
     """ln p₋ᵢ(xᵢ) of different points."""
     logs = windows.log_sums(X, None, weight) - np.log(weight.sum() - weight)
     return logs - windows.log_volume(X.shape[1])
 
 
-def _variance(X) -> float:
+def _variance(X: Points) -> float:
     """The mean variance of a coordinate."""
     if sp.issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
@@ -235,7 +239,7 @@ def _variance(X) -> float:
     return float(X.var(axis=0).mean())
 
 
-def _wide(X):
+def _wide(X: Points) -> Points:
     """Vectors in float64: logarithms of small densities need it."""
     return vectors(X, "A density").astype(float, copy=False)
 
@@ -286,7 +290,7 @@ class ParzenDensity(DensityMixin, Parzen):
     [-inf]
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidth": BANDWIDTH,
         "kernel": KERNEL,
         "verbose": ["verbose"],
@@ -299,15 +303,17 @@ class ParzenDensity(DensityMixin, Parzen):
         *,
         kernel: Any = None,
         verbose: bool = False,
-        callback: Callable | None = None,
+        callback: Callable[[Trial], Any] | None = None,
     ):
         self.bandwidth = bandwidth
         self.kernel = kernel
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Put a window at each of the points X; returns self.
 
         Parameters
@@ -331,11 +337,11 @@ class ParzenDensity(DensityMixin, Parzen):
         logs = self._windows.log_sums(X, self._points, self._weight)
         return logs - math.log(self._weight.sum()) - self._log_volume
 
-    def score(self, X: Points, y=None) -> float:
+    def score(self, X: Points, y: Any = None) -> float:
         """ln p of all of X together, Σᵢ ln p(xᵢ)."""
         return float(self.score_samples(X).sum())
 
-    def sample(self, n_samples: int = 1, random_state=None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Random points with the density p, (n_samples, d)."""
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
@@ -354,7 +360,7 @@ class ParzenDensity(DensityMixin, Parzen):
         return self._windows.log_volume(self._points.shape[1])
 
     @property
-    def expansion_(self) -> Expansion:  # type: ignore[override]
+    def expansion_(self) -> Expansion:  # type: ignore[override]  # not set, but made
         """p = Σᵢ coefᵢ k(xᵢ, ·), without logarithms."""
         check_is_fitted(self)
         logs = np.log(self._weight) - math.log(self._weight.sum()) - self._log_volume
@@ -416,7 +422,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
     (True, [0.333, 0.333, 0.333])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "method": [StrOptions({"density", "mean"})],
         "bandwidth": BANDWIDTH,
         "kernel": KERNEL,
@@ -436,7 +442,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         method: str = "density",
         priors: Any = None,
         verbose: bool = False,
-        callback: Callable | None = None,
+        callback: Callable[[Trial], Any] | None = None,
     ):
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -445,8 +451,10 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn the classes y of the points X; returns self.
 
         Parameters
@@ -467,7 +475,9 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self.classes_ = classes
         return self
 
-    def _fit_densities(self, X, label, weight, classes) -> None:
+    def _fit_densities(
+        self, X: Points, label: np.ndarray, weight: np.ndarray, classes: np.ndarray
+    ) -> None:
         X = _wide(X)
         priors = self._priors(np.bincount(label, weight), classes)
         members = [np.flatnonzero(label == k) for k in range(len(classes))]
@@ -479,7 +489,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         self._groups, self.priors_ = groups, priors
         self.__dict__.pop("expansion_", None)
 
-    def _priors(self, totals: np.ndarray, classes) -> np.ndarray:
+    def _priors(self, totals: np.ndarray, classes: np.ndarray) -> np.ndarray:
         if self.priors is None:
             return totals / totals.sum()
         priors = np.asarray(self.priors, dtype=float)
@@ -495,7 +505,9 @@ class ParzenClassifier(ClassifierMixin, Parzen):
             )
         return priors
 
-    def _fit_means(self, X, points: Points, label, weight) -> None:
+    def _fit_means(
+        self, X: Points, points: Points, label: np.ndarray, weight: np.ndarray
+    ) -> None:
         for name in ("bandwidth", "priors"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -525,7 +537,7 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         logs = self._joint(X)
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
-    def _joint(self, X) -> np.ndarray:
+    def _joint(self, X: Points) -> np.ndarray:
         """ln πc pc(x), (m, classes)."""
         check_is_fitted(self)
         X = _wide(self._validated_points(X, reset=False))

@@ -9,17 +9,17 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.exceptions import NotFittedError, PositiveSpectrumWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,6 +37,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine, outside
+from mercer.machines.checks import checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.interruptible import multiply
@@ -130,7 +131,7 @@ class KernelPCA(
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions(set(WORDS)), callable, None],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -185,7 +186,7 @@ class KernelPCA(
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1,
-        kernel_params: dict | None = None,
+        kernel_params: dict[str, Any] | None = None,
         alpha: float = 1.0,
         fit_inverse_transform: bool = False,
         eigen_solver: Any = "auto",
@@ -220,7 +221,7 @@ class KernelPCA(
         self.verbose = verbose
         self.callback = callback
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -231,8 +232,8 @@ class KernelPCA(
 
     # Learning
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None) -> Self:
+    @checked_parameters
+    def fit(self, X: Points, y: Any = None) -> Self:
         """Learn the components of the points X; returns self.
 
         Parameters
@@ -262,10 +263,10 @@ class KernelPCA(
             self._warn_unless_optimal(found)
         return self
 
-    def _resolved(self, points, weight) -> Kernel:
+    def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         return self._as_kernel(points, self.gamma).resolve(points, weight)
 
-    def _as_kernel(self, X, gamma: float | None) -> Kernel:
+    def _as_kernel(self, X: Points, gamma: float | None) -> Kernel:
         return as_scikit_learn_kernel(
             self.kernel,
             X,
@@ -339,7 +340,9 @@ class KernelPCA(
             return found.take(np.flatnonzero(values > 0))
         return found
 
-    def _store(self, X, gram: Gram, found: Eigenpairs, inverse) -> None:
+    def _store(
+        self, X: Points, gram: Gram, found: Eigenpairs, inverse: Expansion | None
+    ) -> None:
         values, vectors = found.values, found.vectors
         scale = np.divide(
             1, np.sqrt(values), out=np.zeros_like(values), where=values > 0
@@ -385,12 +388,14 @@ class KernelPCA(
         X = self._validated_points(X, reset=False)
         return _narrowed(self.expansion_(X), X)
 
-    def fit_transform(self, X: Points, y=None, **params) -> np.ndarray:
+    def fit_transform(self, X: Points, y: Any = None, **params: Any) -> np.ndarray:
         """`fit`, and the coordinates of the training points, √λⱼ vᵢⱼ."""
         self.fit(X, y, **params)
         return _narrowed(_coordinates(self._found), self.X_fit_)
 
-    def reconstruction_error(self, X: Points, diag=None) -> np.ndarray:
+    def reconstruction_error(
+        self, X: Points, diag: npt.ArrayLike | None = None
+    ) -> np.ndarray:
         """‖φ(x) - μ‖² - Σⱼ fⱼ(x)², the squared distance of x from the components, (m,).
 
         In feature space; large for a point that is unlike the training points.
@@ -421,7 +426,7 @@ class KernelPCA(
 
     # And back
 
-    def _inverse_of(self, X, Z: np.ndarray) -> Expansion:
+    def _inverse_of(self, X: Points, Z: np.ndarray) -> Expansion:
         """The ridge regression of the points on their coordinates."""
         if sp.issparse(X):
             raise NotImplementedError(
@@ -444,7 +449,7 @@ class KernelPCA(
             raise AttributeError("dual_coef_ belongs to fit_inverse_transform=True.")
         return self._inverse.coef
 
-    def inverse_transform(self, X) -> np.ndarray:
+    def inverse_transform(self, X: npt.ArrayLike) -> np.ndarray:
         """Points with about the coordinates X, (m, c).
 
         With fit_inverse_transform=True by the regression learnt, as in scikit-learn;
@@ -464,14 +469,34 @@ class KernelPCA(
             )
         return self.preimage(X)
 
+    @overload
     def preimage(
         self,
-        Z,
+        Z: npt.ArrayLike,
+        method: str | None = None,
+        *,
+        restarts: int = 5,
+        return_distance: Literal[False] = False,
+    ) -> np.ndarray: ...
+
+    @overload
+    def preimage(
+        self,
+        Z: npt.ArrayLike,
+        method: str | None = None,
+        *,
+        restarts: int = 5,
+        return_distance: Literal[True],
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def preimage(
+        self,
+        Z: npt.ArrayLike,
         method: str | None = None,
         *,
         restarts: int = 5,
         return_distance: bool = False,
-    ):
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Points whose φ is near P = Σⱼ zⱼuⱼ + μ, the point of the coordinates z.
 
         P rarely is the φ of a point: `return_distance` says how far φ(y) is from it.
@@ -505,7 +530,7 @@ class KernelPCA(
                 found[rows] = self._preimages(Z[rows], method, restarts)
         return (found, self.preimage_distance(Z, found)) if return_distance else found
 
-    def preimage_distance(self, Z, Y) -> np.ndarray:
+    def preimage_distance(self, Z: npt.ArrayLike, Y: npt.ArrayLike) -> np.ndarray:
         """‖φ(yᵢ) - P(zᵢ)‖ for the m points Y and the m coordinates Z, (m,).
 
         In feature space, in double precision; what rounding may have taken from it is
@@ -558,7 +583,7 @@ class KernelPCA(
                 )
         return method
 
-    def _preimages(self, Z, method: str, restarts: int) -> np.ndarray:
+    def _preimages(self, Z: np.ndarray, method: str, restarts: int) -> np.ndarray:
         X, weight, kernel = self.X_fit_, self._weights_of(Z), self.expansion_.kernel
         if method == "linear":
             return linear_points(X, weight)
@@ -570,7 +595,7 @@ class KernelPCA(
         search: Any = fixed_points if method == "fixed_point" else descents
         return search(kernel, X, weight, start)
 
-    def _weights_of(self, Z) -> np.ndarray:
+    def _weights_of(self, Z: np.ndarray) -> np.ndarray:
         """γ of P = Σᵢ γᵢ φ(xᵢ), (m, n)."""
         return multiply(Z, self.expansion_.coef.T) + 1 / len(self._found.means)
 
@@ -592,7 +617,7 @@ class KernelPCA(
             )
         return np.asarray(X, dtype=float)
 
-    def _checked_coordinates(self, Z) -> np.ndarray:
+    def _checked_coordinates(self, Z: Any) -> np.ndarray:
         components = len(self.eigenvalues_)
         try:
             Z = check_array(sound(Z), dtype=[np.float64, np.float32], input_name="X")

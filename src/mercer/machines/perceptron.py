@@ -12,7 +12,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
@@ -25,6 +26,7 @@ from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, biases
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -46,7 +48,7 @@ from mercer.solvers.perceptron import (
 
 VARIANTS = {"plain", "averaged", "voted"}
 
-_COMMON_CONSTRAINTS: dict[str, list] = {
+_COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "shuffle": ["boolean"],
@@ -63,7 +65,7 @@ NO_STREAM = (
 )
 
 
-def _takes_more(machine) -> bool:
+def _takes_more(machine: Machine) -> bool:
     """Whether earlier points can be compared with later ones."""
     if machine._precomputed:
         raise AttributeError(NO_STREAM)
@@ -102,12 +104,17 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     @abstractmethod
     def _learn(
-        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+        self,
+        X: Points,
+        y: np.ndarray,
+        classes: np.ndarray,
+        solver: PerceptronRule,
+        goes_on: bool,
     ) -> PerceptronSolution:
         """Solve, and set what was learnt; from the last f if it goes on."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y) -> Self:
+    @checked_parameters
+    def fit(self, X: Points, y: Any) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -131,8 +138,10 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return self
 
     @available_if(_takes_more)
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, classes=None) -> Self:
+    @checked_parameters
+    def partial_fit(
+        self, X: Points, y: Any, classes: npt.ArrayLike | None = None
+    ) -> Self:
         """Go on with one pass over more points, as they come; returns self.
 
         Points that are refused leave it as it was.
@@ -153,7 +162,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         self._learn(X, y, classes, solver, goes_on)
         return self
 
-    def _classes_given(self, classes) -> np.ndarray:
+    def _classes_given(self, classes: npt.ArrayLike | None) -> np.ndarray:
         """The classes of a `partial_fit`: named in the first call, known afterwards."""
         known = getattr(self, "classes_", None)
         if classes is None:
@@ -182,13 +191,17 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return self._mistakes.then(found, self._handed), self._handed
 
     def _remember(
-        self, found: PerceptronSolution, joined: PerceptronSolution, handed, classes
+        self,
+        found: PerceptronSolution,
+        joined: PerceptronSolution,
+        handed: int,
+        classes: np.ndarray,
     ) -> None:
         self._mistakes, self._handed, self.classes_ = joined, handed, classes
         self.run_, self.n_iter_ = found.run, found.run.iterations
 
     @property
-    def mistakes_(self):
+    def mistakes_(self) -> np.ndarray | list[np.ndarray]:
         """Points in the order in which they were missed; a list of them per class."""
         found = self._mistakes
         if found.n_outputs == 1:
@@ -196,7 +209,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return [found.point[found.column == c] for c in range(found.n_outputs)]
 
     @property
-    def n_mistakes_(self):
+    def n_mistakes_(self) -> int | np.ndarray:
         """M, how many mistakes there were; (k,) of them for k > 2 classes."""
         found = self._mistakes
         many = np.bincount(found.column, minlength=found.n_outputs)
@@ -213,7 +226,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return Classes(self.classes_).chosen(values)
 
 
-def _sides(y, names: np.ndarray) -> np.ndarray:
+def _sides(y: np.ndarray, names: np.ndarray) -> np.ndarray:
     """(n, q) array of ±1: the second of two classes, or each against the rest."""
     classes = Classes(names)
     return classes.sides(classes.label(y))
@@ -277,7 +290,7 @@ class KernelPerceptron(MistakeDriven):
     ([0, 1, 2, 3], [7, 5, 5, 4])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_COMMON_CONSTRAINTS,
         "kernel": [StrOptions(set(WORDS)), callable, None],
         "variant": [StrOptions(VARIANTS)],
@@ -309,7 +322,12 @@ class KernelPerceptron(MistakeDriven):
     support_: np.ndarray
 
     def _learn(
-        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+        self,
+        X: Points,
+        y: np.ndarray,
+        classes: np.ndarray,
+        solver: PerceptronRule,
+        goes_on: bool,
     ) -> PerceptronSolution:
         gram, kernel = self._gram_of(X, goes_on)
         start = self._last(gram.X) if goes_on else None
@@ -329,7 +347,7 @@ class KernelPerceptron(MistakeDriven):
             self._remember(found, joined, offset + count(X), classes)
         return found
 
-    def _gram_of(self, X, goes_on: bool) -> tuple[Gram, Kernel]:
+    def _gram_of(self, X: Points, goes_on: bool) -> tuple[Gram, Kernel]:
         """The Gram of these points, and the kernel that new ones are compared by."""
         if goes_on:
             return Gram(self.kernel_, X).double(), self.kernel_
@@ -342,7 +360,7 @@ class KernelPerceptron(MistakeDriven):
     def _with_constant(self, kernel: Kernel) -> Kernel:
         return kernel + Constant(1.0) if self.fit_intercept else kernel
 
-    def _last(self, X) -> np.ndarray:
+    def _last(self, X: Points) -> np.ndarray:
         """The last f at these points."""
         f = self.expansion_
         coef = self._mistakes.coef(self.support_)
@@ -372,7 +390,7 @@ class KernelPerceptron(MistakeDriven):
         """The class of each of the m points of X."""
         return self._chosen(self.decision_function(X))
 
-    def _votes(self, X) -> np.ndarray:
+    def _votes(self, X: Points) -> np.ndarray:
         """Σ over every f on the way of its share of the time, times the sign of f."""
         found, f = self._mistakes, self.expansion_
         q = found.n_outputs
@@ -428,7 +446,7 @@ class Perceptron(MistakeDriven):
 
     kernel = "linear"  # not a parameter
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_COMMON_CONSTRAINTS,
         "eta0": [Interval(Real, 0, None, closed="neither")],
         "variant": [StrOptions(VARIANTS - {"voted"})],
@@ -460,7 +478,12 @@ class Perceptron(MistakeDriven):
     _weights: Weights
 
     def _learn(
-        self, X, y, classes, solver: PerceptronRule, goes_on: bool
+        self,
+        X: Points,
+        y: np.ndarray,
+        classes: np.ndarray,
+        solver: PerceptronRule,
+        goes_on: bool,
     ) -> PerceptronSolution:
         sign = _sides(y, classes)
         if goes_on:
@@ -501,10 +524,10 @@ class Perceptron(MistakeDriven):
         """⟨x, y⟩, + 1 where there is a bias."""
         return Linear() + Constant(1.0) if self._weights.constant else Linear()
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Points) -> np.ndarray:
         """f at m points: (m,) for two classes, else (m, k), one against the rest."""
         return self._values(X)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Points) -> np.ndarray:
         """The class of each of the m points of X."""
         return self._chosen(self._values(X))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sklearn.callback import CallbackContext, CallbackSupportMixin
@@ -23,7 +23,7 @@ __all__ = ["CallbackSupportMixin", "Watcher", "reporting", "watching"]
 
 @contextmanager
 def watching(
-    machine: Any, names: Sequence[str], X, y, sample_weight=None
+    machine: Any, names: Sequence[str], X: Any, y: Any, sample_weight: Any = None
 ) -> Iterator[Watcher | None]:
     """A fit as scikit-learn's callbacks see it; its Watcher, None if none reports."""
     weights = None if sample_weight is None else {"sample_weight": sample_weight}
@@ -37,7 +37,9 @@ def watching(
     task.call_on_fit_task_end(**data, reconstruction_attributes={})
 
 
-def reporting(watcher: Watcher | None, name: str | None = None):
+def reporting(
+    watcher: Watcher | None, name: str | None = None
+) -> AbstractContextManager[Solve | None]:
     """A context with what to give a solver as `watch`; None where nothing reports."""
     return nullcontext() if watcher is None else watcher.problem(name)
 

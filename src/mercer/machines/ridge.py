@@ -7,13 +7,15 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, describe
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
+from mercer.machines.checks import checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.outcomes import Certificate
@@ -68,7 +70,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     [0.967, 1.926, 2.864, 3.733]
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "kernel": [StrOptions(set(WORDS)), callable],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -116,7 +118,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1,
-        kernel_params: dict | None = None,
+        kernel_params: dict[str, Any] | None = None,
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
@@ -131,8 +133,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -152,7 +156,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         points, _, _ = self._weighted_points(X, None)
         gram = self._gram(X, points, weight)
         problem = LinearSystem(gram, y, self._reg(y), weight)
-        solver = self.solver or AutoLinear()
+        solver: Any = self.solver or AutoLinear()
         with watching(self, [""], X, y, sample_weight) as watcher:
             with reporting(watcher) as watch:
                 options = {} if watch is None else {"watch": watch}
@@ -196,14 +200,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             predictions[absent] = problem.gram.rows(absent) @ coef
         return predictions
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         # scikit-learn reads every attribute it lists, to complete a name or to show
         # the machine in a notebook; this one would cost a second fit.
         unread = {"loo_predictions_"} - vars(self).keys()
         names = (name for name in object.__dir__(self) if name not in unread)
         return [name for name in names if hasattr(self, name)]
 
-    def _resolved(self, points, weight) -> Kernel:
+    def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         kernel = as_scikit_learn_kernel(
             self.kernel,
             points,
@@ -214,7 +218,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         )
         return kernel.resolve(points, weight)
 
-    def _reg(self, y) -> np.ndarray:
+    def _reg(self, y: np.ndarray) -> np.ndarray:
         """alpha, checked against the targets."""
         try:
             alpha = np.asarray(self.alpha, dtype=float)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +21,7 @@ from mercer.data.points import Points, count, double, take
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.kernels.checks import finite
 from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -49,7 +51,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         ("max_iter", "stopped", "time_limit"), _ENDED
     )
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],
         "fit_intercept": ["boolean"],
         "alpha_max": [Interval(Real, 0, None, closed="neither")],
@@ -112,7 +114,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         mean = f(X)
         return mean, finite(variance, f.kernel).reshape(mean.shape)
 
-    def _values_with_vectors(self, X) -> Iterator[tuple[slice, np.ndarray]]:
+    def _values_with_vectors(self, X: Points) -> Iterator[tuple[slice, np.ndarray]]:
         """The kernel values of new points with the relevance vectors, in blocks."""
         f = self.expansion_
         for rows in row_blocks(count(X), max(1, len(f.coef)), BLOCK_MB):
@@ -137,33 +139,33 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         """The means of w₀, one for each function."""
         return biases(self.expansion_)
 
-    def _of_each(self, name: str):
+    def _of_each(self, name: str) -> Any:
         if isinstance(self.posterior_, list):
             return [getattr(part, name) for part in self.posterior_]
         return getattr(self.posterior_, name)
 
     @property
-    def alpha_(self):
+    def alpha_(self) -> np.ndarray | list[np.ndarray]:
         """α of the relevance vectors, then of the bias: ∞ if it was left out."""
         return self._of_each("alpha")
 
     @property
-    def sigma_(self):
+    def sigma_(self) -> np.ndarray | list[np.ndarray]:
         """The covariance of w, in the order of `alpha_`."""
         return self._of_each("covariance")
 
     @property
-    def evidence_(self):
+    def evidence_(self) -> float | list[float]:
         """log p(y), at the end."""
         return self._of_each("evidence")
 
     @property
-    def evidence_curve_(self):
+    def evidence_curve_(self) -> np.ndarray | list[np.ndarray]:
         """log p(y) after each step; it never falls."""
         return self._of_each("curve")
 
     @property
-    def n_iter_(self):
+    def n_iter_(self) -> int | np.ndarray:
         """How many steps were taken."""
         runs = self._of_each("run")
         if isinstance(runs, list):
@@ -216,7 +218,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RelevanceVectorMachine._parameter_constraints,
         "noise": [Interval(Real, 0, None, closed="neither"), None],
     }
@@ -244,8 +246,10 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self.callback = callback
         self.solver = solver
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -268,7 +272,17 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self._warn_unless_optimal(found)
         return self
 
-    def predict(self, X: Points, return_std: bool = False):
+    @overload
+    def predict(self, X: Points, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Points, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: Points, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The mean of y at the m points of X, (m,); also its standard deviation.
 
         Parameters
@@ -344,8 +358,10 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         self.callback = callback
         self.solver = solver
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters

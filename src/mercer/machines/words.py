@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,6 +42,7 @@ _ALIASES = {
     "laplace": "laplacian",
     "dot": "linear",
 }
+Function = Callable[..., Any]  # of two points or two sets of them: kernel values
 MADE = {
     "rbf": "RBF()",
     "poly": "Polynomial(3)",
@@ -48,6 +50,12 @@ MADE = {
     "laplacian": "Laplacian()",
     "sigmoid": "Sigmoid()",
     "chi2": "ChiSquared(1.0)",
+}
+# The kernels that do what transformers of scikit-learn do.
+AS_KERNELS = {
+    "Nystroem": "Nystrom(kernel, size)",
+    "RBFSampler": "RandomFourier(RBF(gamma), size)",
+    "PolynomialCountSketch": "PolynomialSketch(Polynomial(degree), size)",
 }
 
 
@@ -58,7 +66,7 @@ def nearest_word(word: str) -> str:
     return _ALIASES.get(near[0], near[0]) if near else ""
 
 
-def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
+def as_kernel(kernel: Kernel | str | Function | None) -> Kernel:
     """What the parameter `kernel` of a machine stands for, owned by the machine.
 
     A word is the kernel of that name with its own defaults; a function takes two sets
@@ -72,14 +80,14 @@ def as_kernel(kernel: Kernel | str | Callable | None) -> Kernel:
 
 
 def as_scikit_learn_kernel(
-    kernel: Kernel | str | Callable | None,
+    kernel: Kernel | str | Function | None,
     X: Points,
     *,
     gamma: float | None = None,
     degree: float = 3,
     coef0: float = 1,
-    parameters: dict | None = None,
-    function: Callable[[Callable], Kernel] = PairFunction,
+    parameters: dict[str, Any] | None = None,
+    function: Callable[[Function], Kernel] = PairFunction,
 ) -> Kernel:
     """What the parameter `kernel` stands for in a drop-in, on the points X.
 
@@ -107,9 +115,9 @@ def _check_word(word: str) -> None:
 
 
 def _as_object(
-    kernel: Kernel | Callable | None,
-    function: Callable[[Callable], Kernel],
-    parameters: dict | None = None,
+    kernel: Kernel | Function | None,
+    function: Callable[[Function], Kernel],
+    parameters: dict[str, Any] | None = None,
 ) -> Kernel:
     """A kernel that shares no array with the parameter; every fit comes by here."""
     if kernel is None:
@@ -147,7 +155,7 @@ def _sigmoid(gamma: float, degree: float, coef0: float) -> Kernel:
     return BlockFunction(partial(sigmoid_kernel, gamma=gamma, coef0=coef0))
 
 
-def _inverse_norms(X) -> np.ndarray:
+def _inverse_norms(X: Points) -> np.ndarray:
     """1/‖x‖, and 0 for x = 0."""
     X = vectors(X)
     square = X.multiply(X) if sp.issparse(X) else np.square(X)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -41,7 +41,12 @@ PANEL = 32  # columns that are brought to tridiagonal form together, as LAPACK d
 COLUMNS = 256  # eigenvectors of T that are turned together
 
 
-def eigh(A: np.ndarray, *, subset_by_index=None, eigvals_only: bool = False) -> Any:
+def eigh(
+    A: np.ndarray,
+    *,
+    subset_by_index: Sequence[int] | None = None,
+    eigvals_only: bool = False,
+) -> Any:
     """Eigenvalues of a symmetric A in ascending order, and vectors, as scipy's eigh.
 
     A = Q T Qᵀ with a tridiagonal T, and the eigenvectors of A are Q times those of T.
@@ -96,7 +101,9 @@ def _tridiagonal(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return A.diagonal().copy(), beside, tau
 
 
-def _of_tridiagonal(d, e, subset_by_index, wanted: bool):
+def _of_tridiagonal(
+    d: np.ndarray, e: np.ndarray, subset_by_index: Sequence[int] | None, wanted: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of T, ascending, and its vectors if they are wanted."""
     n, routine = len(d), _routine("dstevr")
     assert routine
@@ -213,7 +220,7 @@ def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return C
 
 
-def _large(name: str, A: np.ndarray, work: float) -> Callable | None:
+def _large(name: str, A: np.ndarray, work: float) -> Callable[..., None] | None:
     """The interruptible routine, for long work on an A of the layout it needs."""
     if work < LONG or A.dtype != np.float64 or not A.flags.f_contiguous:
         return None
@@ -221,7 +228,7 @@ def _large(name: str, A: np.ndarray, work: float) -> Callable | None:
 
 
 @cache
-def _routine(name: str) -> Callable | None:
+def _routine(name: str) -> Callable[..., None] | None:
     """LAPACK's routine of a name, without Python's lock; None if it is another one."""
     import scipy.linalg.cython_blas  # slow, and small problems do not need them
     import scipy.linalg.cython_lapack

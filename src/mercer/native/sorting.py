@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 
-def distinct(values) -> np.ndarray:
+def distinct(values: npt.ArrayLike) -> np.ndarray:
     """The different values in ascending order, as `np.unique` gives them.
 
     numpy's own hashes them, from version 2.3 on, in C++ and without Python's lock: a

@@ -14,10 +14,13 @@ import numpy as np
 
 from mercer.native.sorting import distinct
 
+Sparse = Any  # a sparse matrix or array of scipy, in any of its formats
+Vectors = Any  # an (n, d) array or CSR matrix
+
 WAY_OUT = "Build it anew from its entries: sp.csr_array((data, (row, column)), shape)."
 
 
-def as_csr(X):
+def as_csr(X: Sparse) -> Sparse:
     """X as CSR, the same object where it is one; refused where it is damaged.
 
     Room behind the last entry is left out, as some routines of scipy read it too;
@@ -33,7 +36,7 @@ def as_csr(X):
     return type(X)((X.data[:stored], X.indices[:stored], X.indptr), shape=X.shape)
 
 
-def _with_numbers_of_scipy(X):
+def _with_numbers_of_scipy(X: Sparse) -> Sparse:
     """X with native numbers, and float64 for float16, which scipy does not have."""
     part = getattr(X, "data", None)
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biufc":
@@ -48,7 +51,7 @@ def _with_numbers_of_scipy(X):
     return X
 
 
-def canonical(X):
+def canonical(X: Sparse) -> Sparse:
     """X as CSR with sorted columns, each once in a row, and no stored zeros.
 
     The same object where it is so already; X itself is never changed.
@@ -70,7 +73,7 @@ def canonical(X):
     return X
 
 
-def _is_sorted(indptr, indices) -> bool:
+def _is_sorted(indptr: np.ndarray, indices: np.ndarray) -> bool:
     """Whether the columns of every row grow from each entry to the next."""
     if len(indices) < 2:
         return True
@@ -80,7 +83,7 @@ def _is_sorted(indptr, indices) -> bool:
     return not falls.any()
 
 
-def check(X) -> None:
+def check(X: Sparse) -> None:
     """Refuse a sparse matrix whose arrays do not fit each other or its shape."""
     known = {
         "csr": _check_compressed,
@@ -100,7 +103,7 @@ def check(X) -> None:
         ) from error
 
 
-def _check_compressed(X) -> None:
+def _check_compressed(X: Sparse) -> None:
     data = _array(X, "data", X.data, 3 if X.format == "bsr" else 1, "biufcO")
     indptr = _array(X, "indptr", X.indptr, 1, "i")
     indices = _array(X, "indices", X.indices, 1, "i")
@@ -134,7 +137,7 @@ def _check_compressed(X) -> None:
     _check_range(X, "indices", indices[: indptr[-1]], width)
 
 
-def _check_coordinates(X) -> None:
+def _check_coordinates(X: Sparse) -> None:
     data = _array(X, "data", X.data, 1, "biufcO")
     coords = X.coords
     if len(coords) != X.ndim:
@@ -146,7 +149,7 @@ def _check_coordinates(X) -> None:
         _check_range(X, f"coords[{axis}]", index, X.shape[axis])
 
 
-def _check_diagonals(X) -> None:
+def _check_diagonals(X: Sparse) -> None:
     data = _array(X, "data", X.data, 2, "biufcO")
     offsets = _array(X, "offsets", X.offsets, 1, "i")
     if len(offsets) != len(data) or len(distinct(offsets)) != len(offsets):
@@ -159,7 +162,7 @@ def _check_diagonals(X) -> None:
         raise _damaged(X, f"its offset {offsets[away][0]} is outside of it")
 
 
-def _check_lists(X) -> None:
+def _check_lists(X: Sparse) -> None:
     n, m = X.shape
     if len(X.rows) != n or len(X.data) != n:
         raise _damaged(
@@ -181,7 +184,7 @@ def _check_lists(X) -> None:
                 raise _damaged(X, f"row {i} has the entry {value!r:.60}")
 
 
-def _check_keys(X) -> None:
+def _check_keys(X: Sparse) -> None:
     for key, value in X.items():
         places = key if isinstance(key, tuple) else (key,)
         if len(places) != X.ndim or not all(map(_is_place, places, X.shape)):
@@ -190,12 +193,12 @@ def _check_keys(X) -> None:
             raise _damaged(X, f"its entry at {key} is {value!r:.60}")
 
 
-def _is_place(i, size: int) -> bool:
+def _is_place(i: Any, size: int) -> bool:
     whole = isinstance(i, int | np.integer) and not isinstance(i, bool)
     return whole and 0 <= i < size
 
 
-def _array(X, name: str, part: Any, ndim: int, kinds: str) -> np.ndarray:
+def _array(X: Sparse, name: str, part: Any, ndim: int, kinds: str) -> np.ndarray:
     """An array of a sparse matrix, of the dimension and type that belongs there."""
     wide = kinds != "i" or getattr(part, "itemsize", 0) in (4, 8)
     if (
@@ -213,12 +216,12 @@ def _array(X, name: str, part: Any, ndim: int, kinds: str) -> np.ndarray:
     )
 
 
-def _check_range(X, name: str, index: np.ndarray, size: int) -> None:
+def _check_range(X: Sparse, name: str, index: np.ndarray, size: int) -> None:
     if index.size and not (index.min() >= 0 and index.max() < size):
         i = int(np.argmax((index < 0) | (index >= size)))
         raise _damaged(X, f"{name}[{i}] is {index[i]} and must be from 0 to {size - 1}")
 
 
-def _damaged(X, what: str) -> ValueError:
+def _damaged(X: Sparse, what: str) -> ValueError:
     shape = " × ".join(map(str, X.shape))
     return ValueError(f"The {shape} sparse matrix is damaged: {what}. {WAY_OUT}")

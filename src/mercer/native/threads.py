@@ -10,7 +10,7 @@ threads in the first place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -36,13 +36,13 @@ if threadpoolctl is not None:
         # Other packages have a file of this name, but not these functions.
         check_symbols = ("mercer_get_num_threads", "mercer_set_num_threads")
 
-        def get_num_threads(self):
+        def get_num_threads(self) -> int:
             return self.dynlib.mercer_get_num_threads()
 
-        def set_num_threads(self, num_threads):
+        def set_num_threads(self, num_threads: int) -> None:
             self.dynlib.mercer_set_num_threads(num_threads)
 
-        def get_version(self):
+        def get_version(self) -> None:
             return None
 
     threadpoolctl.register(_Ours)
@@ -79,7 +79,7 @@ def one_blas_thread() -> Iterator[None]:
                 _OneThread.before.restore_original_limits()
 
 
-def blas_for(n: int):
+def blas_for(n: int) -> AbstractContextManager[None]:
     """One thread for each BLAS while matrices of side n are worked on, if n is small.
 
     Beside a core that is busy, threads that wait for each other in every small product
@@ -89,7 +89,7 @@ def blas_for(n: int):
 
 
 @lru_cache(maxsize=1)
-def _pools():
+def _pools() -> Any:
     """The pools there are; looking for them takes some milliseconds."""
     return threadpoolctl.ThreadpoolController()
 

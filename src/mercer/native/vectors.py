@@ -10,18 +10,22 @@ instruction set, MERCER_PRODUCT (own, blas, auto) says what multiplies dense mat
 MERCER_NUM_THREADS how many threads may work.
 """
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 import mercer.native.threads  # noqa: F401  (threadpoolctl gets to know our threads)
 from mercer import _core
 from mercer.native import sparsity
 from mercer.native.interruptible import elementwise, multiply
+from mercer.native.sparsity import Vectors
 
 SHORT = 64  # coordinates up to which differences are summed as they are
 
@@ -47,7 +51,7 @@ class Recipe:
     degree: int = 1
     cumulative: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         native_recipe(self)
 
 
@@ -75,7 +79,7 @@ class Packed:
 
     __slots__ = ("_dense", "_points", "dtype", "sparse")
 
-    def __init__(self, X, *, only_core: bool = False):
+    def __init__(self, X: Vectors, *, only_core: bool = False) -> None:
         self.sparse = scipy.sparse.issparse(X)
         self._dense = None
         if self.sparse:
@@ -107,11 +111,11 @@ class Packed:
     def nbytes(self) -> int:
         return self._points.nbytes
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = "sparse" if self.sparse else "dense"
         return f"<Packed {kind} {self.shape} {self.dtype}>"
 
-    def _widened(self):
+    def _widened(self) -> Packed:
         """The same points in float64."""
         wide = object.__new__(Packed)
         wide.sparse = self.sparse
@@ -121,7 +125,13 @@ class Packed:
         return wide
 
 
-def block(recipe: Recipe, X, Y=None, *, out=None) -> np.ndarray:
+def block(
+    recipe: Recipe,
+    X: Vectors | Packed,
+    Y: Vectors | Packed | None = None,
+    *,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
     """K with K[i, j] = k(xᵢ, yⱼ); Y None means Y = X and an exactly symmetric K.
 
     Parameters
@@ -141,7 +151,9 @@ def block(recipe: Recipe, X, Y=None, *, out=None) -> np.ndarray:
     return out
 
 
-def product(recipe: Recipe, X, Y, V) -> np.ndarray:
+def product(
+    recipe: Recipe, X: Vectors | Packed, Y: Vectors | Packed | None, V: npt.ArrayLike
+) -> np.ndarray:
     """block(recipe, X, Y) @ V in float64, without ever storing the block.
 
     Parameters
@@ -149,7 +161,7 @@ def product(recipe: Recipe, X, Y, V) -> np.ndarray:
     X, Y : (n, d) and (m, d) arrays, CSR matrices or `Packed`
     V : (m,) or (m, q) array
     """
-    X, Y = _pair(X, Y)
+    X, Y = _pair(X, Y, only_core=True)
     Y = X if Y is None else Y
     V = np.asarray(V)
     if V.ndim not in (1, 2) or V.shape[0] != Y.shape[0]:
@@ -178,7 +190,7 @@ def product(recipe: Recipe, X, Y, V) -> np.ndarray:
     return out if V.ndim == 2 else out[:, 0]
 
 
-def originals(X) -> _core.Originals:
+def originals(X: Vectors) -> _core.Originals:
     """X for sums in double, where what works on it is packed in single precision.
 
     Parameters
@@ -197,7 +209,7 @@ def originals(X) -> _core.Originals:
     return _core.originals(np.require(X, _precision(X.dtype), ["C", "A"]))
 
 
-def symmetric_product(recipe: Recipe, X, v) -> np.ndarray:
+def symmetric_product(recipe: Recipe, X: Vectors | Packed, v: np.ndarray) -> np.ndarray:
     """block(recipe, X) @ v in float64, every pair of points met once.
 
     Parameters
@@ -213,7 +225,13 @@ def symmetric_product(recipe: Recipe, X, v) -> np.ndarray:
     return out
 
 
-def add_both_ways(tile, v_rows, v_columns, of_rows, of_columns) -> None:
+def add_both_ways(
+    tile: np.ndarray,
+    v_rows: np.ndarray,
+    v_columns: np.ndarray,
+    of_rows: np.ndarray,
+    of_columns: np.ndarray | None,
+) -> None:
     """of_rows += tile @ v_columns and of_columns += tile.T @ v_rows, in one reading.
 
     Parameters
@@ -225,7 +243,7 @@ def add_both_ways(tile, v_rows, v_columns, of_rows, of_columns) -> None:
     _core.both_ways(tile, v_rows, v_columns, of_rows, of_columns)
 
 
-def centered(X, part: str, dtype):
+def centered(X: Vectors, part: str, dtype: npt.DTypeLike) -> Vectors:
     """X, moved to the middle: unseen by the kernel, but not by single precision.
 
     A common offset takes digits away from the differences. Points of many zeros keep
@@ -238,7 +256,7 @@ def centered(X, part: str, dtype):
     return X if mean is None else X - mean.astype(X.dtype, copy=False)
 
 
-def _middle(X) -> np.ndarray | None:
+def _middle(X: np.ndarray) -> np.ndarray | None:
     """A point near the middle of dense points; None where the origin will do."""
     some = X[:: max(1, len(X) // 256)]  # any point near the middle will do
     mean = some.mean(axis=0, dtype=float)
@@ -250,9 +268,12 @@ def _middle(X) -> np.ndarray | None:
     return None if near else mean
 
 
-def diag(recipe: Recipe, X) -> np.ndarray:
+def diag(recipe: Recipe, X: Vectors | Packed) -> np.ndarray:
     """k(xᵢ, xᵢ) for every point of X, (n,)."""
-    X = X if isinstance(X, Packed) else Packed(X)
+    zero_sums = recipe.finish == "exp" and recipe.part in ("square", "absolute")
+    if zero_sums and isinstance(X, np.ndarray) and np.isfinite(X).all():
+        return np.ones(len(X), _precision(X.dtype))
+    X = X if isinstance(X, Packed) else Packed(X, only_core=True)
     out = np.empty(X.shape[0], X.dtype)
     _core.diag(native_recipe(recipe), X._points, out)
     return out
@@ -268,7 +289,9 @@ RANKED = {
 }
 
 
-def nearest(recipe: Recipe, X, Y, count: int, own=None):
+def nearest(
+    recipe: Recipe, X: Vectors, Y: Vectors, count: int, own: npt.ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Of each x the `count` nearest points y: their keys, and their numbers in Y.
 
     Two (n, count) arrays, from the least key on, equal ones in the order of their
@@ -293,6 +316,7 @@ def nearest(recipe: Recipe, X, Y, count: int, own=None):
     screen = _screen(recipe, X, Y, dtype) if dtype == np.float32 else None
     if screen is None:
         screen = _screen(recipe, X, Y, np.dtype(np.float64))
+    assert screen is not None  # double precision is never too coarse
     exact = recipe
     if (recipe.part, recipe.finish) == ("product", "identity"):
         exact = Recipe("square", "identity")
@@ -309,7 +333,9 @@ def nearest(recipe: Recipe, X, Y, count: int, own=None):
     return key, index
 
 
-def _given_rows(X, Y):
+def _given_rows(
+    X: Vectors, Y: Vectors
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], np.dtype]:
     """X and Y as the core reads coordinates one by one, and their precision."""
     dtype = np.result_type(_precision(X.dtype), _precision(Y.dtype))
     sparse = scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)
@@ -318,11 +344,11 @@ def _given_rows(X, Y):
     return x, x if Y is X else rows(Y, dtype), dtype
 
 
-def _dense_rows(X, dtype):
+def _dense_rows(X: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     return (np.require(X, dtype, ["C", "A"]),)
 
 
-def _csr_rows(X, dtype):
+def _csr_rows(X: Vectors, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     """start, column and value of each row, columns ascending."""
     X = scipy.sparse.csr_array(X)
     if not X.has_canonical_format:
@@ -335,7 +361,9 @@ def _csr_rows(X, dtype):
     )
 
 
-def _screen(recipe: Recipe, X, Y, dtype: np.dtype):
+def _screen(
+    recipe: Recipe, X: Vectors, Y: Vectors, dtype: np.dtype
+) -> tuple[Any, ...] | None:
     """What rules points out without their key: k, X, Y, half, base, factor.
 
     A key ≤ z implies half(y) - k(x, y) ≤ base(x) + factor·z, all of it computed in
@@ -401,19 +429,19 @@ def _largest_terms(recipe: Recipe, X: Packed) -> np.ndarray:
     return diag(size, X).astype(float)
 
 
-def _longest_row(X) -> int:
+def _longest_row(X: Vectors) -> int:
     """How many terms a sum over the coordinates of a point may have."""
     if not scipy.sparse.issparse(X):
         return X.shape[1]
     return int(np.diff(X.tocsr().indptr).max(initial=0))
 
 
-def _packed_both(X, Y, dtype) -> tuple[Packed, Packed]:
+def _packed_both(X: Vectors, Y: Vectors, dtype: np.dtype) -> tuple[Packed, Packed]:
     A = Packed(X.astype(dtype, copy=False), only_core=True)
     return A, A if Y is X else Packed(Y.astype(dtype, copy=False), only_core=True)
 
 
-def _both_centered(X, Y, dtype) -> tuple[Any, Any]:
+def _both_centered(X: Vectors, Y: Vectors, dtype: np.dtype) -> tuple[Any, Any]:
     """Both sets, moved by one vector to the middle of Y where they are dense.
 
     A common offset would leave few digits of the differences to products.
@@ -428,7 +456,7 @@ def _both_centered(X, Y, dtype) -> tuple[Any, Any]:
         return A, A if Y is X else Y.astype(dtype, copy=False) - middle.astype(dtype)
 
 
-def pair_sums(part: str, X, Y, index) -> np.ndarray:
+def pair_sums(part: str, X: Vectors, Y: Vectors, index: np.ndarray) -> np.ndarray:
     """Σₜ part(xᵢₜ, yⱼₜ) in float64 for the points j = index[i, c] of Y, (n, count).
 
     In a fixed order, that of `nearest`: the same on every processor, for dense and
@@ -450,7 +478,7 @@ def pair_sums(part: str, X, Y, index) -> np.ndarray:
     return out
 
 
-def exp(x) -> np.ndarray:
+def exp(x: npt.ArrayLike) -> np.ndarray:
     """eˣ as the core computes it, in float32 or float64."""
     x = np.asarray(x)
     x = np.require(x, _precision(x.dtype), ["C", "A"])
@@ -466,12 +494,14 @@ def _precision(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.newbyteorder("=") == np.float32 else np.float64)
 
 
-def _pair(X, Y) -> tuple[Packed, Packed | None]:
+def _pair(
+    X: Vectors | Packed, Y: Vectors | Packed | None, only_core: bool = False
+) -> tuple[Packed, Packed | None]:
     """Both packed, of one dimension and one precision."""
-    X = X if isinstance(X, Packed) else Packed(X)
+    X = X if isinstance(X, Packed) else Packed(X, only_core=only_core)
     if Y is None:
         return X, None
-    Y = Y if isinstance(Y, Packed) else Packed(Y)
+    Y = Y if isinstance(Y, Packed) else Packed(Y, only_core=only_core)
     _check_columns(X, Y)
     if X.dtype != Y.dtype:
         X = X if X.dtype == np.float64 else X._widened()
@@ -479,7 +509,7 @@ def _pair(X, Y) -> tuple[Packed, Packed | None]:
     return X, Y
 
 
-def _check_columns(X, Y) -> None:
+def _check_columns(X: Vectors | Packed, Y: Vectors | Packed) -> None:
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X and Y need equally many columns; got X of shape {X.shape} "
@@ -487,7 +517,7 @@ def _check_columns(X, Y) -> None:
         )
 
 
-def _room(out, n: int, m: int, dtype) -> np.ndarray:
+def _room(out: np.ndarray | None, n: int, m: int, dtype: np.dtype) -> np.ndarray:
     """out, checked, or a new (n, m) array."""
     if out is None:
         return np.empty((n, m), dtype)
@@ -523,7 +553,9 @@ _BLAS_ALONE_FROM = 256
 _DENSE_FROM = 1 / 3
 
 
-def _is_plain_product(recipe: Recipe, X, Y) -> bool:
+def _is_plain_product(
+    recipe: Recipe, X: Vectors | Packed, Y: Vectors | Packed | None
+) -> bool:
     if (recipe.part, recipe.finish) != ("product", "identity") or _PRODUCT == "own":
         return False
     sets = [X] if Y is None else [X, Y]
@@ -546,7 +578,9 @@ def _density(X: np.ndarray, rows: int = 256) -> float:
 _SIDE = 2048  # rows of a product at a time, so that Ctrl-C is handled in between
 
 
-def _plain_product(recipe: Recipe, X, Y, out) -> np.ndarray:
+def _plain_product(
+    recipe: Recipe, X: Vectors, Y: Vectors | None, out: np.ndarray | None
+) -> np.ndarray:
     """X Yᵀ; where Y is None symmetric bit for bit, with the diagonal of `diag`."""
     out = _room(out, len(X), len(X if Y is None else Y), X.dtype)
     for i in range(0, len(X), _SIDE):
@@ -568,7 +602,7 @@ def _plain_product(recipe: Recipe, X, Y, out) -> np.ndarray:
     return out
 
 
-def _multiply(recipe: Recipe, X: Packed, Y: Packed, out) -> bool:
+def _multiply(recipe: Recipe, X: Packed, Y: Packed, out: np.ndarray) -> bool:
     """Write ⟨xᵢ, yⱼ⟩ to out by a BLAS, if that is chosen and all the recipe needs."""
     if X._dense is None or Y._dense is None:
         return False
@@ -583,7 +617,7 @@ def _multiply(recipe: Recipe, X: Packed, Y: Packed, out) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _gemm(char: str):
+def _gemm(char: str) -> Any:
     """The capsule of scipy's own sgemm or dgemm, or None."""
     import scipy.linalg.cython_blas  # slow, and most processes never get here
 

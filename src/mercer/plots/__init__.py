@@ -6,7 +6,7 @@ used: without matplotlib this module can be imported, and says then what to inst
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name not in _HOME and name not in ("base", *_NAMES):
         raise AttributeError(f"module 'mercer.plots' has no attribute {name!r}")
     importlib.import_module("mercer.plots.base")  # its error says what to install

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 
@@ -32,7 +34,7 @@ class Support(NamedTuple):
     bound: np.ndarray
 
 
-def support_of(machine, values) -> Support:
+def support_of(machine: Any, values: np.ndarray) -> Support:
     """The support vectors of a machine; none, where it is not made of them.
 
     Free ones have yᵢ f(xᵢ) = 1 to the tolerance of the solver, those at their bound
@@ -57,7 +59,7 @@ def support_of(machine, values) -> Support:
     return Support(place, label, weight, bound)
 
 
-def of_fit(last, values: np.ndarray) -> np.ndarray:
+def of_fit(last: Any, values: np.ndarray) -> np.ndarray:
     """The support vectors among the points of `fit`, as they are drawn."""
     if last.shape_fit_[0] != len(values):
         raise ValueError(
@@ -68,7 +70,7 @@ def of_fit(last, values: np.ndarray) -> np.ndarray:
     return values[last.support_]
 
 
-def last_step(machine):
+def last_step(machine: Any) -> Any:
     return machine[-1] if isinstance(machine, Pipeline) else machine
 
 
@@ -79,21 +81,26 @@ def frame_of(values: np.ndarray) -> np.ndarray:
     return np.array([low - room, high + room])
 
 
-def like(X, values: np.ndarray) -> Points:
+def like(X: Points, values: np.ndarray) -> Points:
     """Values in a data frame with the columns of X, if X is one."""
     if not is_frame(X):
         return values
     return type(X)(dict(zip(X.columns, values.T, strict=True)))
 
 
-def one_each(y, n: int) -> np.ndarray:
+def one_each(y: npt.ArrayLike, n: int) -> np.ndarray:
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y needs {n} values, one per point; got shape {y.shape}.")
     return y
 
 
-def draw_points(values, y, classes, ax: Axes) -> None:
+def draw_points(
+    values: np.ndarray,
+    y: np.ndarray | None,
+    classes: Sequence[Any] | np.ndarray,
+    ax: Axes,
+) -> None:
     if y is None:
         x1, x2 = values.T
         ax.scatter(x1, x2, s=SMALLEST, color="grey", linewidths=0, label="point")
@@ -142,7 +149,7 @@ def draw_support(support: Support, ax: Axes, marker: str | None = None) -> None:
             ax.scatter([], [], **style, label=name)
 
 
-def draw_relevance(machine, places: np.ndarray, ax: Axes) -> None:
+def draw_relevance(machine: object, places: np.ndarray, ax: Axes) -> None:
     """Rings around the relevance vectors among the points of `fit`, if there are."""
     chosen = getattr(machine, "relevance_", np.empty(0, dtype=int))
     if len(chosen) and chosen.max() < len(places):

@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from mercer.data.points import Points, as_points
@@ -71,7 +72,7 @@ def plot_spectrum(
     return ax
 
 
-def _dense(K, points) -> np.ndarray:
+def _dense(K: Any, points: Points | None) -> np.ndarray:
     if isinstance(K, Kernel):
         if points is None:
             raise ValueError(
@@ -88,7 +89,7 @@ def _dense(K, points) -> np.ndarray:
     return K if K.dtype.kind == "f" else K.astype(float)
 
 
-def _labels(order, n: int) -> np.ndarray:
+def _labels(order: npt.ArrayLike, n: int) -> np.ndarray:
     labels = np.asarray(order)
     if labels.shape != (n,):
         raise ValueError(f"order needs {n} labels, one per point; got {labels.shape}.")

@@ -55,7 +55,9 @@ def plot_losses(
     return ax
 
 
-def _draw_loss(loss, reach: float, ax: Axes, style: dict) -> None:
+def _draw_loss(
+    loss: Loss | ZeroOne, reach: float, ax: Axes, style: dict[str, Any]
+) -> None:
     # Both sides of 0, where the 0-1 loss jumps, and the corners at ±1.
     line = np.linspace(-reach, reach, 2 * GRID - 1)
     if isinstance(loss, ZeroOne):
@@ -68,7 +70,7 @@ def _draw_loss(loss, reach: float, ax: Axes, style: dict) -> None:
     ax.plot(line, values, lw=2, **style)
 
 
-def _draw_conjugate(loss: Loss, reach: float, ax: Axes, style: dict) -> None:
+def _draw_conjugate(loss: Loss, reach: float, ax: Axes, style: dict[str, Any]) -> None:
     target = 1.0 if loss.of_sides else 0.0
     least, largest = (float(end) for end in loss.slopes(np.array(target)))
     line = np.linspace(max(least, -reach), min(largest, reach), GRID)

@@ -224,7 +224,7 @@ def plot_component(
     return ax
 
 
-def _draw_two(machine, corners, ax: Axes) -> None:
+def _draw_two(machine: Any, corners: Points, ax: Axes) -> None:
     """Where f < 0, where f > 0, and the lines between; f = ±1 for two classes."""
     inside = is_outlier_detector(machine)
     display = DecisionBoundaryDisplay.from_estimator(
@@ -248,7 +248,7 @@ def _draw_two(machine, corners, ax: Axes) -> None:
     display.plot(plot_method="contour", ax=ax, colors="black", **style)
 
 
-def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
+def _draw_several(machine: Any, corners: Points, n_classes: int, ax: Axes) -> None:
     """The region of each class, the lines between, and the margins of each pair."""
     colours = [COLOURS[k % len(COLOURS)] for k in range(n_classes)]
     # scikit-learn takes the colours of classes for three or more of them.
@@ -294,7 +294,7 @@ def _draw_several(machine, corners, n_classes: int, ax: Axes) -> None:
                 )
 
 
-def _pair_values(machine, grid, n_classes: int) -> list[np.ndarray]:
+def _pair_values(machine: Any, grid: Points, n_classes: int) -> list[np.ndarray]:
     """f of each pair of classes, NaN but where these two come first.
 
     Of one-against-the-rest there are no pairs: f of each class, where it comes first.

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
@@ -124,7 +125,7 @@ def _ascended(problem: BoxQP, value: np.ndarray) -> np.ndarray:
     return -square / 2 - value @ problem.linear - np.sum(tube * np.abs(value), axis=-1)
 
 
-def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
+def _draw_box(problem: BoxQP, low: np.ndarray, high: np.ndarray, ax: Axes) -> None:
     """The bounds, where they are within the picture."""
     ends = np.sort(
         [problem.variables(b) for b in (problem.lower, problem.upper)], axis=0
@@ -138,7 +139,7 @@ def _draw_box(problem: BoxQP, low, high, ax: Axes) -> None:
 
 
 def plot_mistakes(
-    machine,
+    machine: Any,
     bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -199,7 +200,11 @@ def _growing(bound: MistakeBound, c: int, curve: np.ndarray) -> np.ndarray:
 
 
 def plot_sgd_bound(
-    machines: Sequence[Any], X: Points, y, best: float, ax: Axes | None = None
+    machines: Sequence[Any],
+    X: Points,
+    y: npt.ArrayLike,
+    best: float,
+    ax: Axes | None = None,
 ) -> Axes:
     """Mean loss above the best within ‖g‖ ≤ B after T steps, beside L·B·R/√T.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,6 +68,8 @@ _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 _WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | None
 
 Watch = Callable[[Progress], bool] | None
+Watching = Callable[[int], AbstractContextManager[Watch]]
+Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 
 RESERVE = 4  # times the points that are few: factors are tried where a map failed
 # Problems of fewer points are solved by kernel values, whatever the kernel.
@@ -186,7 +188,7 @@ class AutoSMO:
         problems: Sequence[BoxQP],
         *,
         near: Callable[[int], np.ndarray] | None = None,
-        watching: Callable[[int], AbstractContextManager[Watch]] | None = None,
+        watching: Watching | None = None,
     ) -> PairSolutions | Iterator[tuple[BoxQP, Solution]]:
         """The minimisers: of one call as `PairSolutions`, else each with its problem.
 
@@ -209,7 +211,9 @@ class AutoSMO:
 
     # One problem
 
-    def _solve(self, problem: BoxQP, start, watch, sharing: int) -> Solution:
+    def _solve(
+        self, problem: BoxQP, start: np.ndarray | None, watch: Watch, sharing: int
+    ) -> Solution:
         """The minimiser, beside so many others that are being solved."""
         if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
             return self._solve_without_total(problem, start, watch)
@@ -247,7 +251,7 @@ class AutoSMO:
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
         return replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
 
-    def _completed(self, problem: BoxQP, first: Solution, watch) -> Solution:
+    def _completed(self, problem: BoxQP, first: Solution, watch: Watch) -> Solution:
         """What was solved to rounding; to tol, where that takes too long."""
         if first.status not in _SHORT:
             return first
@@ -263,7 +267,9 @@ class AutoSMO:
         tol = getattr(self.solver, "tol", self.tol)
         return solution.violation + solution.rounding <= tol
 
-    def _solve_without_total(self, problem: BoxQP, start, watch) -> Solution:
+    def _solve_without_total(
+        self, problem: BoxQP, start: np.ndarray | None, watch: Watch
+    ) -> Solution:
         """The solution of a problem without bias, by one that every solver knows."""
         padded = problem.padded()
         if start is not None:
@@ -333,7 +339,9 @@ class AutoSMO:
                 solutions.put(j, _judged(problem, solution))
         return solutions
 
-    def _tasks(self, problems, near) -> Iterator[tuple[BoxQP, np.ndarray | None]]:
+    def _tasks(
+        self, problems: Sequence[BoxQP], near: Callable[[int], np.ndarray] | None
+    ) -> Iterator[Task]:
         for j, problem in enumerate(problems):
             start = None
             if near is not None:
@@ -351,7 +359,9 @@ class AutoSMO:
             return 1
         return min(threads(), len(problems))
 
-    def _in_turn(self, tasks: Iterable, watching) -> Iterator[tuple[BoxQP, Solution]]:
+    def _in_turn(
+        self, tasks: Iterable[Task], watching: Watching | None
+    ) -> Iterator[tuple[BoxQP, Solution]]:
         for j, (problem, start) in enumerate(tasks):
             reporting = nullcontext() if watching is None else watching(j)
             with reporting as watch:
@@ -359,13 +369,13 @@ class AutoSMO:
             yield problem, solution
 
     def _side_by_side(
-        self, tasks: Iterable, workers: int
+        self, tasks: Iterable[Task], workers: int
     ) -> Iterator[tuple[BoxQP, Solution]]:
         """Each by one thread; few wait, as they hold their points."""
         stop = Event()
-        waiting: deque = deque()
+        waiting: deque[tuple[BoxQP, Future[Solution]]] = deque()
 
-        def stopped(progress):
+        def stopped(progress: Progress) -> bool:
             return stop.is_set()
 
         with ThreadPoolExecutor(workers) as pool:
@@ -384,7 +394,7 @@ class AutoSMO:
                 raise
 
 
-class Problems(Sequence):
+class Problems(Sequence[BoxQP]):
     """make(0), ..., make(n - 1), each made when it is asked for."""
 
     def __init__(self, n: int, make: Callable[[int], BoxQP]):
@@ -393,7 +403,7 @@ class Problems(Sequence):
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, number) -> BoxQP:  # type: ignore[override]
+    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]  # no slices
         return self.make(range(self.n)[number])
 
 
@@ -546,7 +556,9 @@ class AutoPenalized:
             start,
         )
 
-    def _newton(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:
+    def _newton(
+        self, problem: Penalized, start: np.ndarray | None, watch: Watch, tol: float
+    ) -> Solution:
         most = 100 if self.max_iter < 0 else self.max_iter
         solver = self.solver
         if solver is None:
@@ -554,7 +566,9 @@ class AutoPenalized:
             solver = Newton(tol, most, seed=self.seed, features=by_map)
         return solver.solve(problem, start=start, watch=watch)
 
-    def _box(self, problem: Penalized, start, watch: Watch, tol: float) -> Solution:
+    def _box(
+        self, problem: Penalized, start: np.ndarray | None, watch: Watch, tol: float
+    ) -> Solution:
         """The dual of straight pieces by SMO, until the gap is small enough."""
         box = problem.boxed()
         near = None if start is None else box.start(start)
@@ -587,7 +601,12 @@ class AutoPenalized:
         return found
 
     def _to_rounding(
-        self, problem: Penalized, box: BoxQP, near, watch: Watch, close: float
+        self,
+        problem: Penalized,
+        box: BoxQP,
+        near: np.ndarray | None,
+        watch: Watch,
+        close: float,
     ) -> Solution:
         size = max(1.0, np.abs(box.linear).max())
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
@@ -610,7 +629,11 @@ class AutoComponents:
     krylov: BlockKrylov = field(default_factory=BlockKrylov)
 
     def solve(
-        self, problem: Components, *, start=None, watch: Watch = None
+        self,
+        problem: Components,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch = None,
     ) -> Eigenpairs:
         """The components; `watch` returns True to stop."""
         return self.chosen(problem).solve(problem, start=start, watch=watch)

@@ -82,9 +82,12 @@ def within_ball(
     return replace(best, run=replace(run, status=status))
 
 
-def _next(inside, outside) -> float:
+def _next(
+    inside: tuple[float, float] | None, outside: tuple[float, float] | None
+) -> float:
     """reg for the next try, from (ln reg, ln ‖f‖/B) on either side of the ball."""
     if outside is None:
+        assert inside is not None
         return float(np.exp(inside[0]) / FALL)
     if inside is None:
         return float(np.exp(outside[0]) * FALL)

@@ -66,7 +66,7 @@ class SparseBayes:
     weight: Any = None
     noise: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n = self.gram.shape[0]
         target = np.asarray(self.target, dtype=float)
         weight = np.ones(n) if self.weight is None else np.asarray(self.weight, float)

@@ -6,12 +6,14 @@ out are the coefficients and the bias of f.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer import _core
 from mercer.gram import Gram
@@ -79,7 +81,7 @@ class BoxQP:
     surplus: float = 0.0
     scale: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n = self.gram.shape[0]
         index = np.arange(n) if self.index is None else np.asarray(self.index)
         for name in ("linear", "sign", "lower", "upper", "tube"):
@@ -146,7 +148,7 @@ class BoxQP:
         return factor * coef, -factor * float(np.mean(level))
 
     def inverse(
-        self, coef, bias: float, function=None
+        self, coef: np.ndarray, bias: float, function: np.ndarray | None = None
     ) -> tuple[np.ndarray, tuple[float, ...] | None]:
         """α and levels from which `decision` makes this coef and this bias.
 
@@ -176,12 +178,14 @@ class BoxQP:
         """Whether each point has two variables, of two groups, as in `nu_svr`."""
         return self.index is not None and self.group is not None
 
-    def is_flat(self, level) -> bool:
+    def is_flat(self, level: Sequence[float]) -> bool:
         """Whether two levels are as near to each other as rounding can tell."""
         largest = self.total[0] * float(np.abs(self.gram.diag()).max(initial=0))
         return not level[0] - level[1] > 1e-9 * largest
 
-    def split(self, coef, function=None, rho: float = 0.0) -> np.ndarray:
+    def split(
+        self, coef: np.ndarray, function: np.ndarray | None = None, rho: float = 0.0
+    ) -> np.ndarray:
         """α of `nu_svr` with this coef: of the two α of a point one is 0, if it can be.
 
         What the totals lack is on both variables of a point alike, which leaves coef as
@@ -209,7 +213,7 @@ class BoxQP:
         below = np.where(full & (coef < 0), upper, below + both)
         return np.concatenate([above, below])
 
-    def tube_levels(self, function, rho: float) -> tuple[float, float]:
+    def tube_levels(self, function: np.ndarray, rho: float) -> tuple[float, float]:
         """ρ ∓ ε with the ε ≥ 0 that is best for f = F - ρ, of `nu_svr`.
 
         Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε) + ε ν Σupper is least where the points beyond
@@ -223,7 +227,7 @@ class BoxQP:
         inner = distance[order[outside]] if outside < n else 0.0
         return rho - float(inner), rho + float(inner)
 
-    def snapped(self, value, slack: float = 1e-9) -> np.ndarray:
+    def snapped(self, value: npt.ArrayLike, slack: float = 1e-9) -> np.ndarray:
         """α with what rounding took off a bound put back: within `slack` of that bound.
 
         At 0 it is a share of the other bound, or of the largest α if that is less: all
@@ -233,7 +237,7 @@ class BoxQP:
         _core.snap(value, self.lower, self.upper, slack)
         return value
 
-    def balanced(self, value) -> np.ndarray:
+    def balanced(self, value: npt.ArrayLike) -> np.ndarray:
         """α with signᵀα = total without an error, in each group where that can be.
 
         What rounding left over is taken off free variables, from a large one to the
@@ -251,7 +255,7 @@ class BoxQP:
             beta[members] = part
         return self.sign * beta
 
-    def unscaling(self, coef) -> float:
+    def unscaling(self, coef: np.ndarray) -> float:
         """By what coef must be multiplied to give β: 1 without `unit_margin`."""
         if not self.unit_margin:
             return 1.0
@@ -298,7 +302,7 @@ class BoxQP:
 
     # Optimality
 
-    def refuted(self, value, function) -> bool:
+    def refuted(self, value: np.ndarray, function: np.ndarray) -> bool:
         """Whether K is known to be indefinite: then no primal bounds the optimum.
 
         By the rule of the kernel, by a negative k(x, x), or by βᵀKβ < 0.
@@ -311,7 +315,9 @@ class BoxQP:
         # Beyond what rounding in single precision leaves of a square that is 0.
         return bool(square < -1e-6 * size or np.min(self.gram.diag(), initial=0) < 0)
 
-    def slopes(self, value, function) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(
+        self, value: np.ndarray, function: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What a little less and a little more of each βₜ costs, per unit of βₜ.
 
         ±∞ at the bound beyond which βₜ cannot go.
@@ -326,7 +332,7 @@ class BoxQP:
             beta < high, above, np.inf
         )
 
-    def violation(self, value, function) -> float:
+    def violation(self, value: np.ndarray, function: np.ndarray) -> float:
         """The most that moving weight between two variables of a group gains, per unit.
 
         At most 0 at the optimum, where every slope down is below every slope up.
@@ -340,7 +346,7 @@ class BoxQP:
             most = max(most, float(gain))
         return most
 
-    def level(self, value, function) -> tuple[float, ...]:
+    def level(self, value: np.ndarray, function: np.ndarray) -> tuple[float, ...]:
         """The common gradient on the free variables of each group.
 
         With none free: the midpoint of the interval that optimality leaves, or its end
@@ -369,7 +375,7 @@ class BoxQP:
 
     def rounding(
         self,
-        value,
+        value: np.ndarray,
         entry_error: float = ENTRY_ERROR,
         moved: float = 0.0,
         size: float | None = None,
@@ -400,7 +406,11 @@ class BoxQP:
         return rounding if self.total is None else 2 * rounding
 
     def objectives(
-        self, value, function, level, rounding: float | None = None
+        self,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: Sequence[float],
+        rounding: float | None = None,
     ) -> tuple[float, float]:
         """(primal, dual) of the machine: dual ≤ -(the minimum here) ≤ primal.
 
@@ -417,7 +427,13 @@ class BoxQP:
         """
         return self.bracket(value, function, level, rounding)[:2]
 
-    def bracket(self, value, function, level, rounding=None) -> Bracket:
+    def bracket(
+        self,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: Sequence[float],
+        rounding: float | None = None,
+    ) -> Bracket:
         """The `objectives`, and how far they can be from those of exact arithmetic."""
         beta = self.sign * value
         low, high = self.bounds
@@ -452,7 +468,9 @@ class BoxQP:
         below += self._imbalance(beta, F - self.target, tube)
         return Bracket(primal + above, dual - below, 2 * (above + below))
 
-    def _imbalance(self, beta, gradient, tube) -> float:
+    def _imbalance(
+        self, beta: np.ndarray, gradient: np.ndarray, tube: np.ndarray
+    ) -> float:
         """What the dual can gain by missing the sums that are fixed.
 
         Some variable has room for what is missing, though perhaps not the digits: with
@@ -474,7 +492,7 @@ class BoxQP:
                 gain += abs(excess) * float(most)
         return 2 * gain  # and its square, and the rounding of these
 
-    def _reached(self, surplus, tube, rounding: float) -> float:
+    def _reached(self, surplus: np.ndarray, tube: np.ndarray, rounding: float) -> float:
         """The least share of its hard margin that f reaches, rounding included.
 
         1 where all conditions hold, or none is hard; 0 where no multiple of f meets
@@ -495,18 +513,18 @@ class BoxQP:
         share = 1 - float(np.max((excess[missed] + rounding) / margin))
         return share if share > 0.5 else 0.0
 
-    def _at_variables(self, function) -> np.ndarray:
+    def _at_variables(self, function: np.ndarray) -> np.ndarray:
         F = np.asarray(function, dtype=float)
         return F.copy() if self.index is None else F[self.index]
 
 
-def _reach(surplus, bound, tube) -> np.ndarray:
+def _reach(surplus: np.ndarray, bound: np.ndarray, tube: np.ndarray) -> np.ndarray:
     """s b - tube|b| at a bound b; at an infinite one 0: its condition is hard."""
     finite = np.where(np.isfinite(bound), bound, 0.0)
     return surplus * finite - tube * np.abs(finite)
 
 
-def _per_variable(name: str, given, n: int) -> np.ndarray:
+def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
     values = np.ascontiguousarray(given, dtype=float).reshape(np.shape(given))
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
         raise ValueError(
@@ -518,7 +536,9 @@ def _per_variable(name: str, given, n: int) -> np.ndarray:
     return values if values.ndim else np.full(n, float(values))
 
 
-def _mended(beta, total: float, low, high) -> np.ndarray:
+def _mended(
+    beta: np.ndarray, total: float, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """β within its bounds with Σβ = total, changed as little as need be.
 
     What pulls the other way is shrunk first, all of it alike; then the first variables
@@ -555,7 +575,14 @@ def covering(rounding: float, objective: float, room: float) -> float:
 # The family
 
 
-def svc(gram: Gram, sign, upper, *, bias: bool = True, index=None) -> BoxQP:
+def svc(
+    gram: Gram,
+    sign: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    *,
+    bias: bool = True,
+    index: npt.ArrayLike | None = None,
+) -> BoxQP:
     """min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)): the soft margin, in its dual.
 
     Parameters
@@ -578,7 +605,7 @@ def svc(gram: Gram, sign, upper, *, bias: bool = True, index=None) -> BoxQP:
     return BoxQP(gram, -1.0, sign, 0.0, upper, total, index)
 
 
-def hulls(gram: Gram, sign) -> BoxQP:
+def hulls(gram: Gram, sign: npt.ArrayLike) -> BoxQP:
     """min ½‖Σ₊ αᵢ φ(xᵢ) - Σ₋ αᵢ φ(xᵢ)‖², Σ₊α = Σ₋α = 1: how near two hulls come.
 
     The hyperplane halfway between them has the largest margin there is.
@@ -588,7 +615,9 @@ def hulls(gram: Gram, sign) -> BoxQP:
     return BoxQP(gram, 0.0, sign, 0.0, 2.0, total, group=group, unit_margin=True)
 
 
-def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
+def nu_svc(
+    gram: Gram, sign: npt.ArrayLike, nu: float, weight: npt.ArrayLike = 1.0
+) -> BoxQP:
     """min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ: reduced hulls.
 
     0 ≤ αᵢ ≤ weightᵢ with the sum ν Σweight / 2 in both classes. At most a fraction ν of
@@ -627,7 +656,7 @@ def nu_svc(gram: Gram, sign, nu: float, weight=1.0) -> BoxQP:
     )
 
 
-def reduced_hulls(nu: float, mass) -> tuple[Any, Any]:
+def reduced_hulls(nu: float, mass: npt.ArrayLike) -> tuple[Any, Any]:
     """What α of `nu_svc` sums to in either class, and by what a weight is its bound.
 
     Parameters
@@ -642,7 +671,14 @@ def reduced_hulls(nu: float, mass) -> tuple[Any, Any]:
     return asked, asked / half
 
 
-def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQP:
+def svr(
+    gram: Gram,
+    target: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    epsilon: float,
+    *,
+    bias: bool = True,
+) -> BoxQP:
     """min ½‖f‖² + Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε): regression with a tube.
 
     One signed variable for each point: αᵢ > 0 where the target lies above the tube,
@@ -668,7 +704,7 @@ def svr(gram: Gram, target, upper, epsilon: float, *, bias: bool = True) -> BoxQ
     return BoxQP(gram, -target, 1.0, -upper, upper, total, tube=epsilon)
 
 
-def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
+def nu_svr(gram: Gram, target: npt.ArrayLike, upper: npt.ArrayLike, nu: float) -> BoxQP:
     """`svr` with ε such that a fraction ν of the points is at the tube or beyond it.
 
     Two variables for each point, the second with sign -1; each kind sums to
@@ -699,7 +735,7 @@ def nu_svr(gram: Gram, target, upper, nu: float) -> BoxQP:
     )
 
 
-def one_class(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+def one_class(gram: Gram, nu: float, weight: npt.ArrayLike = 1.0) -> BoxQP:
     """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν.
 
     Examples
@@ -715,7 +751,7 @@ def one_class(gram: Gram, nu: float, weight=1.0) -> BoxQP:
     return BoxQP(gram, 0.0, 1.0, 0.0, weight, nu * float(weight.sum()))
 
 
-def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
+def svdd(gram: Gram, nu: float, weight: npt.ArrayLike = 1.0) -> BoxQP:
     """min R² + Σᵢ weightᵢ ξᵢ / (ν Σweight), ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball.
 
     With T = ν Σweight the centre is c = Σᵢ αᵢ φ(xᵢ) / T; the problem is T²/2 times the
@@ -738,7 +774,14 @@ def svdd(gram: Gram, nu: float, weight=1.0) -> BoxQP:
     return BoxQP(gram, -total / 2 * own, 1.0, 0.0, weight, total)
 
 
-def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:
+def quadratic(
+    Q: npt.ArrayLike,
+    p: npt.ArrayLike,
+    gamma: npt.ArrayLike,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    total: float | None,
+) -> BoxQP:
     """min ½ aᵀQa + pᵀa,  γᵀa = total,  lower ≤ a ≤ upper: a quadratic of one's own.
 
     It is brought to the form of a `BoxQP` by β = γ∘a, K = Q / γγᵀ;
@@ -781,7 +824,7 @@ def quadratic(Q, p, gamma, lower, upper, total: float | None) -> BoxQP:
     )
 
 
-def _classes(sign) -> np.ndarray:
+def _classes(sign: npt.ArrayLike) -> np.ndarray:
     return (np.asarray(sign) < 0).astype(np.int64)
 
 
@@ -801,7 +844,11 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
 
 
 def certified(
-    problem: BoxQP, value, function, level=None, indefinite: bool = False
+    problem: BoxQP,
+    value: np.ndarray,
+    function: np.ndarray,
+    level: Sequence[float] | None = None,
+    indefinite: bool = False,
 ) -> Certificate:
     """The certificate of α and F = Kβ, computed here from the definitions.
 
@@ -829,14 +876,21 @@ def certified(
     )
 
 
-def _counts(problem: BoxQP, value) -> tuple[int, int]:
+def _counts(problem: BoxQP, value: np.ndarray) -> tuple[int, int]:
     """How many variables are free and not 0, and how many are at a bound but 0."""
     beta, (low, high) = problem.sign * value, problem.bounds
     bound = (beta != 0) & ((beta == low) | (beta == high))
     return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
 
 
-def _margin(problem: BoxQP, value, function, level, violation_error, error) -> float:
+def _margin(
+    problem: BoxQP,
+    value: np.ndarray,
+    function: np.ndarray,
+    level: Sequence[float],
+    violation_error: float,
+    error: float,
+) -> float:
     """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
 
     Parameters

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.points import Points, take
@@ -94,7 +95,15 @@ class BudgetSGD(SGDState):
             return self.places[: self.m]
         return take(self.points, self.source[: self.m])
 
-    def _add(self, place: int, d, G, S, j: int, slot_of: dict[int, int]) -> None:
+    def _add(
+        self,
+        place: int,
+        d: np.ndarray,
+        G: np.ndarray,
+        S: np.ndarray,
+        j: int,
+        slot_of: dict[int, int],
+    ) -> None:
         """d φ(x) to the term of this point, or to a new one."""
         slot = slot_of.get(place)
         if slot is None:
@@ -110,7 +119,7 @@ class BudgetSGD(SGDState):
         self.coef[slot] += d
         self.age[slot] = self.steps
 
-    def _make_room(self, G, P, slot_of: dict[int, int]) -> None:
+    def _make_room(self, G: np.ndarray, P: Points, slot_of: dict[int, int]) -> None:
         """One term fewer; the newest stays."""
         candidates = np.flatnonzero(self.age[: self.m] < self.steps)
         if self.options.removal == "oldest":
@@ -129,7 +138,7 @@ class BudgetSGD(SGDState):
                 return
         self._remove(slot, G, slot_of)
 
-    def _remove(self, slot: int, G, slot_of: dict[int, int]) -> None:
+    def _remove(self, slot: int, G: np.ndarray, slot_of: dict[int, int]) -> None:
         """w without a term; the last one takes its slot."""
         m, c = self.m, self.coef[slot]
         f = self.matrix[slot, :m] @ self.coef[:m]
@@ -137,7 +146,7 @@ class BudgetSGD(SGDState):
         self.square = np.maximum(square, 0.0)
         self._drop(slot, G, slot_of)
 
-    def _drop(self, slot: int, G, slot_of: dict[int, int]) -> None:
+    def _drop(self, slot: int, G: np.ndarray, slot_of: dict[int, int]) -> None:
         last = self.m - 1
         slot_of.pop(int(self.source[slot]), None)
         if slot != last:
@@ -171,11 +180,13 @@ class BudgetSGD(SGDState):
         best = int(np.argmin(pair - gain))
         return float((pair - gain)[best]), slot, int(others[best])
 
-    def _logarithm(self, values):
+    def _logarithm(self, values: np.ndarray) -> np.ndarray:
         """ln of the Gaussian kernel's values, at least -700."""
         return np.log(np.clip(values - self.offset, 1e-304, 1.0))
 
-    def _merge(self, a: int, b: int, G, P, slot_of: dict[int, int]) -> None:
+    def _merge(
+        self, a: int, b: int, G: np.ndarray, P: Points, slot_of: dict[int, int]
+    ) -> None:
         """Terms a and b become one at z = h a + (1 - h) b, as near as can be."""
         assert self.places is not None
         m, c, o = self.m, self.coef[: self.m], self.offset
@@ -219,7 +230,16 @@ class BudgetSGD(SGDState):
         )
 
 
-def _gain(h, log, products, offset: float, exp: Callable):
+_Number = TypeVar("_Number", float, np.ndarray)
+
+
+def _gain(
+    h: _Number,
+    log: _Number,
+    products: tuple[_Number, _Number, _Number],
+    offset: float,
+    exp: Callable[[_Number], _Number],
+) -> _Number:
     """‖c_a φ(a) + c_b φ(b), projected on φ(z)‖² for z = h a + (1 - h) b.
 
     For a Gaussian kernel k(a, z) = k(a, b)^((1-h)²) and k(b, z) = k(a, b)^(h²); `log`
@@ -248,7 +268,7 @@ def _golden(function: Callable[[float], float], steps: int = 20) -> float:
     return (low + high) / 2
 
 
-def _rows(X: Any, index) -> np.ndarray:
+def _rows(X: Points, index: npt.ArrayLike) -> np.ndarray:
     rows = take(X, index)
     return rows.toarray() if sp.issparse(rows) else rows
 

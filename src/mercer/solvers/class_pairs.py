@@ -21,7 +21,7 @@ from mercer.solvers.boxqp import RUN, UNIT, BoxQP, certificate, reduced_hulls, s
 
 
 @dataclass(frozen=True, eq=False)
-class PairProblems(Sequence):
+class PairProblems(Sequence[BoxQP]):
     """min ½ βᵀKβ - targetᵀβ,  lower ≤ β ≤ upper,  Σβ = total: one for each pair.
 
     Parameters
@@ -46,7 +46,7 @@ class PairProblems(Sequence):
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, number) -> BoxQP:  # type: ignore[override]
+    def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]  # no slices
         part = self.part(number)
         points = self.joint.index[part]
         total: Any = self.totals[number, 0] if self.bias else None
@@ -121,7 +121,14 @@ class PairProblems(Sequence):
         )
 
 
-def svc_pairs(gram: Gram, members, pairs, upper, *, bias: bool = True) -> PairProblems:
+def svc_pairs(
+    gram: Gram,
+    members: Sequence[np.ndarray],
+    pairs: np.ndarray,
+    upper: np.ndarray,
+    *,
+    bias: bool = True,
+) -> PairProblems:
     """`svc` of each pair: min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)).
 
     Parameters
@@ -135,7 +142,13 @@ def svc_pairs(gram: Gram, members, pairs, upper, *, bias: bool = True) -> PairPr
     return PairProblems(joint, members, pairs, totals, bias=bias)
 
 
-def nu_svc_pairs(gram: Gram, members, pairs, nu: float, weight) -> PairProblems:
+def nu_svc_pairs(
+    gram: Gram,
+    members: Sequence[np.ndarray],
+    pairs: np.ndarray,
+    nu: float,
+    weight: np.ndarray,
+) -> PairProblems:
     """`nu_svc` of each pair: min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ.
 
     Parameters
@@ -158,7 +171,9 @@ def nu_svc_pairs(gram: Gram, members, pairs, nu: float, weight) -> PairProblems:
     )
 
 
-def _variables(members, pairs) -> tuple[np.ndarray, np.ndarray]:
+def _variables(
+    members: Sequence[np.ndarray], pairs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The sign of each variable, and its point."""
     lengths = np.array([len(places) for places in members])
     classes, sizes = np.ravel(pairs), lengths[np.ravel(pairs)]
@@ -170,7 +185,7 @@ def _variables(members, pairs) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True, eq=False)
-class PairSolutions(Sequence):
+class PairSolutions(Sequence[Solution]):
     """The solutions of `PairProblems`, each made when it is asked for.
 
     Parameters
@@ -197,7 +212,7 @@ class PairSolutions(Sequence):
     def __len__(self) -> int:
         return len(self.problems)
 
-    def __getitem__(self, number) -> Solution:  # type: ignore[override]
+    def __getitem__(self, number: int) -> Solution:  # type: ignore[override]  # no slices
         part, found = self.problems.part(number), self.certificates[number]
         level = self.level[number]
         return Solution(
@@ -266,8 +281,8 @@ class Precision(NamedTuple):
 
 def concluded(
     problems: PairProblems,
-    beta,
-    function,
+    beta: np.ndarray,
+    function: np.ndarray,
     report: PairReport,
     precision: Precision,
     tol: float,
@@ -333,7 +348,9 @@ def concluded(
     return PairSolutions(problems, beta, function, level, found)
 
 
-def _indefinite(problems: PairProblems, square, size) -> np.ndarray:
+def _indefinite(
+    problems: PairProblems, square: np.ndarray, size: np.ndarray
+) -> np.ndarray:
     """Where K is known to be: by its rule, or as `BoxQP.refuted` has it."""
     verdict = problems.gram.kernel.psd
     if verdict is not None:
@@ -348,7 +365,7 @@ def _indefinite(problems: PairProblems, square, size) -> np.ndarray:
 class _Sums:
     """Sums over the variables of each pair, and of each group of a pair."""
 
-    def __init__(self, problems: PairProblems, beta, function):
+    def __init__(self, problems: PairProblems, beta: np.ndarray, function: np.ndarray):
         self.problems, self.beta, self.function = problems, beta, function
         halves = problems.sizes
         self.sizes = halves.sum(axis=1)
@@ -358,7 +375,7 @@ class _Sums:
         low, high = problems.bounds
         self.falls, self.rises = beta > low, beta < high
 
-    def total(self, values) -> np.ndarray:
+    def total(self, values: np.ndarray) -> np.ndarray:
         """The sum over each pair, (m,)."""
         return np.add.reduceat(values, self.starts)
 

@@ -9,7 +9,7 @@ KDD (2004); starts: Arthur and Vassilvitskii, SODA (2007), several candidates a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -425,7 +425,9 @@ class _State:
         of_within = np.linalg.norm(problem.mass * of_sums / volume)
         return float(of_within) + of_sum(own) + of_sum(problem.weight * problem.squares)
 
-    def clustering(self, history, n_iter: int, status: str, begin: float) -> Clustering:
+    def clustering(
+        self, history: Sequence[float], n_iter: int, status: str, begin: float
+    ) -> Clustering:
         """What was found, clusters without points left out."""
         rounding = self._rounding()
         present = np.flatnonzero(self.count)

@@ -42,7 +42,7 @@ class Components:
     gram: Gram
     n_components: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, m = self.gram.shape
         if n != m:
             raise ValueError(
@@ -128,7 +128,7 @@ class Eigenpairs:
         first = float(np.max(np.abs(self.values), initial=0.0))
         return size / first if first > 0 else 0.0
 
-    def take(self, index) -> Eigenpairs:
+    def take(self, index: np.ndarray | slice) -> Eigenpairs:
         """Some of the components."""
         return replace(
             self,
@@ -138,7 +138,14 @@ class Eigenpairs:
         )
 
 
-def eigenpairs(gram: Gram, values, vectors, images, means, **facts) -> Eigenpairs:
+def eigenpairs(
+    gram: Gram,
+    values: np.ndarray,
+    vectors: np.ndarray,
+    images: np.ndarray,
+    means: np.ndarray,
+    **facts: Any,
+) -> Eigenpairs:
     """With residuals, and with the sign that makes the largest entry positive.
 
     Parameters

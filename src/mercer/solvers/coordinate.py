@@ -59,7 +59,7 @@ class CoordinateAscent:
     record: bool = False
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"CoordinateAscent needs tol > 0; got tol={self.tol!r}.")
         if self.order not in ORDERS:
@@ -148,7 +148,7 @@ class _Ascent:
                 "numbers on these points."
             )
 
-    def run(self, watch, begin: float) -> str:
+    def run(self, watch: Callable[[Progress], bool] | None, begin: float) -> str:
         """Round after round; how it ended."""
         turn = 0
         while True:
@@ -292,7 +292,9 @@ class _Ascent:
         return path
 
 
-def _best(b, slope, curvature, tube, low, high) -> float:
+def _best(
+    b: float, slope: float, curvature: float, tube: float, low: float, high: float
+) -> float:
     """The x in [low, high] of the least slope·(x - b) + ½ curvature (x - b)² + tube|x|.
 
     It is b where nothing is less, and ±∞ where there is no least.
@@ -303,7 +305,7 @@ def _best(b, slope, curvature, tube, low, high) -> float:
             x = copysign(max(0.0, abs(x) - tube / curvature), x)
         return min(max(x, low), high)
 
-    def cost(x):
+    def cost(x: float) -> float:
         if isinf(x):
             falls = curvature < 0 or copysign(slope, slope * x) + tube < 0
             return -inf if falls else inf

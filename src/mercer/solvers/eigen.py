@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer.data.points import double, take
@@ -60,7 +60,13 @@ class Lapack:
     [8.0, 2.0]
     """
 
-    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+    def solve(
+        self,
+        problem: Components,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Eigenpairs:
         with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
 
@@ -124,7 +130,13 @@ class Arpack:
     max_iter: int | None = None
     seed: int = 0
 
-    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+    def solve(
+        self,
+        problem: Components,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Eigenpairs:
         begin = time.perf_counter()
         n, c = problem.gram.shape[0], problem.count
         if c >= n:
@@ -169,7 +181,13 @@ class Covariance:
     [40.0, 10.0]
     """
 
-    def solve(self, problem: Components, *, start=None, watch=None) -> Eigenpairs:
+    def solve(
+        self,
+        problem: Components,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Eigenpairs:
         begin = time.perf_counter()
         features = problem.features
         if features is None:
@@ -239,7 +257,7 @@ class BlockKrylov:
     precision: str = "auto"
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.precision not in ("auto", "single", "double"):
             raise ValueError(
                 "BlockKrylov knows precision auto, single and double; got "
@@ -256,7 +274,7 @@ class BlockKrylov:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], Any] | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> Eigenpairs:
         begin = time.perf_counter()
         n = problem.gram.shape[0]
@@ -283,7 +301,16 @@ class BlockKrylov:
         more = self._search(wide, order, tol, found.vectors, watch, begin)
         return replace(more, run=more.run.after(found.run))
 
-    def _search(self, problem, order, tol, start, watch, begin, dtype: Any = float):
+    def _search(
+        self,
+        problem: Components,
+        order: np.ndarray,
+        tol: float,
+        start: np.ndarray | None,
+        watch: Callable[[Progress], bool] | None,
+        begin: float,
+        dtype: npt.DTypeLike = float,
+    ) -> Eigenpairs:
         """The components of a problem, with kernel values of this type."""
         tiles = Tiles(problem.gram, order, dtype, self.cache_mb)
         search = _Search(self, problem, tiles, order, tol, begin)
@@ -297,7 +324,15 @@ class BlockKrylov:
 class _Search:
     """One block Krylov method. Points are in the given order, or in their own."""
 
-    def __init__(self, options: BlockKrylov, problem, product, order, tol, begin):
+    def __init__(
+        self,
+        options: BlockKrylov,
+        problem: Components,
+        product: Tiles | Features,
+        order: np.ndarray | None,
+        tol: float,
+        begin: float,
+    ):
         self.options, self.tol, self.begin = options, tol, begin
         self.product, self.order = product, order
         self.times = Centered(product)
@@ -314,7 +349,9 @@ class _Search:
         rng = np.random.default_rng(options.seed)
         self.random = rng.normal(size=(self.n, self.width))
 
-    def run(self, first: np.ndarray, watch) -> Eigenpairs:
+    def run(
+        self, first: np.ndarray, watch: Callable[[Progress], bool] | None
+    ) -> Eigenpairs:
         Q = _orthonormal(first - first.mean(axis=0))
         if Q.shape[1] < self.c:  # the sample has fewer components than that
             rest = self.random - self.random.mean(axis=0)
@@ -378,7 +415,9 @@ class _Search:
         out[self.order] = values
         return out
 
-    def _progress(self, sizes, values, small) -> Progress:
+    def _progress(
+        self, sizes: np.ndarray, values: np.ndarray, small: np.ndarray
+    ) -> Progress:
         first = abs(float(values[0])) or 1.0
         return Progress(
             self.times.count,
@@ -392,7 +431,7 @@ class _Search:
         )
 
 
-def _begun(start, search: _Search, tiles: Tiles) -> np.ndarray:
+def _begun(start: np.ndarray | None, search: _Search, tiles: Tiles) -> np.ndarray:
     """The vectors to begin with: those given, or a sample's components, on all points.
 
     The sample is random, as the points are in random order.
@@ -413,7 +452,7 @@ def _begun(start, search: _Search, tiles: Tiles) -> np.ndarray:
     return first
 
 
-def _confirmed(problem: Components, order, found: Eigenpairs) -> Eigenpairs:
+def _confirmed(problem: Components, order: np.ndarray, found: Eigenpairs) -> Eigenpairs:
     """The same vectors with values, residuals and means in double precision.
 
     One product with each pair of points compared once.
@@ -466,7 +505,7 @@ def _orthonormal(V: np.ndarray, Q: np.ndarray | None = None) -> np.ndarray:
     return V
 
 
-def _eigh(A: np.ndarray):
+def _eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # Of numpy, as the products around it: going to and fro between two BLAS is slow.
     with blas_for(len(A)):
         return interruptible(np.linalg.eigh, A, work=4.0 * len(A) ** 3)

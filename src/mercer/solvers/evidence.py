@@ -78,7 +78,7 @@ class EvidenceAscent:
     alpha_max: float = LARGEST
     time_limit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"EvidenceAscent needs tol > 0; got tol={self.tol!r}.")
@@ -91,8 +91,8 @@ class EvidenceAscent:
         self,
         problem: SparseBayes,
         *,
-        start=None,
-        watch: Callable[[Progress], Any] | None = None,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> Posterior:
         """The posterior at the best α found; `watch` returns True to stop.
 
@@ -108,7 +108,9 @@ class EvidenceAscent:
         return found
 
 
-def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarray]:
+def gains(
+    S: np.ndarray, Q: np.ndarray, alpha: np.ndarray, alpha_max: float = LARGEST
+) -> tuple[np.ndarray, np.ndarray]:
     """What the best α of each column would add to the evidence, and that α.
 
     The evidence depends on one α, all others being fixed, as
@@ -125,7 +127,7 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
     best = np.maximum(best, LEAST)
     best[best > alpha_max] = np.inf
 
-    def evidence(a):
+    def evidence(a: np.ndarray) -> np.ndarray:
         return (q * q / (a + s) - np.log1p(s / a)) / 2
 
     gain = np.where(known, evidence(best) - evidence(alpha), 0.0)
@@ -135,7 +137,12 @@ def gains(S, Q, alpha, alpha_max: float = LARGEST) -> tuple[np.ndarray, np.ndarr
 class _Search:
     """One search: scans of all columns, and the steps between them."""
 
-    def __init__(self, options: EvidenceAscent, problem: SparseBayes, watch):
+    def __init__(
+        self,
+        options: EvidenceAscent,
+        problem: SparseBayes,
+        watch: Callable[[Progress], bool] | None,
+    ):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()
         self.pulse = Pulse(None if watch is None else self._working)
@@ -234,7 +241,9 @@ class _Search:
             gain[order[0]] = noise  # the search goes on for its sake
         return gain, order
 
-    def _gains(self, S, Q, alpha):
+    def _gains(
+        self, S: np.ndarray, Q: np.ndarray, alpha: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         gain, best = gains(S, Q, alpha, self.options.alpha_max)
         active = np.isfinite(alpha)
         if active.sum() == 1:

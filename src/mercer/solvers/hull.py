@@ -7,13 +7,14 @@ of two hulls always exists, so the search ends also where no hyperplane separate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.outcomes import Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, hulls
 
 MEETING = 1e-7  # hulls nearer than this times the width of the data meet
@@ -36,7 +37,13 @@ class HullDistance:
 
     solver: Any
 
-    def solve(self, problem: BoxQP, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: BoxQP,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         hull = hulls(problem.gram, problem.sign)
         value = None
         if start is not None and start.any():

@@ -215,9 +215,11 @@ class LowRank:
         inverse of this very matrix, also where λ is small beside it
     """
 
-    def __init__(self, L: np.ndarray, scale: np.ndarray, reg: float, wide=False):
+    def __init__(
+        self, L: np.ndarray, scale: np.ndarray, reg: float, wide: bool = False
+    ):
         self.reg, self.L, self.scale = reg, L, scale
-        self.dtype = np.dtype(float) if wide else L.dtype
+        self.dtype: Any = np.dtype(float) if wide else L.dtype
         inner = np.zeros((L.shape[1], L.shape[1]))
         for rows, part in self._parts():
             part = part * scale[rows].astype(self.dtype)

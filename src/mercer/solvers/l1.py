@@ -68,7 +68,7 @@ class CoordinateDescent:
     cache_mb: float | None = None
     screening: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"CoordinateDescent needs tol > 0; got tol={self.tol!r}.")
 
@@ -191,7 +191,13 @@ def _sizes(rows: np.ndarray, weight: np.ndarray, centered: bool) -> np.ndarray:
 class _Run:
     """One solve. β, b and F = Kβ are what it has; r are the forces, g = Kr."""
 
-    def __init__(self, options: CoordinateDescent, problem: L1Problem, watch, columns):
+    def __init__(
+        self,
+        options: CoordinateDescent,
+        problem: L1Problem,
+        watch: Callable[[Progress], bool] | None,
+        columns: Columns | Design,
+    ):
         self.options, self.problem, self.watch = options, problem, watch
         self.columns, self.begin = columns, time.perf_counter()
         self.rows_before, self.hits_before = columns.computed, columns.hits
@@ -205,7 +211,7 @@ class _Run:
         left, rounding = problem.of_constant(), 2.0**-40 * size
         self.target = rounding if left <= rounding else options.tol * left
 
-    def solution(self, start) -> Solution:
+    def solution(self, start: np.ndarray | None) -> Solution:
         self._begin(start)
         status, before, primal = "", np.inf, np.inf
         while not status:
@@ -262,7 +268,7 @@ class _Run:
             status = status if found.gap <= self.target else "stalled"
         return found, status
 
-    def _begin(self, start) -> None:
+    def _begin(self, start: np.ndarray | None) -> None:
         self.beta, self.F = np.zeros(self.columns.width), np.zeros(self.n)
         self.improved = True
         if start is not None:
@@ -342,7 +348,14 @@ class _Run:
             beta = self.beta[index]
             self.improved = True
 
-    def _step(self, index, beta, new, model: _Model, R) -> bool:
+    def _step(
+        self,
+        index: np.ndarray,
+        beta: np.ndarray,
+        new: np.ndarray,
+        model: _Model,
+        R: np.ndarray,
+    ) -> bool:
         """Go towards the minimiser of the model as far as the objective falls."""
         problem = self.problem
         move = new - beta
@@ -377,7 +390,13 @@ class _Model:
     m is the move of the coefficients of the working set, R its rows of K.
     """
 
-    def __init__(self, problem: L1Problem, R: np.ndarray, values, H=None):
+    def __init__(
+        self,
+        problem: L1Problem,
+        R: np.ndarray,
+        values: np.ndarray,
+        H: np.ndarray | None = None,
+    ):
         slope = problem.weight * problem.loss.slope(problem.target, values)
         curve = problem.weight * problem.loss.curvature(problem.target, values)
         # Where the loss is all but straight a little curvature keeps the step finite.
@@ -389,7 +408,7 @@ class _Model:
             self.g -= self.column * (self.slope / self.total)
         self.H = self._curvature(R, curve) if H is None else H
 
-    def _curvature(self, R, curve) -> np.ndarray:
+    def _curvature(self, R: np.ndarray, curve: np.ndarray) -> np.ndarray:
         root = np.sqrt(curve)
         scaled = R * root
         if self.bias:
@@ -401,14 +420,16 @@ class _Model:
         H[flat], H[:, flat] = 0.0, 0.0
         return H
 
-    def constant(self, move) -> float:
+    def constant(self, move: np.ndarray) -> float:
         """How the bias moves with the coefficients."""
         if not self.bias:
             return 0.0
         return -float(self.slope + self.column @ move) / self.total
 
 
-def _minimised(H, g, beta, reg: float, tol: float) -> np.ndarray:
+def _minimised(
+    H: np.ndarray, g: np.ndarray, beta: np.ndarray, reg: float, tol: float
+) -> np.ndarray:
     """argmin over c of ½ mᵀHm + gᵀm + reg ‖c‖₁, m = c - beta, to violation ≤ tol.
 
     Sweeps of coordinate descent find most of those that are 0 and the signs of the

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.gram import Gram
 from mercer.losses import Logistic, Loss, Squared
@@ -57,7 +58,7 @@ class L1Problem:
     weight: Any = None
     bias: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, m = self.gram.shape
         if n != m:
             raise ValueError(
@@ -88,7 +89,7 @@ class L1Problem:
         if self.loss.of_sides:
             self._check_sides()
 
-    def _check_sides(self):
+    def _check_sides(self) -> None:
         if not np.all(np.abs(self.target) == 1):
             raise ValueError(f"{self.loss!r} is of targets +1 and -1.")
         if self.bias and abs(self.target.sum()) == len(self.target):
@@ -114,7 +115,7 @@ class L1Problem:
 
     # One candidate
 
-    def constant(self, function) -> float:
+    def constant(self, function: np.ndarray) -> float:
         """The bias that is best beside F = K coef; 0 where there is none."""
         if not self.bias:
             return 0.0
@@ -136,7 +137,7 @@ class L1Problem:
             b = float(new)
         return b
 
-    def primal(self, coef, values) -> float:
+    def primal(self, coef: np.ndarray, values: np.ndarray) -> float:
         """The objective of coef, f having these values at the points."""
         loss = float(self.weight @ self.loss.value(self.target, values))
         return loss + self.reg * float(np.abs(coef).sum())
@@ -146,7 +147,7 @@ class L1Problem:
         zero = np.zeros(len(self.target))
         return self.primal(zero, zero + self.constant(zero))
 
-    def forces(self, values) -> np.ndarray:
+    def forces(self, values: np.ndarray) -> np.ndarray:
         """weightᵢ uᵢ, u the slopes of the loss, with sum 0 where f has a bias.
 
         K times them is the gradient. What rounding, or a bias not yet right, leaves of
@@ -162,7 +163,7 @@ class L1Problem:
             r[r < 0] *= up / down
         return r
 
-    def dual(self, forces, largest: float) -> tuple[float, float]:
+    def dual(self, forces: np.ndarray, largest: float) -> tuple[float, float]:
         """The dual objective of the forces shrunk until feasible, and by what factor.
 
         Parameters
@@ -173,7 +174,7 @@ class L1Problem:
         u = shrink * forces / self.weight
         return -float(self.weight @ self.loss.conjugate(self.target, u)), shrink
 
-    def violations(self, coef, gradient) -> np.ndarray:
+    def violations(self, coef: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """How far each -gradientⱼ is from the slopes of reg |coefⱼ|."""
         off = np.abs(gradient + self.reg * np.sign(coef))
         return np.where(coef == 0, np.maximum(np.abs(gradient) - self.reg, 0), off)
@@ -188,7 +189,9 @@ class L1Problem:
         pull = self.wide @ self.forces(zero + self.constant(zero))
         return float(np.max(np.abs(pull), initial=0.0))
 
-    def certified(self, coef, bias: float, function=None) -> Certificate:
+    def certified(
+        self, coef: npt.ArrayLike, bias: float, function: np.ndarray | None = None
+    ) -> Certificate:
         """The certificate of a candidate, from the definitions and all of K.
 
         Parameters
@@ -200,7 +203,7 @@ class L1Problem:
         found = self.reading(coef, function, bias)
         return certificate(self, found)
 
-    def reading(self, coef, function, bias: float) -> Solution:
+    def reading(self, coef: np.ndarray, function: np.ndarray, bias: float) -> Solution:
         """Objectives, violation and rounding of a candidate.
 
         Two products with K. The slopes are shrunk as far as rounding could make them

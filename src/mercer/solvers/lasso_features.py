@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.gram import Gram
@@ -59,11 +60,11 @@ class Design:
     def keys(self) -> Sequence[Hashable]:
         return self.features.keys
 
-    def __matmul__(self, coef) -> np.ndarray:
+    def __matmul__(self, coef: np.ndarray) -> np.ndarray:
         """Φ coef, f at the points."""
         return np.asarray(self.rows @ coef)
 
-    def pull(self, forces) -> np.ndarray:
+    def pull(self, forces: np.ndarray) -> np.ndarray:
         """Φᵀ forces, a number for each column."""
         return np.asarray(self.columns.T @ forces)
 
@@ -110,7 +111,7 @@ class FeatureProblem(L1Problem):
     target, loss, reg, weight, bias : as in `L1Problem`
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n = self.gram.shape[0]
         square = Gram(Constant(), np.empty((n, 0)))
         rest = (self.target, self.loss, self.reg, self.weight, self.bias)
@@ -134,7 +135,9 @@ class FeatureProblem(L1Problem):
         lengths = self.gram.sizes(np.ones(self.gram.shape[0]), False)
         return float(np.max(lengths, initial=0.0))
 
-    def certified(self, coef, bias: float, function=None) -> Certificate:
+    def certified(
+        self, coef: npt.ArrayLike, bias: float, function: np.ndarray | None = None
+    ) -> Certificate:
         """The certificate of a candidate, from the definitions and all of Φ."""
         coef = np.asarray(coef, dtype=float)
         function = self.gram @ coef if function is None else function
@@ -148,7 +151,7 @@ class _Pull:
     def __init__(self, design: Design):
         self.design = design
 
-    def __matmul__(self, forces) -> np.ndarray:
+    def __matmul__(self, forces: np.ndarray) -> np.ndarray:
         return self.design.pull(forces)
 
 
@@ -173,7 +176,7 @@ def feature_certificate(solution: Solution) -> Certificate:
     return Certificate.of(solution, n_free, 0, _margin(solution.value))
 
 
-def _margin(coef) -> float:
+def _margin(coef: np.ndarray) -> float:
     """1/‖w‖ or a little less; ∞ where w = 0."""
     length = float(np.linalg.norm(coef)) * (1 + (len(coef) + 4) * UNIT)
     return 1 / length if length > 0 else float("inf")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class LinearSystem:
     reg: Any
     weight: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, m = self.gram.shape
         if n != m:
             raise ValueError(
@@ -113,7 +113,7 @@ class LinearSystem:
             self._check_weight(np.asarray(self.weight, dtype=float), n)
 
     @staticmethod
-    def _check_weight(weight, n):
+    def _check_weight(weight: np.ndarray, n: int) -> None:
         if weight.shape != (n,):
             raise ValueError(
                 f"LinearSystem needs one weight per point, ({n},); got shape "
@@ -166,7 +166,13 @@ class Cholesky:
 
     tol: float = 1e-4
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
 
@@ -203,7 +209,7 @@ _BY_GRAVITY = (
 )
 
 
-def _gravest(statuses: set) -> Status:
+def _gravest(statuses: set[str]) -> Status:
     """The status to report of systems with several regs."""
     return next((one for one in _BY_GRAVITY if one in statuses), Status.OPTIMAL)
 
@@ -251,19 +257,30 @@ class ConjugateGradient:
     trust: float | None = None
     time_limit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_time_limit(self)
 
     @property
     def _trusted(self) -> float:
         return self.tol if self.trust is None else self.trust
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
             return self._solve(problem, start, watch)
 
-    def _solve(self, problem: LinearSystem, start, watch) -> Solution:
+    def _solve(
+        self,
+        problem: LinearSystem,
+        start: np.ndarray | None,
+        watch: Callable[[Progress], bool] | None,
+    ) -> Solution:
         begin = time.perf_counter()
         limit = None
         if self.time_limit is not None:
@@ -313,12 +330,19 @@ class _Descent:
     """Conjugate gradients for one reg: rounds of a few digits each."""
 
     def __init__(
-        self, options: ConjugateGradient, system: _Lazy, reg, inverse, pace: _Pace
+        self,
+        options: ConjugateGradient,
+        system: _Lazy,
+        reg: float,
+        inverse: LowRank,
+        pace: _Pace,
     ):
         self.options, self.system, self.reg = options, system, reg
         self.inverse, self.pace, self.products = inverse, pace, 0
 
-    def __call__(self, z, target):
+    def __call__(
+        self, z: np.ndarray, target: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, str]:
         """z, Gz and the status."""
         tol, size = self.options.tol, np.maximum(_norms(target), 1e-300)
         image = self.system.exact(z)
@@ -361,7 +385,7 @@ class _Descent:
             goal_of_all = tol - self._residual_rounding(z, size)
         return z, image, status
 
-    def _residual_rounding(self, z, size) -> float:
+    def _residual_rounding(self, z: np.ndarray, size: np.ndarray) -> float:
         """How much of the relative residual may be rounding; 0 where that is no matter.
 
         The goal leaves room for it, but does not go below a half.
@@ -382,7 +406,7 @@ class _Descent:
 class _Pace:
     """Reports of conjugate gradients: after each product, and within long ones."""
 
-    def __init__(self, watch, begin: float, n: int):
+    def __init__(self, watch: Callable[[Progress], bool] | None, begin: float, n: int):
         self.watch, self.begin, self.n = watch, begin, n
         self.pulse = Pulse(None if watch is None else self._report)
         self.done, self.worst, self.goal = 0, 1.0, 1e-300
@@ -416,7 +440,7 @@ class _Pace:
             left=self._left(),
             stage=stage,
         )
-        return bool(self.watch(progress))
+        return self.watch is not None and bool(self.watch(progress))
 
     def _left(self) -> float:
         """Seconds to the goal, if the residual falls as it has fallen so far."""
@@ -463,7 +487,13 @@ class NormalEquations:
     max_iter: int = 5000
     trust: float | None = None
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         begin = time.perf_counter()
         system = _Explicit(problem)
@@ -500,11 +530,19 @@ class NormalEquations:
 class _NormalRounds:
     """The normal equations for one reg: solved, and again from what is left."""
 
-    def __init__(self, options: NormalEquations, system: _Explicit, reg, begin):
+    def __init__(
+        self, options: NormalEquations, system: _Explicit, reg: float, begin: float
+    ):
         self.options, self.system, self.reg = options, system, reg
         self.begin, self.products, self.stopped = begin, 0, False
+        self.scale: np.ndarray | float = 1.0
 
-    def __call__(self, z, target, watch):
+    def __call__(
+        self,
+        z: np.ndarray,
+        target: np.ndarray,
+        watch: Callable[[Progress], bool] | None,
+    ) -> tuple[np.ndarray, np.ndarray, str]:
         """z, Gz and the status."""
         system, size = self.system, np.maximum(_norms(target), 1e-300)
         normal = NormalSystem(
@@ -552,7 +590,9 @@ class _NormalRounds:
             return "optimal" if worst <= (options.trust or 0.0) else "imprecise"
         return "max_iter" if self.products >= options.max_iter else ""
 
-    def _reported(self, watch, n_iter: int, r) -> bool:
+    def _reported(
+        self, watch: Callable[[Progress], bool], n_iter: int, r: np.ndarray
+    ) -> bool:
         done, n = self.products + n_iter, self.system.shape[0]
         worst = float(np.max(_norms(r) * self.scale))
         seconds = time.perf_counter() - self.begin
@@ -575,7 +615,13 @@ class BySize:
     few: int = 3000
     tol: float = 1e-8
 
-    def solve(self, problem: LinearSystem, *, start=None, watch=None) -> Solution:
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
         n = problem.gram.shape[0]
         regs = np.asarray(problem.reg, dtype=float)
         valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
@@ -642,6 +688,16 @@ def inverse_diagonal_by_map(problem: LinearSystem) -> np.ndarray:
     return system.unscaled(found / system.root)
 
 
+class _Numbers(TypedDict):
+    """What a `Solution` has beside its value, by the names it has there."""
+
+    primal: float
+    dual: float
+    violation: float
+    rounding: float
+    objective_rounding: float
+
+
 class _Weighted:
     """W^½ y and the Gram on the points of positive weight; z to c and back."""
 
@@ -677,7 +733,9 @@ class _Weighted:
         """The length of what G z can be off by, of each column."""
         return _norms(self.root * self.rounding(self.root * z, tight))
 
-    def certified(self, z: np.ndarray, image: np.ndarray, tol: float):
+    def certified(
+        self, z: np.ndarray, image: np.ndarray, tol: float
+    ) -> tuple[_Numbers, float]:
         """Objectives, relative residual and their rounding; that of the residual alone.
 
         Parameters
@@ -691,7 +749,9 @@ class _Weighted:
             return self._certified(z, image, True)
         return numbers, residual_error
 
-    def _certified(self, z: np.ndarray, image: np.ndarray, tight: bool):
+    def _certified(
+        self, z: np.ndarray, image: np.ndarray, tight: bool
+    ) -> tuple[_Numbers, float]:
         target, regs = self.target, self.regs
         residual, off = target - image - regs * z, target - image
         energy = np.sum(z * image, axis=0)
@@ -705,7 +765,7 @@ class _Weighted:
         linear = np.sum(z * (2 * target - regs * z), axis=0)
         size = _norms(target)
         of_residual = float(np.max(_ratio(_norms(error), size), initial=0.0))
-        numbers = {
+        numbers: _Numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2 + of_primal,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,
             "violation": float(np.max(_ratio(_norms(residual), size), initial=0.0)),

@@ -16,8 +16,10 @@ rounding; the others get their key.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.points import (
@@ -94,7 +96,9 @@ def nearest(
     return _by_tiles(kernel, X, Y, n_neighbors, with_own)
 
 
-def _of_vectors(kernel: Kernel, recipe: Recipe, X, Y, k: int):
+def _of_vectors(
+    kernel: Kernel, recipe: Recipe, X: Points, Y: Points | None, k: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The keys and numbers of the nearest vectors."""
     A = as_vectors(X, type(kernel).__name__)
     if Y is None:
@@ -107,7 +111,9 @@ def _ascending(squares: np.ndarray) -> np.ndarray:
     return np.maximum.accumulate(np.maximum(squares, 0), axis=1)
 
 
-def _features(kernel: Kernel, X, Y):
+def _features(
+    kernel: Kernel, X: Points, Y: Points | None
+) -> tuple[Points, Points] | None:
     """Φ(X) and Φ(Y) in the same columns where the kernel has a map; else None."""
     inner = kernel.kernel if isinstance(kernel, Normalized) else kernel
     if not isinstance(inner, FeatureKernel):
@@ -124,7 +130,9 @@ def _features(kernel: Kernel, X, Y):
     return left, left if Y is None else _of_unit_length(B)
 
 
-def _mapped(kernel: FeatureKernel, X, Y):
+def _mapped(
+    kernel: FeatureKernel, X: Points, Y: Points | None
+) -> tuple[Points, Points]:
     """Φ(X) and Φ(Y), equal points having equal rows.
 
     A map that multiplies by a BLAS may round a point differently beside other points.
@@ -145,7 +153,7 @@ def _mapped(kernel: FeatureKernel, X, Y):
     return A, A if own else features[place[n:]]
 
 
-def _distinct(X):
+def _distinct(X: Points) -> tuple[npt.ArrayLike, np.ndarray] | None:
     """Where each different point first stands, and which of these every point is."""
     if is_vectors(X) and isinstance(X, np.ndarray):
         _, first, place = np.unique(X, axis=0, return_index=True, return_inverse=True)
@@ -159,7 +167,7 @@ def _distinct(X):
     return list(known.values()), np.array([number[x] for x in points], dtype=int)
 
 
-def _of_unit_length(features):
+def _of_unit_length(features: Points) -> Points:
     """φ / ‖φ‖; a φ of length 0 is 1 in a column of its own, as `Normalized` has it."""
     n = features.shape[0]
     squares = vectors.pair_sums("product", features, features, np.arange(n)[:, None])
@@ -181,7 +189,16 @@ def _of_unit_length(features):
 class _Rows:
     """Some points x against all y: what is near enough in the tiles, and its keys."""
 
-    def __init__(self, kernel: Kernel, X, right, rows: slice, down, across, k: int):
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Points,
+        right: Points,
+        rows: slice,
+        down: np.ndarray,
+        across: np.ndarray | None,
+        k: int,
+    ):
         self.kernel, self.X, self.right, self.k = kernel, X, right, k
         self.first, self.n = rows.start, rows.stop - rows.start
         # k(x, y) distinguishes far points where rounded distances are equal.
@@ -189,7 +206,9 @@ class _Rows:
         self.down, self.across = down, across
         self.best = np.full((self.n, k), np.inf)  # the k least scores so far
         self.slack = self._slack()
-        self.found: list = []  # row, number, score and kernel value of candidates
+        self.found: list[
+            tuple[np.ndarray, ...]
+        ] = []  # row, number, score and kernel value of candidates
         self.waiting = 0
 
     def _slack(self) -> np.ndarray:
@@ -222,7 +241,7 @@ class _Rows:
     def _limit(self) -> np.ndarray:
         return self.best[:, -1] + self.slack
 
-    def _chosen(self):
+    def _chosen(self) -> tuple[np.ndarray, ...]:
         """The k first of each row, by their keys and then by their numbers."""
         row, number, score, value = (
             np.concatenate(parts) for parts in zip(*self.found, strict=True)
@@ -249,7 +268,7 @@ class _Rows:
         order = order[(rank < self.k)[: len(order)]]
         return tuple(part[order] for part in (row, number, score, value))
 
-    def _values(self, row, number) -> np.ndarray:
+    def _values(self, row: np.ndarray, number: np.ndarray) -> np.ndarray:
         """k(x, y) of each pair by itself."""
         values = np.empty(len(row))
         left, right = self.X, self.right
@@ -264,18 +283,20 @@ class _Rows:
             values[start:end] = self.kernel(x, take(right, number[start:end]))[0]
         return values
 
-    def result(self):
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
         """Kernel values and numbers of the nearest, two (n, k) arrays."""
         _, number, _, value = self._chosen()
         return value.reshape(self.n, self.k), number.reshape(self.n, self.k)
 
 
-def _wide(X):
+def _wide(X: Points) -> Points:
     """The points in float64, where they are float32 vectors."""
     return X.astype(float) if getattr(X, "dtype", None) == np.float32 else X
 
 
-def _by_tiles(kernel: Kernel, X, Y, k: int, with_own: bool):
+def _by_tiles(
+    kernel: Kernel, X: Points, Y: Points | None, k: int, with_own: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """The squares and numbers of the k nearest y of each x, for any kernel."""
     X, Y = _wide(X), None if Y is None else _wide(Y)
     own, right = Y is None, X if Y is None else Y
@@ -304,7 +325,9 @@ def _by_tiles(kernel: Kernel, X, Y, k: int, with_own: bool):
     return _without_rounding(squares, scale, index, X, right)
 
 
-def _without_rounding(squares, scale, index, X, Y):
+def _without_rounding(
+    squares: np.ndarray, scale: np.ndarray, index: np.ndarray, X: Points, Y: Points
+) -> tuple[np.ndarray, np.ndarray]:
     """0 for equal points, which go first, and for what rounding has made negative."""
     rounding = math.sqrt(np.finfo(float).eps) * scale
     squares[(squares < 0) & (squares >= -rounding)] = 0
@@ -322,7 +345,7 @@ def _without_rounding(squares, scale, index, X, Y):
     return np.maximum.accumulate(squares, axis=1), index
 
 
-def _equal(x, y) -> bool:
+def _equal(x: Any, y: Any) -> bool:
     if hasattr(x, "toarray"):
         x, y = x.toarray(), y.toarray()
     return same_value(x, y)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
@@ -36,6 +36,7 @@ from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.features import features_of
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
+    Krylov,
     LowRank,
     Products,
     Pulse,
@@ -76,19 +77,19 @@ class Softmax:
     curved: ClassVar[bool] = True
     steepest: ClassVar[float] = 0.5
 
-    def value(self, target, f):
+    def value(self, target: np.ndarray, f: np.ndarray) -> np.ndarray:
         """ℓ(y, f), (n,); an f of one column stands for k equal ones."""
         if np.ndim(f) == 1:
             return np.full(len(target), np.log(self.k))
         return -np.take_along_axis(log_softmax(f, axis=1), target[:, None], 1)[:, 0]
 
-    def slope(self, target, f):
+    def slope(self, target: np.ndarray, f: np.ndarray) -> np.ndarray:
         """p - e_y, (n, k)."""
         u = softmax(f, axis=1)
         u[np.arange(len(target)), target] -= 1
         return u
 
-    def conjugate(self, target, u):
+    def conjugate(self, target: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Σⱼ pⱼ ln pⱼ with p = u + e_y, where p is a probability."""
         p = np.array(u)
         p[np.arange(len(target)), target] += 1
@@ -134,7 +135,7 @@ class Newton:
     features: bool = False
     time_limit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"Newton needs tol > 0; got tol={self.tol!r}.")
@@ -144,7 +145,7 @@ class Newton:
         problem: Penalized,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Any], bool] | None = None,
+        watch: Callable[[Progress], bool] | None = None,
     ) -> Solution:
         """The minimiser, from the coefficients `start`; `watch` returns True to stop.
 
@@ -160,12 +161,18 @@ class Newton:
         late = found.status == "stopped" and limit.expired
         return found.ended(Status.TIME_LIMIT) if late else found
 
-    def _solve(self, problem: Penalized, start, watch, limit) -> Solution:
+    def _solve(
+        self,
+        problem: Penalized,
+        start: np.ndarray | None,
+        watch: Callable[[Progress], bool] | None,
+        limit: TimeLimit | None,
+    ) -> Solution:
         begin = time.perf_counter()
         if self.features:
-            method = _Primal(problem, self)
-            with blas_for(method.features.shape[1]):
-                return _Run(self, problem, method, begin, watch)(start)
+            primal = _Primal(problem, self)
+            with blas_for(primal.features.shape[1]):
+                return _Run(self, problem, primal, begin, watch)(start)
         side = problem.gram.shape[0] * _columns(problem)
         if side <= self.direct:
             with blas_for(side):
@@ -178,7 +185,7 @@ class Newton:
             return _Run(self, problem, method, begin, watch, pulse)(start)
 
 
-def _preparing(watch: Callable[[Any], bool], begin: float, stage: str) -> bool:
+def _preparing(watch: Callable[[Progress], bool], begin: float, stage: str) -> bool:
     """Report what goes on before the first step."""
     return bool(watch(Progress(0, 0, 0, time.perf_counter() - begin, stage=stage)))
 
@@ -204,14 +211,21 @@ class _Run:
     """One solve, all arrays of k columns."""
 
     def __init__(
-        self, options: Newton, problem: Penalized, method, begin, watch, pulse=None
+        self,
+        options: Newton,
+        problem: Penalized,
+        method: _Factored | _Iterated | _Primal,
+        begin: float,
+        watch: Callable[[Progress], bool] | None,
+        pulse: Pulse | None = None,
     ):
         self.options, self.problem, self.method = options, problem, method
         self.begin, self.watch = begin, watch
         self.pulse = Pulse() if pulse is None else pulse
         if watch is not None:
             self.pulse.report = self._report
-        self.round, self.support, self.first = 0, 0, None
+        self.round, self.support = 0, 0
+        self.first: tuple[float, float] | None = None  # seconds and gap, at first
         self.violation = self.primal = self.gap = np.nan
         self.k = _columns(problem)
         self.single = not isinstance(problem.loss, Softmax)
@@ -219,7 +233,7 @@ class _Run:
         self.refuted = problem.gram.kernel.psd is False
         self.products = 0
 
-    def __call__(self, start) -> Solution:
+    def __call__(self, start: np.ndarray | None) -> Solution:
         at = self._from(start)
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
@@ -247,7 +261,7 @@ class _Run:
                 at.g = self.method.times(at.c)
         raise AssertionError("the last round has a status")
 
-    def _from(self, start) -> _Point:
+    def _from(self, start: np.ndarray | None) -> _Point:
         """Where to begin: at the coefficients given, near a rough solution, or at 0."""
         n = self.problem.gram.shape[0]
         c = np.zeros((n, self.k)) if start is None else np.array(start, dtype=float)
@@ -263,6 +277,7 @@ class _Run:
         The step starts from its values f, which are near, not from its coefficients,
         which give another function with K: λc + wu + H (Kc - f) = 0.
         """
+        assert isinstance(self.method, _Iterated)
         self.method.coarse = True
         for _ in range(ROUGH):
             self._look(at)
@@ -294,7 +309,12 @@ class _Run:
             found = rounding_of(self.problem, reading, tight=True, sums=sums)
         return found
 
-    def _look(self, at: _Point, near=None, image_of_near=None) -> None:
+    def _look(
+        self,
+        at: _Point,
+        near: np.ndarray | None = None,
+        image_of_near: np.ndarray | None = None,
+    ) -> None:
         """Slopes, objectives and gradient where the run is.
 
         Where K times a vector near to wu is known, what it lacks is a small product, to
@@ -308,6 +328,7 @@ class _Run:
         if near is None:
             image = self.method.times(wu)
         else:
+            assert image_of_near is not None and isinstance(self.method, _Iterated)
             self.rough = wu - near if self.method.fast.single else None
             image = image_of_near + self.method.roughly(wu - near)
         self.image = image
@@ -387,12 +408,14 @@ class _Run:
         self._biased(at)
         return True
 
-    def _length(self, at: _Point, delta, image, change) -> float:
+    def _length(
+        self, at: _Point, delta: np.ndarray, image: np.ndarray, change: np.ndarray
+    ) -> float:
         """t for which c + tΔ is about best: on a line all is known but the losses."""
         lam, f = self.problem.strength, at.f
         linear, square = lam * np.sum(at.c * image), lam * np.sum(delta * image)
 
-        def slope(t):
+        def slope(t: float) -> float:
             u = self._slope(f + t * change)
             return float(linear + t * square + np.sum(self.w * u * change))
 
@@ -434,7 +457,7 @@ class _Run:
         return at
 
     def _best_constant(self, at: _Point) -> np.ndarray:
-        def total(b):
+        def total(b: float) -> float:
             return float(np.sum(self.w * self._slope(at.g + b)))
 
         low = high = float(at.b[0])
@@ -563,7 +586,9 @@ class _Factored:
         self.products += 1
         return multiply(self.K, V)
 
-    def step(self, root: _Root, F, KF, forcing: float):
+    def step(
+        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Δ and KΔ."""
         A = self._matrix(root)
         A[np.diag_indices_from(A)] += self.reg
@@ -662,21 +687,23 @@ class _Iterated:
         self.products += 1
         return self.fast(V)
 
-    def step(self, root: _Root, F, KF, forcing: float):
+    def step(
+        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Δ and KΔ, with λΔ + HKΔ + F ≤ forcing · F in length."""
         rhs, goal = root.down(KF / self.reg), forcing * np.linalg.norm(F)
         inverses = [LowRank(self.L, root.q[:, [j]], self.reg) for j in range(len(F[0]))]
 
-        def apply(z):
+        def apply(z: np.ndarray) -> np.ndarray:
             v = root.up(z)
             image = self.times(v) if self.coarse else self.roughly(v)
             return self.reg * z + root.down(image)
 
-        def precondition(r):
+        def precondition(r: np.ndarray) -> np.ndarray:
             parts = [inverse(r[:, [j]]) for j, inverse in enumerate(inverses)]
             return root.projected(np.hstack(parts))
 
-        def search():
+        def search() -> Krylov:
             return conjugate_gradient(
                 apply,
                 rhs,
@@ -716,11 +743,13 @@ class _Primal:
         self.products += 1
         return product(self.features, V)
 
-    def step(self, root: _Root, F, KF, forcing: float):
+    def step(
+        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Δ and KΔ."""
         rhs = across(self.features, F) / self.reg
 
-        def curved(v):
+        def curved(v: np.ndarray) -> np.ndarray:
             self.products += 1
             return across(self.features, root.up(root.down(along(self.features, v))))
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.data.points import take
 from mercer.gram import Gram
@@ -59,7 +60,7 @@ class Penalized:
     weight: Any = None
     bias: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, m = self.gram.shape
         if n != m or np.shape(self.target) != (n,):
             raise ValueError(
@@ -313,7 +314,9 @@ def _product(gram: Gram, coef: np.ndarray) -> np.ndarray:
     return gram.kernel.matmul(gram.X, take(gram.X, used), coef[used])
 
 
-def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> Solution:
+def _straight(
+    problem: Penalized, coef: np.ndarray, function: np.ndarray, bias: float, reg: float
+) -> Solution:
     """Objectives and rounding of the coefficients of a loss of straight pieces."""
     at = problem if problem.reg == reg else problem.at(reg)
     u, image, left_out = slopes_of(at, coef, function)
@@ -345,7 +348,9 @@ def _straight(problem: Penalized, coef, function, bias: float, reg: float) -> So
     )
 
 
-def slopes_of(problem: Penalized, coef, function) -> tuple[np.ndarray, np.ndarray, Any]:
+def slopes_of(
+    problem: Penalized, coef: np.ndarray, function: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
     """The slopes u = -λc/w, K(wu), and how much its last digits change the dual.
 
     Rounding may take u beyond the least or the largest slope; it is put back. Where
@@ -385,7 +390,7 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
     return Certificate.of(solution, free, int(np.sum(bound)), margin)
 
 
-def square_rounding(problem: Penalized, coef, values) -> float:
+def square_rounding(problem: Penalized, coef: np.ndarray, values: np.ndarray) -> float:
     """How far Σ cᵢ (Kc)ᵢ can be off."""
     sums = problem.sums
     # Of an indefinite kernel there is no norm, and nothing to read K for.
@@ -394,7 +399,9 @@ def square_rounding(problem: Penalized, coef, values) -> float:
     return 2 * _length(coef * of_values) + of_sum(coef * values)
 
 
-def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
+def certified(
+    problem: Penalized, coef: npt.ArrayLike, bias: np.ndarray, reg: float
+) -> Certificate:
     """The certificate of coefficients and a bias, computed here from the definitions.
 
     Parameters
@@ -420,7 +427,9 @@ def certified(problem: Penalized, coef, bias, reg: float) -> Certificate:
     return certificate(problem, found)
 
 
-def _curved(problem: Penalized, coef, f, bias, reg: float) -> Solution:
+def _curved(
+    problem: Penalized, coef: np.ndarray, f: np.ndarray, bias: np.ndarray, reg: float
+) -> Solution:
     """Objectives, gradient and rounding of the coefficients of a curved loss."""
     w, lam = problem.weights[:, None], problem.at(reg).strength
     values = f + bias

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.data.points import count, take, vectors
+from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.native.vectors import Packed, native_recipe
@@ -128,7 +128,7 @@ class PerceptronSolution:
         """α, how often each of q functions missed each of the points, (m, q)."""
         return self._summed(support, np.ones(len(self))).astype(np.int64)
 
-    def _summed(self, support, weight) -> np.ndarray:
+    def _summed(self, support: np.ndarray, weight: np.ndarray) -> np.ndarray:
         sums = np.zeros((len(support), self.n_outputs))
         np.add.at(sums, (np.searchsorted(support, self.point), self.column), weight)
         return sums
@@ -167,7 +167,7 @@ class PerceptronRule:
     shuffle: bool = False
     seed: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.max_iter >= 1:
             raise ValueError(
                 f"PerceptronRule needs max_iter ≥ 1; got max_iter={self.max_iter!r}."
@@ -188,14 +188,21 @@ class PerceptronRule:
             scores[:] = _columns(np.asarray(start, dtype=float)).T
         one_pass = _kernel_pass(problem.gram, self.max_iter > 1)
 
-        def step(order, side, settle, missed, rounds, report):
+        def step(
+            order: np.ndarray,
+            side: np.ndarray,
+            settle: bool,
+            missed: np.ndarray,
+            rounds: int,
+            report: _Reporter | None,
+        ) -> int:
             return one_pass(order, side, scores, settle, missed, report)
 
         return self._passes(step, sign, watch)
 
     def solve_primal(
         self,
-        X,
+        X: Points,
         sign: np.ndarray,
         weights: Weights,
         *,
@@ -214,7 +221,10 @@ class PerceptronRule:
         return replace(weights, rounds=weights.rounds + found.rounds), found
 
     def _passes(
-        self, one_pass: Callable, sign: np.ndarray, watch
+        self,
+        one_pass: _Pass,
+        sign: np.ndarray,
+        watch: Callable[[Progress], bool] | None,
     ) -> PerceptronSolution:
         n, q = sign.shape
         sign = np.require(sign, np.int8, ["C"])
@@ -287,6 +297,14 @@ class _Reporter:
         return self.stops
 
 
+# What goes over the points once: (order, side, settle, missed, rounds, report), and how
+# many points it saw; the other, that of kernels, keeps f at the points beside `side`.
+_Pass = Callable[[np.ndarray, np.ndarray, bool, np.ndarray, int, _Reporter | None], int]
+_ScorePass = Callable[
+    [np.ndarray, np.ndarray, np.ndarray, bool, np.ndarray, _Reporter | None], int
+]
+
+
 @dataclass(frozen=True, eq=False)
 class Weights:
     """w of q functions ⟨w, x⟩ + constant · bias, and what their averages need.
@@ -315,20 +333,31 @@ def _columns(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
 
 
-def _primal_pass(X, weights: Weights) -> Callable:
+def _primal_pass(X: Points, weights: Weights) -> _Pass:
     """One pass that updates these weights in place."""
     if sp.issparse(X):
         wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
         index = np.int64 if wide else np.int32
         start, column = (np.require(a, index, ["C"]) for a in (X.indptr, X.indices))
-        rows: tuple = (start, column, np.require(X.data, X.dtype, ["C"]))
-        call: Callable = _core.perceptron_csr
+        rows: tuple[np.ndarray, ...] = (
+            start,
+            column,
+            np.require(X.data, X.dtype, ["C"]),
+        )
+        call: Callable[..., int] = _core.perceptron_csr
     else:
         rows = (np.require(X, X.dtype, ["C", "A"]),)
         call = _core.perceptron_vectors
     w = weights
 
-    def one_pass(order, side, settle, missed, rounds, report):
+    def one_pass(
+        order: np.ndarray,
+        side: np.ndarray,
+        settle: bool,
+        missed: np.ndarray,
+        rounds: int,
+        report: _Reporter | None,
+    ) -> int:
         now = w.rounds + rounds
         return call(
             *rows, order, side, w.w, w.u, w.eta, w.constant, now, missed, report
@@ -337,7 +366,7 @@ def _primal_pass(X, weights: Weights) -> Callable:
     return one_pass
 
 
-def _kernel_pass(gram: Gram, many: bool) -> Callable:
+def _kernel_pass(gram: Gram, many: bool) -> _ScorePass:
     """One pass over the points of a Gram, or the first of many, the fastest way."""
     n = gram.shape[0]
     if many and 8 * n * n <= SMALL_MATRIX:
@@ -348,7 +377,14 @@ def _kernel_pass(gram: Gram, many: bool) -> Callable:
         return _Blocks(gram)
     packed = Packed(vectors(gram.X), only_core=True)._points
 
-    def one_pass(order, side, scores, settle, missed, report):
+    def one_pass(
+        order: np.ndarray,
+        side: np.ndarray,
+        scores: np.ndarray,
+        settle: bool,
+        missed: np.ndarray,
+        report: _Reporter | None,
+    ) -> int:
         some = order if (np.diff(order) < 0).any() else order[:0]
         ordered = np.ascontiguousarray(scores[:, order])
         task = (some, shift, side, ordered, settle, missed, report)
@@ -367,10 +403,17 @@ def _without_constant(kernel: Kernel) -> tuple[Kernel, float]:
     return kernel, 0.0
 
 
-def _matrix_pass(K: np.ndarray) -> Callable:
+def _matrix_pass(K: np.ndarray) -> _ScorePass:
     K = np.require(K, K.dtype if K.dtype == np.float32 else np.float64, ["C", "A"])
 
-    def one_pass(order, side, scores, settle, missed, report):
+    def one_pass(
+        order: np.ndarray,
+        side: np.ndarray,
+        scores: np.ndarray,
+        settle: bool,
+        missed: np.ndarray,
+        report: _Reporter | None,
+    ) -> int:
         return _core.perceptron_dense(K, order, 0.0, side, scores, missed, report)
 
     return one_pass
@@ -382,7 +425,15 @@ class _Blocks:
     def __init__(self, gram: Gram):
         self.kernel, self.X = gram.kernel, gram.X
 
-    def __call__(self, order, side, scores, settle, missed, report) -> int:
+    def __call__(
+        self,
+        order: np.ndarray,
+        side: np.ndarray,
+        scores: np.ndarray,
+        settle: bool,
+        missed: np.ndarray,
+        report: _Reporter | None,
+    ) -> int:
         self.order, self.side, self.missed = order, side, missed
         self.settle, self.report = settle, report
         self.scores = np.ascontiguousarray(scores[:, order])

@@ -106,7 +106,9 @@ class Normal:
         pool = pool[~np.isin(pool, active)]
         return self.at(active, alpha, state.beta, pool)
 
-    def at(self, active, alpha, beta: float, pool) -> NormalState:
+    def at(
+        self, active: np.ndarray, alpha: np.ndarray, beta: float, pool: np.ndarray
+    ) -> NormalState:
         """The state with the active columns and those of the pool in view."""
         which = np.concatenate([active, pool])
         m = len(active)
@@ -118,7 +120,9 @@ class Normal:
         alpha = np.append(alpha, np.full(len(pool), np.inf))
         return self._from(which, alpha, beta, H)
 
-    def _from(self, which, alpha, beta, H) -> NormalState:
+    def _from(
+        self, which: np.ndarray, alpha: np.ndarray, beta: float, H: np.ndarray
+    ) -> NormalState:
         """T, Q and the evidence from α, β and H alone."""
         active = np.flatnonzero(np.isfinite(alpha))
         towards = self.towards[which]
@@ -193,7 +197,7 @@ class Normal:
         values = np.maximum(values, 0)
         pull = (vectors.T @ (root * self.towards[active])) ** 2
 
-        def loss(log_beta):
+        def loss(log_beta: float) -> float:
             beta = np.exp(log_beta)
             growth = 1 + beta * values
             distance = beta * (self.square - np.sum(beta * pull / growth))
@@ -269,7 +273,13 @@ class Logistic:
         columns = self.basis.columns(active)
         return self._fitted(active, alpha, columns, np.zeros(len(active)))
 
-    def _fitted(self, which, alpha, columns, mean) -> LogisticState:
+    def _fitted(
+        self,
+        which: np.ndarray,
+        alpha: np.ndarray,
+        columns: np.ndarray,
+        mean: np.ndarray,
+    ) -> LogisticState:
         """The mode of w, by Newton's method from `mean`, halving steps that overshoot.
 
         In u = A^½ w the Hessian is I + FᵀBF, F = Φ A^-½: never singular.
@@ -435,7 +445,14 @@ def _log_expit(f: np.ndarray) -> np.ndarray:
 
 
 def _in_units(
-    basis: Basis, active, alpha, mean, factor: Factor, unit: float, beta, evidence
+    basis: Basis,
+    active: np.ndarray,
+    alpha: np.ndarray,
+    mean: np.ndarray,
+    factor: Factor,
+    unit: float,
+    beta: float,
+    evidence: float,
 ) -> Posterior:
     """What was found for scaled columns and targets, in those that were given."""
     factors = unit / basis.scale[active]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.data.points import Points
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import unchecked
 from mercer.kernels.radial import RBF
@@ -73,7 +74,7 @@ def fixed_points(
     return best.reshape(m, r, -1)[np.arange(m), chosen]
 
 
-def linear_points(X, weight: np.ndarray) -> np.ndarray:
+def linear_points(X: Points, weight: np.ndarray) -> np.ndarray:
     """Σᵢ γᵢ xᵢ, (m, d): the pre-images of the linear kernel, exact but for rounding."""
     return np.asarray((X.T @ weight.T).T, dtype=float)
 
@@ -116,7 +117,9 @@ def descents(
     return ends[values.argmin(axis=0), np.arange(len(weight))]
 
 
-def distances(kernel: Kernel, X, weight: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def distances(
+    kernel: Kernel, X: Points, weight: np.ndarray, Y: np.ndarray
+) -> np.ndarray:
     """‖φ(yₘ) - Σᵢ γₘᵢ φ(xᵢ)‖, (m,), from all of K in double precision.
 
     The square is a difference; what rounding may have taken from it is added, so that
@@ -132,7 +135,9 @@ def distances(kernel: Kernel, X, weight: np.ndarray, Y: np.ndarray) -> np.ndarra
     return np.sqrt(np.maximum(squares, 0.0) + 16 * np.finfo(float).eps * size)
 
 
-def _odd_polynomial(kernel: Polynomial, X, weight) -> np.ndarray:
+def _odd_polynomial(
+    kernel: Polynomial, X: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
     """yⱼ with k(eⱼ, y) = ⟨φ(eⱼ), Σᵢ γᵢ φ(xᵢ)⟩ for every unit vector eⱼ."""
     scale, offset = float(kernel.scale or 1.0), float(kernel.offset)
     powers = weight @ (scale * X + offset) ** kernel.degree
@@ -148,18 +153,20 @@ class _Distance:
         self.spread = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
         self.unit = float(np.abs(kernel.diag(X)).max(initial=0.0)) or 1.0
 
-    def value(self, Y, weight) -> np.ndarray:
+    def value(self, Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"), unchecked():
             inner = np.sum(weight * self.kernel(Y, self.X), axis=1)
             values = (self.kernel.diag(Y) - 2 * inner) / self.unit
         return np.where(np.isfinite(values), values, HUGE)
 
-    def slope(self, Y, weight) -> np.ndarray:
+    def slope(self, Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         with unchecked():
             pull = slopes(self.kernel, Y, self.X, -2 * weight)
             return (slopes_of_square(self.kernel, Y) + pull) / self.unit
 
-    def descend(self, starts, weight, tol: float, max_iter: int):
+    def descend(
+        self, starts: np.ndarray, weight: np.ndarray, tol: float, max_iter: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Where the descents from the (r, m, d) starts end, and the values there."""
         r, m, d = starts.shape
         Y = np.maximum(starts.reshape(r * m, d), self.least)
@@ -199,11 +206,19 @@ class _Distance:
             active = active[~small]
         return Y.reshape(r, m, d), value.reshape(r, m)
 
-    def _free(self, Y, slope) -> np.ndarray:
+    def _free(self, Y: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """The slope without what would lead out of the domain."""
         return np.where((Y <= self.least) & (slope > 0), 0.0, slope)
 
-    def _searched(self, Y, way, step, value, slope, weight):
+    def _searched(
+        self,
+        Y: np.ndarray,
+        way: np.ndarray,
+        step: np.ndarray,
+        value: np.ndarray,
+        slope: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The first of ever shorter steps that goes down as the slope promises."""
         new, lower = Y.copy(), value.copy()
         left = np.arange(len(Y))
@@ -220,7 +235,9 @@ class _Distance:
         return new, lower
 
 
-def _turned(slope, moves, turns, first: float) -> np.ndarray:
+def _turned(
+    slope: np.ndarray, moves: np.ndarray, turns: np.ndarray, first: float
+) -> np.ndarray:
     """H · slope, H the inverse second derivative that the last moves tell of.
 
     Before there are any, H is `first` times the identity.

@@ -134,7 +134,9 @@ def not_hat(features: FeatureRows, weights: np.ndarray, reg: float) -> np.ndarra
     return out
 
 
-def _inverse_squares(features: FeatureRows, index, matrix, reg: float) -> np.ndarray:
+def _inverse_squares(
+    features: FeatureRows, index: slice | np.ndarray, matrix: np.ndarray, reg: float
+) -> np.ndarray:
     """φᵢᵀ (matrix + reg I)⁻¹ φᵢ of some points."""
     R = _factored(matrix, reg)
     if R is None:
@@ -191,7 +193,7 @@ class NormalSystem:
             return v.reshape(r.shape[::-1]).T if self.together else v
         axis = None if self.together else 0
 
-        def done(rest):
+        def done(rest: np.ndarray) -> bool:
             return bool(np.all(np.linalg.norm(rest, axis=axis) <= goal))
 
         found = conjugate_gradient(

@@ -117,7 +117,9 @@ class Tiles:
         return np.concatenate(parts).astype(float)
 
 
-def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray]:
+def _blocks(
+    gram: Gram, order: np.ndarray, chunks: list[slice], dtype: np.dtype
+) -> Callable[[int, int], np.ndarray]:
     """The function of i and j that computes a tile."""
     if gram.is_held:
         matrix = gram.rows(slice(None))  # no copy
@@ -125,7 +127,7 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
 
         def held(i: int, j: int) -> np.ndarray:
             # Of a tile alone: all of its rows would be copied to be thrown away.
-            place = (chunks[i], chunks[j])
+            place: tuple[Any, ...] = (chunks[i], chunks[j])
             if not in_order:
                 place = np.ix_(order[chunks[i]], order[chunks[j]])
             return interruptible(
@@ -136,7 +138,7 @@ def _blocks(gram: Gram, order, chunks, dtype) -> Callable[[int, int], np.ndarray
         return held
     kernel, recipe = gram.kernel, gram.kernel.native(gram.X)
     if recipe is None:
-        parts: list = [take(gram.X, order[rows]) for rows in chunks]
+        parts = [take(gram.X, order[rows]) for rows in chunks]
 
         def general(i: int, j: int) -> np.ndarray:
             with unchecked():  # whoever asks for a tile looks at it

@@ -148,7 +148,7 @@ class SGD:
     budget: int | None = None
     removal: str = "oldest"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.rate not in RATES:
             raise ValueError(
                 f"SGD knows the rates {', '.join(RATES)}; got {self.rate!r}."
@@ -176,7 +176,9 @@ class SGD:
             kernel, take(points, slice(0, 0)), none, none, np.zeros(n_outputs)
         )
 
-    def informed(self, state: SGDSnapshot, X, target) -> SGDSnapshot:
+    def informed(
+        self, state: SGDSnapshot, X: Points, target: np.ndarray
+    ) -> SGDSnapshot:
         """The state with R and L of these points too; a new rate is taken note of."""
         diagonal = np.asarray(state.kernel.diag(X), dtype=float)
         finite(diagonal, state.kernel)
@@ -352,7 +354,9 @@ class _Steps(NamedTuple):
         added, scales = np.zeros_like(values), np.ones_like(values)
         return cls(values, added, scales, np.ones(q), np.zeros(q))
 
-    def make(self, options: SGD, gram, visits: Visits, square: np.ndarray) -> int:
+    def make(
+        self, options: SGD, gram: np.ndarray, visits: Visits, square: np.ndarray
+    ) -> int:
         """Make the steps, the core where it knows the loss; how many. ‖w‖² follows."""
         known = _NATIVE.get(type(options.loss))
         if known is None:
@@ -376,7 +380,9 @@ class _Steps(NamedTuple):
             self.last,
         )
 
-    def _in_python(self, options: SGD, gram, visits: Visits, square: np.ndarray) -> int:
+    def _in_python(
+        self, options: SGD, gram: np.ndarray, visits: Visits, square: np.ndarray
+    ) -> int:
         """The same for a loss of one's own."""
         F, scale = self.values, self.scale
         for j in range(F.shape[1]):
@@ -396,7 +402,9 @@ class _Steps(NamedTuple):
         return F.shape[1]
 
 
-def step(options: SGD, f, visits: Visits, j: int, kxx: float, square: np.ndarray):
+def step(
+    options: SGD, f: np.ndarray, visits: Visits, j: int, kxx: float, square: np.ndarray
+) -> tuple[float, np.ndarray]:
     """One visit: (shrink, d) of w ← shrink w + d φ(x). ‖w‖² follows."""
     eta = visits.rate[j]
     # Rounding can leave -1e-17 where the first step of "pegasos" forgets all.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer import _core
 from mercer.data.points import vectors
@@ -79,7 +80,7 @@ class SMO:
     working_set: int | None = None
     objectives: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"SMO needs tol > 0; got tol={self.tol!r}.")
         if self.precision not in ("auto", "single", "double"):
@@ -136,7 +137,9 @@ class SMO:
             solutions.put_all(chosen, some)
         return solutions
 
-    def _pairs_of_points(self, problems: PairProblems, dtype) -> PairSolutions:
+    def _pairs_of_points(
+        self, problems: PairProblems, dtype: type[np.floating]
+    ) -> PairSolutions:
         gram = problems.gram
         recipe = gram.kernel.native(gram.X)
         X = centered(vectors(gram.X), recipe.part, dtype)
@@ -189,7 +192,12 @@ class SMO:
         return self._concluded(problems, value, function, outcomes, precision)
 
     def _concluded(
-        self, problems: PairProblems, value, function, outcomes, precision: Precision
+        self,
+        problems: PairProblems,
+        value: np.ndarray,
+        function: np.ndarray,
+        outcomes: _core.PairOutcomes,
+        precision: Precision,
     ) -> PairSolutions:
         """The solutions; those that need more digits than they were given go on."""
         report = PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
@@ -208,7 +216,9 @@ class SMO:
             found.put(j, replace(rest, run=rest.run.after(first.run)))
         return found
 
-    def _pair_program(self, problems: PairProblems, pairs, dtype) -> _core.PairProgram:
+    def _pair_program(
+        self, problems: PairProblems, pairs: np.ndarray, dtype: type[np.floating]
+    ) -> _core.PairProgram:
         return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
             problems.target,
@@ -237,7 +247,7 @@ class _Found(NamedTuple):
 
     beta: np.ndarray
     function: np.ndarray
-    dtype: type
+    dtype: type[np.floating]
     status: str
     indefinite: bool
     checked: bool  # F was summed afresh from β, in double
@@ -253,13 +263,19 @@ _UNFIT = ("stalled", "imprecise")
 class _Run:
     """One solve: perhaps first in single precision, then in double."""
 
-    def __init__(self, options: SMO, problem: BoxQP, watch, begin: float):
+    def __init__(
+        self,
+        options: SMO,
+        problem: BoxQP,
+        watch: Callable[[Progress], bool] | None,
+        begin: float,
+    ):
         self.options, self.problem, self.begin = options, problem, begin
         self.watch = watch
         self.refuted = problem.gram.kernel.psd is False
         self.iterations = self.rows = self.hits = 0
 
-    def __call__(self, beta: np.ndarray, dtype) -> _Found:
+    def __call__(self, beta: np.ndarray, dtype: type[np.floating]) -> _Found:
         problem, options = self.problem, self.options
         source = _source(problem.gram, dtype, memory.cache_bytes(options.cache_mb))
         if dtype is np.float32 and not source.largest < LARGEST:
@@ -321,6 +337,7 @@ class _Run:
         return max(left, 1e-9)  # 0 stands for no limit
 
     def _watched(self, seen: _core.SolverProgress) -> bool:
+        assert self.watch is not None
         progress = Progress(
             seen.round,
             self.iterations + seen.iterations,
@@ -404,12 +421,13 @@ def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
 class _Source(NamedTuple):
     """Where rows come from: the call into the core, and what their values are like."""
 
-    solve: Callable  # (program, value, function) -> _core.SolverResult
+    # of a program, the value to begin with and the array for F
+    solve: Callable[[_core.Program, np.ndarray, np.ndarray], _core.SolverResult]
     largest: float  # max |k(x, x)|
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
 
 
-def _source(gram: Gram, dtype, cache_bytes: float) -> _Source:
+def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source:
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
         native, given = native_recipe(recipe), vectors(gram.X)
@@ -431,7 +449,7 @@ def _source(gram: Gram, dtype, cache_bytes: float) -> _Source:
             lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR
         )
 
-    def fill(rows, columns, out):
+    def fill(rows: np.ndarray, columns: np.ndarray | None, out: np.ndarray) -> None:
         out[:] = gram.rows(rows) if columns is None else gram.take(rows).dense()
 
     return _Source(
@@ -439,7 +457,9 @@ def _source(gram: Gram, dtype, cache_bytes: float) -> _Source:
     )
 
 
-def _largest(recipe: _core.Recipe, packed: Sequence, dtype) -> float:
+def _largest(
+    recipe: _core.Recipe, packed: Sequence[Any], dtype: type[np.floating]
+) -> float:
     """max |k(x, x)| over points that are packed; NaN where there is one."""
     most = 0.0
     for points in packed:
@@ -457,7 +477,7 @@ def _refuse_unless_finite(gram: Gram, largest: float) -> None:
         )
 
 
-def _or_nothing(values) -> np.ndarray:
+def _or_nothing(values: npt.ArrayLike | None) -> np.ndarray:
     return np.empty(0) if values is None else np.asarray(values)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, kve
 
-from mercer.data.points import take
+from mercer.data.points import Points, take
 from mercer.kernels.base import BLOCK_MB, Kernel, Scaled, row_blocks
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.window import ProductWindow, RadialWindow, WindowIntegral, radii
@@ -83,7 +83,7 @@ class Window(ABC):
         """Refuse a dimension in which c is infinite or unknown."""
         assert d > 0
 
-    def log(self, X, Y) -> np.ndarray:
+    def log(self, X: Points, Y: Points) -> np.ndarray:
         """ln k(X, Y), also where k itself would be 0."""
         recipe = Recipe(self.part, "identity")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -100,7 +100,7 @@ class Window(ABC):
         logs[np.isnan(logs)] = -np.inf
         return logs
 
-    def log_sums(self, X, Y, weight: np.ndarray) -> np.ndarray:
+    def log_sums(self, X: Points, Y: Points | None, weight: np.ndarray) -> np.ndarray:
         """ln Σⱼ weightⱼ k(xᵢ, yⱼ), in blocks; Y None for the other points of X.
 
         Sums that underflow, or that vanish beside k(x, x), are taken in logarithms.
@@ -116,7 +116,7 @@ class Window(ABC):
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(sums)
         again = np.flatnonzero(lost)
-        right = X if own else Y
+        right = X if Y is None else Y
         for rows in row_blocks(len(again), right.shape[0], BLOCK_MB):
             some = again[rows]
             values = self.log(take(X, some), right)
@@ -147,7 +147,7 @@ def _log_sum(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return largest + np.log(values @ weight)
 
 
-def _exponent(*parts) -> int:
+def _exponent(*parts: Points) -> int:
     """e of the largest number m · 2ᵉ, ½ ≤ m < 1, in some arrays."""
     entries = (part.data if sp.issparse(part) else part for part in parts)
     largest = max(float(np.abs(part).max(initial=0.0)) for part in entries)
@@ -175,23 +175,23 @@ class _Gaussian(Window):
     """exp(-‖x - y‖² / 2h²), c = (2πh²)^{d/2}."""
 
     @property
-    def bandwidth(self):
+    def bandwidth(self) -> Any:
         gamma = self.kernel.gamma
         return None if gamma is None else math.sqrt(0.5 / gamma)
 
-    def at(self, bandwidth):
+    def at(self, bandwidth: float) -> Window:
         return _Gaussian(RBF.from_sigma(bandwidth))
 
-    def log_volume(self, d):
+    def log_volume(self, d: int) -> float:
         return 0.5 * d * math.log(math.pi / self.kernel.gamma)
 
-    def log_of(self, sums):
+    def log_of(self, sums: np.ndarray) -> np.ndarray:
         return -self.kernel.gamma * sums
 
-    def log_at(self, distance):
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
         return -((math.sqrt(self.kernel.gamma) * distance) ** 2)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         return self.bandwidth * rng.standard_normal((n, d))
 
 
@@ -201,23 +201,23 @@ class _Laplacian(Window):
     part = "absolute"
 
     @property
-    def bandwidth(self):
+    def bandwidth(self) -> Any:
         gamma = self.kernel.gamma
         return None if gamma is None else 1 / gamma
 
-    def at(self, bandwidth):
+    def at(self, bandwidth: float) -> Window:
         return _Laplacian(Laplacian(float(1 / bandwidth)))
 
-    def log_volume(self, d):
+    def log_volume(self, d: int) -> float:
         return d * math.log(2 / self.kernel.gamma)
 
-    def log_of(self, sums):
+    def log_of(self, sums: np.ndarray) -> np.ndarray:
         return -self.kernel.gamma * sums
 
-    def log_at(self, distance):
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
         return self.log_of(distance)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         return rng.laplace(scale=self.bandwidth, size=(n, d))
 
 
@@ -225,36 +225,36 @@ class _Lengthy(Window):
     """A kernel whose bandwidth is its `length`."""
 
     @property
-    def bandwidth(self):
+    def bandwidth(self) -> float:
         return self.kernel.length
 
-    def at(self, bandwidth):
+    def at(self, bandwidth: float) -> Window:
         return type(self)(replace(self.kernel, length=float(bandwidth)))
 
 
 class _Matern(_Lengthy):
     """2^{1-ν}/Γ(ν) zᵛ Kν(z), z = √(2ν) r/h; c = (2πh²/ν)^{d/2} Γ(ν + d/2) / Γ(ν)."""
 
-    def check(self, d):
+    def check(self, d: int) -> None:
         if LARGE_ORDER < self.kernel.nu < np.inf:
             raise ValueError(
                 f"A density takes Matern kernels with nu ≤ {LARGE_ORDER:g}; got "
                 f"nu={self.kernel.nu!r}. Use nu=np.inf, from which it hardly differs."
             )
 
-    def log_volume(self, d):
+    def log_volume(self, d: int) -> float:
         nu, length = self.kernel.nu, self.kernel.length
         if nu == np.inf:
             return 0.5 * d * math.log(2 * math.pi * length**2)
         ratio = gammaln(nu + d / 2) - gammaln(nu)
         return 0.5 * d * math.log(2 * math.pi * length**2 / nu) + float(ratio)
 
-    def log_of(self, sums):
+    def log_of(self, sums: np.ndarray) -> np.ndarray:
         if self.kernel.nu == np.inf:
             return -0.5 * sums / self.kernel.length**2
         return self.log_at(np.sqrt(sums))
 
-    def log_at(self, distance):
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
         nu, length = self.kernel.nu, self.kernel.length
         if nu == np.inf:
             return -0.5 * (distance / length) ** 2
@@ -276,7 +276,7 @@ class _Matern(_Lengthy):
         # Where Kν overflows z is so small that k is 1.
         return np.where((z > 1) | np.isfinite(logs), np.minimum(logs, 0), 0)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         nu, length = self.kernel.nu, self.kernel.length
         steps = rng.standard_normal((n, d))
         if nu == np.inf:
@@ -288,7 +288,7 @@ class _Matern(_Lengthy):
 class _RationalQuadratic(_Lengthy):
     """(1 + r²/2αh²)^-α; c = (2παh²)^{d/2} Γ(α - d/2) / Γ(α), finite where α > d/2."""
 
-    def check(self, d):
+    def check(self, d: int) -> None:
         if not self.kernel.alpha > d / 2:
             raise ValueError(
                 f"RationalQuadratic with alpha={self.kernel.alpha!r} has an infinite "
@@ -296,21 +296,21 @@ class _RationalQuadratic(_Lengthy):
                 f"> {d / 2:g}, or RBF."
             )
 
-    def log_volume(self, d):
+    def log_volume(self, d: int) -> float:
         alpha, length = self.kernel.alpha, self.kernel.length
         ratio = gammaln(alpha - d / 2) - gammaln(alpha)
         return 0.5 * d * math.log(2 * math.pi * alpha * length**2) + float(ratio)
 
-    def log_of(self, sums):
+    def log_of(self, sums: np.ndarray) -> np.ndarray:
         alpha, length = self.kernel.alpha, self.kernel.length
         return -alpha * np.log1p(sums / (2 * alpha * length**2))
 
-    def log_at(self, distance):
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
         alpha, length = self.kernel.alpha, self.kernel.length
         logs = 2 * np.log(distance) - math.log(2 * alpha) - 2 * math.log(length)
         return -alpha * np.logaddexp(0.0, logs)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         alpha, length = self.kernel.alpha, self.kernel.length
         scale = length * math.sqrt(2 * alpha)
         freedom = rng.chisquare(2 * alpha - d, size=(n, 1))
@@ -326,22 +326,22 @@ class _Shaped(Window):
     )
 
     @property
-    def underflows(self):
+    def underflows(self) -> bool:
         shape = self.kernel.shape
         return shape is not None and shape.log is not None
 
-    def peak(self, d):
+    def peak(self, d: int) -> float:
         return float(self.kernel.heights(np.zeros(1))[0])
 
     @property
-    def bandwidth(self):
+    def bandwidth(self) -> Any:
         return self.kernel.bandwidth
 
-    def at(self, bandwidth):
+    def at(self, bandwidth: float) -> Window:
         kernel = replace(self.kernel, bandwidth=float(bandwidth))
         return type(self)(kernel, self.known)
 
-    def check(self, d):
+    def check(self, d: int) -> None:
         self._unit(d)
 
     def _unit(self, d: int) -> WindowIntegral:
@@ -349,19 +349,19 @@ class _Shaped(Window):
             self.known[d] = self.kernel.integral(d)
         return self.known[d]
 
-    def integral(self, d):
+    def integral(self, d: int) -> WindowIntegral:
         return self._unit(d).times(1.0, d * math.log(self.bandwidth))
 
-    def log_volume(self, d):
+    def log_volume(self, d: int) -> float:
         return self.integral(d).log_value
 
-    def log_of(self, sums):
+    def log_of(self, sums: np.ndarray) -> np.ndarray:
         return self.log_at(np.sqrt(sums))
 
-    def log_at(self, distance):
+    def log_at(self, distance: np.ndarray) -> np.ndarray:
         return self.kernel.log_heights(distance / self.bandwidth)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         steps = rng.standard_normal((n, d))
         steps /= np.linalg.norm(steps, axis=1, keepdims=True)
         return self.bandwidth * radii(self.kernel, d, rng, n)[:, None] * steps
@@ -370,13 +370,13 @@ class _Shaped(Window):
 class _Product(_Shaped):
     """A `ProductWindow`."""
 
-    def peak(self, d):
+    def peak(self, d: int) -> float:
         return super().peak(d) ** d
 
-    def log(self, X, Y):
+    def log(self, X: Points, Y: Points) -> np.ndarray:
         return self.kernel.log_block(X, Y)
 
-    def draw(self, rng, n, d):
+    def draw(self, rng: np.random.RandomState, n: int, d: int) -> np.ndarray:
         sides = rng.choice([-1.0, 1.0], size=(n, d))
         lengths = radii(self.kernel, 1, rng, n * d).reshape(n, d)
         return self.bandwidth * sides * lengths
@@ -392,7 +392,7 @@ _WINDOWS: dict[type[Kernel], type[Window]] = {
 }
 
 
-def distinct(X, weight: np.ndarray) -> tuple[Any, np.ndarray]:
+def distinct(X: Points, weight: np.ndarray) -> tuple[Points, np.ndarray]:
     """The points of X without repetition, in order, and what each of them weighs."""
     if sp.issparse(X):
         X = X.copy()
@@ -402,7 +402,7 @@ def distinct(X, weight: np.ndarray) -> tuple[Any, np.ndarray]:
             (X.indices[a:b].tobytes(), X.data[a:b].tobytes())
             for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
         )
-        places: dict = {}
+        places: dict[tuple[bytes, bytes], int] = {}
         place = np.array([places.setdefault(row, len(places)) for row in rows])
         first = np.unique(place, return_index=True)[1]
     else:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -84,43 +85,43 @@ class Kind:
     learns_targets: bool = True
 
 
-def _intercept(machine) -> bool:
+def _intercept(machine: Any) -> bool:
     return bool(machine.fit_intercept)
 
 
-def _always(machine) -> bool:
+def _always(machine: object) -> bool:
     return True
 
 
-def _own(machine) -> Any:
+def _own(machine: Any) -> Any:
     return machine._loss()
 
 
-def _neighbours(machine) -> str:
+def _neighbours(machine: object) -> str:
     return "what the nearest points say is no function of the kernel's space"
 
 
-def _votes(machine) -> str:
+def _votes(machine: KernelPerceptron) -> str:
     if machine.variant == "voted":
         return "a vote of many functions is no function of the kernel's space"
     return ""
 
 
-def _densities(machine) -> str:
+def _densities(machine: ParzenClassifier) -> str:
     if machine.method == "density":
         return "a ratio of densities is no function of the kernel's space"
     return ""
 
 
-def _has_densities(machine) -> bool:
+def _has_densities(machine: ParzenClassifier) -> bool:
     return machine.method == "density"
 
 
-def _on_features(machine) -> bool:
+def _on_features(machine: object) -> bool:
     return getattr(machine, "on", "points") != "points"
 
 
-def _features(machine) -> str:
+def _features(machine: object) -> str:
     if _on_features(machine):
         return "f is a sum of features, and not one of kernel values"
     return ""
@@ -175,7 +176,13 @@ class Judged:
     number, or several numbers; `wrong` is the cost of it: 0 or 1, or the square.
     """
 
-    def __init__(self, machine: Any, X: Points, y, sample_weight=None):
+    def __init__(
+        self,
+        machine: Any,
+        X: Points,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+    ):
         if not isinstance(machine, Machine):
             raise TypeError(
                 "bounds judges a machine of this library; got "
@@ -216,7 +223,7 @@ class Judged:
                 f"{self.m}. Other points go into test=(X, y)."
             )
 
-    def _weights(self, sample_weight) -> np.ndarray | None:
+    def _weights(self, sample_weight: npt.ArrayLike | None) -> np.ndarray | None:
         if sample_weight is None:
             return None
         if not has_fit_parameter(self.machine, "sample_weight"):
@@ -225,7 +232,7 @@ class Judged:
 
     # Targets and predictions
 
-    def _targets(self, y, n: int) -> tuple[np.ndarray, str]:
+    def _targets(self, y: npt.ArrayLike, n: int) -> tuple[np.ndarray, str]:
         """y as ±1, classes or numbers; and which: "sides", "classes" or "numbers"."""
         y = np.asarray(y)
         if not is_classifier(self.machine):
@@ -243,7 +250,7 @@ class Judged:
             return np.where(y == classes[1], 1.0, -1.0), "sides"
         return y, "classes"
 
-    def _numbers(self, y, n: int) -> tuple[np.ndarray, str]:
+    def _numbers(self, y: np.ndarray, n: int) -> tuple[np.ndarray, str]:
         try:
             y = y.astype(float)
         except (TypeError, ValueError) as error:
@@ -259,7 +266,7 @@ class Judged:
         sides = y.ndim == 1 and bool(np.all(np.abs(y) == 1))
         return y, "sides" if sides else "numbers"
 
-    def predicted(self, machine, X) -> np.ndarray:
+    def predicted(self, machine: Any, X: Points) -> np.ndarray:
         """What a machine like this one predicts for points."""
         if self.mode == "classes" or not is_classifier(machine):
             return np.asarray(machine.predict(X)).reshape(count(X), *self.y.shape[1:])
@@ -275,7 +282,7 @@ class Judged:
         except ValueError as error:
             raise Absent(f"predicting fails: {first_sentence(error)}") from error
 
-    def wrong(self, y, predictions) -> np.ndarray:
+    def wrong(self, y: np.ndarray, predictions: np.ndarray) -> np.ndarray:
         """The cost at each point."""
         if self.mode == "sides":
             return ZeroOne().value(y, predictions)
@@ -368,6 +375,7 @@ class Judged:
         constant = isinstance(
             machine, KernelPerceptron | KernelSGDClassifier | KernelSGDRegressor
         )
+        # Those machines have a fit_intercept, and with it a Sum as their kernel.
         return kernel.left if constant and machine.fit_intercept else kernel  # type: ignore[attr-defined]
 
     @property
@@ -397,6 +405,6 @@ class Judged:
         return as_kernel(given) != self.base
 
 
-def _double(points) -> Points:
+def _double(points: Points) -> Points:
     single = getattr(points, "dtype", None) == np.float32
     return points.astype(np.float64) if single else points

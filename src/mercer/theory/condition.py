@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._html import table
@@ -197,7 +198,7 @@ def _asymmetry(K: np.ndarray) -> float:
     return float(elementwise(lambda K: np.abs(K - K.T).max(), K))
 
 
-def _square(K) -> tuple[np.ndarray, float]:
+def _square(K: Any) -> tuple[np.ndarray, float]:
     """K as a float64 array, and eps of the precision it came in."""
     if isinstance(K, Gram):
         K = _values(K)
@@ -246,7 +247,9 @@ class Repair:
     asymmetry: float
     needed: bool
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray:
         return np.array(self.matrix, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
@@ -285,7 +288,7 @@ class Repair:
         return table(rows.items(), [repr(self)])
 
 
-def repair(K, how: str = "clip") -> Repair:
+def repair(K: Gram | npt.ArrayLike, how: str = "clip") -> Repair:
     """The matrix S max(D, 0) Sᵀ, S |D| Sᵀ or K - λmin I, for K = S D Sᵀ indefinite.
 
     An asymmetric K is replaced by (K + Kᵀ)/2 first, and the result says so. A matrix
@@ -366,7 +369,7 @@ class EmpiricalFeatures:
     features: np.ndarray
     eigenvalues: np.ndarray
 
-    def transform(self, K_new) -> np.ndarray:
+    def transform(self, K_new: npt.ArrayLike) -> np.ndarray:
         """K_new S D^(-½), the (m, p) features of new points, by their kernel values.
 
         They are the projections of φ(x) on the span of the training points, so that
@@ -386,7 +389,9 @@ class EmpiricalFeatures:
             )
         return multiply(K_new, self.features / self.eigenvalues)
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray:
         return np.array(self.features, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
@@ -394,7 +399,9 @@ class EmpiricalFeatures:
         return f"EmpiricalFeatures of {n} points in {p} dimensions"
 
 
-def empirical_features(K, tolerance: float | None = None) -> EmpiricalFeatures:
+def empirical_features(
+    K: Gram | npt.ArrayLike, tolerance: float | None = None
+) -> EmpiricalFeatures:
     """Φ = S √D for K = S D Sᵀ, an explicit feature map on n points: K = Φ Φᵀ.
 
     Parameters

@@ -19,6 +19,7 @@ from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer._html import table
 from mercer.data.points import describe, take
@@ -111,7 +112,9 @@ class MarginBound(NamedTuple):
         return self.loss + self.complexity + self.confidence
 
 
-def margin_bound(reached, norm: float, radius: float, delta: float) -> MarginBound:
+def margin_bound(
+    reached: np.ndarray, norm: float, radius: float, delta: float
+) -> MarginBound:
     """error ≤ (1/m) Σᵢ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ) / 2m), with probability 1 - δ.
 
     Over m independent draws of points, for all f of ‖f‖ ≤ B at once; ξᵢ = max(0,
@@ -131,7 +134,7 @@ def margin_bound(reached, norm: float, radius: float, delta: float) -> MarginBou
 
 
 def fitted_margin_bound(
-    reached, norm: float, radius: float, delta: float
+    reached: npt.ArrayLike, norm: float, radius: float, delta: float
 ) -> MarginBound:
     """`margin_bound` for a norm that was fitted: the best B of a doubling grid.
 
@@ -174,8 +177,8 @@ class LossBound(NamedTuple):
 
 def loss_bound(
     loss: Any,
-    target,
-    values,
+    target: np.ndarray,
+    values: np.ndarray,
     norm: float,
     radius: float,
     delta: float,
@@ -217,7 +220,13 @@ def loss_bound(
 
 
 def fitted_loss_bound(
-    loss: Any, target, values, norm: float, radius: float, delta: float, **options
+    loss: Any,
+    target: np.ndarray,
+    values: np.ndarray,
+    norm: float,
+    radius: float,
+    delta: float,
+    **options: float,
 ) -> LossBound:
     """`loss_bound` for a norm that was fitted: the best B ≥ ‖f‖ of a doubling grid.
 
@@ -292,7 +301,12 @@ def _slope_at(loss: Any, y: float, direction: float, ceiling: float) -> float:
 # Leaving one point out
 
 
-def xi_alpha(alpha, reached, curvature, tol: float = 0.0) -> np.ndarray:
+def xi_alpha(
+    alpha: np.ndarray,
+    reached: np.ndarray,
+    curvature: float | np.ndarray,
+    tol: float = 0.0,
+) -> np.ndarray:
     """Which points can be mistakes when left out: αᵢ > 0 and αᵢ cᵢ + ξᵢ ≥ 1.
 
     Without bias cᵢ = k(xᵢ, xᵢ): the rest gives yᵢ f₋ᵢ(xᵢ) ≥ yᵢ f(xᵢ) - αᵢ k(xᵢ, xᵢ)
@@ -307,7 +321,9 @@ def xi_alpha(alpha, reached, curvature, tol: float = 0.0) -> np.ndarray:
     return (alpha > 0) & (alpha * curvature + slack >= 1 - tol)
 
 
-def spans(gram: Gram, free, others, bias: bool) -> tuple[np.ndarray, np.ndarray]:
+def spans(
+    gram: Gram, free: np.ndarray, others: np.ndarray, bias: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Sᵢ², how far φ(xᵢ) is from the span of the (other) free support vectors, squared.
 
     With a bias the span is affine: its coefficients sum to 1. As long as no other point

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.data.points import take
+from mercer.data.points import Points, take
 from mercer.kernels.base import row_blocks
 from mercer.kernels.ways import Precomputed
 from mercer.machines.neighbors import KernelKNNClassifier, NearestNeighbors
@@ -88,7 +89,7 @@ def _left_out(judged: Judged, refit: bool) -> LeftOut:
     raise Absent("it takes a fit for each point that matters; pass refit=True")
 
 
-def _check_same(judged: Judged, target) -> None:
+def _check_same(judged: Judged, target: npt.ArrayLike) -> None:
     if not np.array_equal(np.asarray(target), judged.given.reshape(np.shape(target))):
         raise Absent(f"these targets are not those that {judged.name} was fitted on")
 
@@ -155,7 +156,7 @@ def _refitted(judged: Judged) -> LeftOut:
     predictions = np.array(judged.own)
     unsettled = 0
 
-    def fitted(index):
+    def fitted(index: np.ndarray) -> bool:
         weight = judged.weight
         options = {} if weight is None else {"sample_weight": weight[index]}
         with warnings.catch_warnings(record=True) as warned:
@@ -182,7 +183,7 @@ def _refitted(judged: Judged) -> LeftOut:
     return LeftOut(predictions, how, "estimate" if early else "exact")
 
 
-def _check_told_apart(judged: Judged, machine) -> None:
+def _check_told_apart(judged: Judged, machine: object) -> None:
     """Refuse an f that is nothing but rounding."""
     run = getattr(machine, "run_", None)
     if run is not None and run.status == Status.FLAT:
@@ -203,7 +204,7 @@ def _check_order(judged: Judged) -> None:
         )
 
 
-def _prepared(judged: Judged):
+def _prepared(judged: Judged) -> tuple[Any, Points]:
     """A machine to be fitted again with the kernel as it is, and its points."""
     machine = judged.machine
     known = machine.get_params(deep=False)
@@ -260,7 +261,7 @@ def check_support(judged: Judged) -> float:
     return max(0.0, float(found.gap))
 
 
-def _check_reproducible(judged: Judged, again, predictions) -> None:
+def _check_reproducible(judged: Judged, again: Any, predictions: np.ndarray) -> None:
     """Raise `Absent` unless a fit on all points gives the machine itself."""
     machine = judged.machine
     before = judged.predicted(machine, judged.X)
@@ -290,13 +291,13 @@ def alone(judged: Judged) -> np.ndarray:
     return (np.bincount(label.ravel(), there)[label.ravel()] == 1) & (there > 0)
 
 
-def _classes_left(judged: Judged, rest) -> int:
+def _classes_left(judged: Judged, rest: np.ndarray) -> int:
     if judged.weight is not None:
         rest = rest[judged.weight[rest] > 0]
     return len(distinct(judged.given[rest]))
 
 
-def _other(judged: Judged, i: int):
+def _other(judged: Judged, i: int) -> Any:
     """A class that is not that of point i."""
     classes = judged.machine.classes_
     return classes[classes != judged.given[i]][0]

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from mercer.data.points import Points, as_points, count
@@ -73,32 +74,32 @@ class MistakeBound:
     C: Any = None
 
     @property
-    def slack(self):
+    def slack(self) -> float | np.ndarray:
         """Σξᵢ over the mistakes."""
         if isinstance(self.slacks, list):
             return np.array([part.sum() for part in self.slacks])
         return float(self.slacks.sum())
 
     @property
-    def bound(self):
+    def bound(self) -> float | np.ndarray:
         """R²‖w‖² + 2 Σξᵢ."""
         return (self.radius * self.norm) ** 2 + 2 * self.slack
 
     @property
-    def sharp(self):
+    def sharp(self) -> float | np.ndarray:
         """The largest M with M ≤ R‖w‖√M + Σξᵢ, from which the bound follows."""
         reach = self.radius * self.norm
         return ((reach + np.sqrt(reach**2 + 4 * self.slack)) / 2) ** 2
 
     @property
-    def margin(self):
+    def margin(self) -> float | np.ndarray:
         """γ = 1/‖w‖, ∞ for w = 0."""
         with np.errstate(divide="ignore"):
             margin = 1 / np.asarray(self.norm, dtype=float)
         return margin if margin.ndim else float(margin)
 
     def __repr__(self) -> str:
-        def written(number):
+        def written(number: npt.ArrayLike) -> str:
             return np.array2string(np.asarray(number), precision=6)
 
         return (
@@ -111,7 +112,7 @@ class MistakeBound:
 def mistake_bound(
     machine: Any,
     X: Points,
-    y,
+    y: npt.ArrayLike,
     comparator: Any = None,
     C: float = 1.0,
     max_iter: int = 100,
@@ -185,7 +186,7 @@ def mistake_bound(
     )
 
 
-def _closed(machine, X: Points) -> tuple[Kernel, Points]:
+def _closed(machine: Any, X: Points) -> tuple[Kernel, Points]:
     """The kernel of a machine and its points; for kernel values, the matrix and places.
 
     Rows of kernel values are compared with places only; among themselves by the matrix.
@@ -198,7 +199,7 @@ def _closed(machine, X: Points) -> tuple[Kernel, Points]:
     return known, np.arange(count(X))
 
 
-def _against_the_rest(y, classes) -> np.ndarray:
+def _against_the_rest(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """(n, q) array of ±1: the second of two classes, or each against the rest."""
     if len(classes) < 2:
         raise ValueError(
@@ -212,7 +213,7 @@ def _by_column(found: PerceptronSolution) -> list[np.ndarray]:
     return [found.point[found.column == c] for c in range(found.n_outputs)]
 
 
-def _check_all_points(parts, n: int, n_targets: int) -> None:
+def _check_all_points(parts: list[np.ndarray], n: int, n_targets: int) -> None:
     last = max((int(part.max(initial=-1)) for part in parts), default=-1)
     if n != n_targets or last >= n:
         raise ValueError(
@@ -234,7 +235,14 @@ class _Comparator(NamedTuple):
     bound: float
 
 
-def _svm_columns(gram, sign, parts, radius, C, best) -> list[_Comparator]:
+def _svm_columns(
+    gram: Gram,
+    sign: np.ndarray,
+    parts: list[np.ndarray],
+    radius: float,
+    C: float,
+    best: bool,
+) -> list[_Comparator]:
     """For every column of signs the SVM at C, or the one of the least bound."""
     if best and gram.shape[0] <= HELD:
         gram = gram.held()  # read by every step of the path
@@ -252,7 +260,7 @@ def _rises(bounds: list[float]) -> bool:
 class _Path:
     """R²‖w‖² + 2 Σᵢ nᵢ ξᵢ of w = argmin ½‖w‖² + C Σᵢ ξᵢ, nᵢ mistakes at xᵢ, over C."""
 
-    def __init__(self, gram: Gram, side, often: np.ndarray, radius: float):
+    def __init__(self, gram: Gram, side: np.ndarray, often: np.ndarray, radius: float):
         self.gram, self.side = gram, side
         self.often, self.radius = often, radius
         self.solver = SMO()
@@ -324,7 +332,7 @@ class _Path:
         return found
 
 
-def _comparator(w, machine, kernel: Kernel, q: int) -> Expansion:
+def _comparator(w: Any, machine: object, kernel: Kernel, q: int) -> Expansion:
     """w as an expansion, checked to be one the bound is about."""
     w = getattr(w, "expansion_", w)
     if isinstance(w, Expansion) and w.kernel == getattr(machine, "kernel_", None):

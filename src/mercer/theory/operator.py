@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.native.lapack import eigh
@@ -48,7 +49,7 @@ class MercerExpansion:
     weights: np.ndarray
     _extension: np.ndarray  # φⱼ(x) = Σᵢ k(x, zᵢ) extensionᵢⱼ
 
-    def eigenfunctions(self, X) -> np.ndarray:
+    def eigenfunctions(self, X: npt.ArrayLike) -> np.ndarray:
         """φⱼ(xᵢ) = (1/λⱼ) ∫ k(xᵢ, z) φⱼ(z) dz, an (n, p) array; ∫ φᵢ φⱼ = 1 or 0.
 
         Parameters
@@ -57,7 +58,9 @@ class MercerExpansion:
         """
         return self.kernel.matmul(self._points(X), self.nodes, self._extension)
 
-    def reconstruct(self, X, Y=None) -> np.ndarray:
+    def reconstruct(
+        self, X: npt.ArrayLike, Y: npt.ArrayLike | None = None
+    ) -> np.ndarray:
         """Σⱼ λⱼ φⱼ(x) φⱼ(y) over the p terms kept, an (n, m) array."""
         left = self.eigenfunctions(X)
         right = left if Y is None else self.eigenfunctions(Y)
@@ -84,7 +87,7 @@ class MercerExpansion:
             worst = max(worst, float(error.max()))
         return worst
 
-    def _points(self, X) -> np.ndarray:
+    def _points(self, X: npt.ArrayLike) -> np.ndarray:
         X = np.asarray(X, dtype=float)
         d = len(self.low)
         if X.ndim == 1 and d == 1:
@@ -111,8 +114,8 @@ class MercerExpansion:
 
 def mercer_expansion(
     kernel: Kernel,
-    low=0.0,
-    high=1.0,
+    low: npt.ArrayLike = 0.0,
+    high: npt.ArrayLike = 1.0,
     n_components: int = 10,
     n_nodes: int = 200,
 ) -> MercerExpansion:
@@ -179,7 +182,7 @@ def mercer_expansion(
     )
 
 
-def _box(low, high) -> tuple[np.ndarray, np.ndarray]:
+def _box(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     low, high = np.broadcast_arrays(
         np.atleast_1d(np.asarray(low, dtype=float)), np.asarray(high, dtype=float)
     )
@@ -191,7 +194,9 @@ def _box(low, high) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _quadrature(low, high, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def _quadrature(
+    low: np.ndarray, high: np.ndarray, n_nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (N, d) and weights (N,) of the tensor Gauss–Legendre rule on a box."""
     at, weight = np.polynomial.legendre.leggauss(n_nodes)
     half = (high - low) / 2

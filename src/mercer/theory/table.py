@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.data.points import Points
 from mercer.losses import Loss
@@ -51,7 +52,7 @@ ROWS = (
 def bounds(
     machine: Machine,
     X: Points,
-    y=None,
+    y: Any = None,
     delta: float = 0.05,
     *,
     norm: float | None = None,
@@ -60,7 +61,7 @@ def bounds(
     largest: float | None = None,
     refit: bool = False,
     test: tuple[Points, Any] | None = None,
-    sample_weight=None,
+    sample_weight: npt.ArrayLike | None = None,
     samples: int = 100,
     seed: int = 0,
 ) -> Bounds:
@@ -145,7 +146,7 @@ def bounds(
     rows: list[Bound] = []
     absent: list[tuple[str, str]] = []
 
-    def add(name, make, *arguments):
+    def add(name: str, make: Callable[..., list[Bound]], *arguments: Any) -> None:
         try:
             found = make(*arguments)
         except Absent as reason:
@@ -194,7 +195,7 @@ class _Case:
         error = float(judged.wrong(judged.y, judged.own).mean())
         return [Bound("training error", error, "measured", judged.formula, "none")]
 
-    def tested(self, X, y) -> list[Bound]:
+    def tested(self, X: Points, y: npt.ArrayLike) -> list[Bound]:
         judged = self.judged
         # Kernel values come by rows: their number is that of the points.
         predictions = judged.predicted(self.machine, X)
@@ -305,7 +306,7 @@ class _Case:
                 notes.append(f"|y| ≤ {largest:g} always")
         else:
             notes.append(f"c = {clip:g} given")
-        options: dict = {"clip": clip, "largest": largest or 0.0}
+        options: dict[str, Any] = {"clip": clip, "largest": largest or 0.0}
         options["rounding"] = self._rounding
         of = loss, judged.y, judged.values
         if self.norm is None:

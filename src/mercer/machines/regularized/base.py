@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +31,7 @@ from mercer.solvers.auto import AutoPenalized, held_for_many
 from mercer.solvers.penalized import Penalized, certificate, certified
 
 REG = 1e-3
-CONSTRAINTS: dict[str, list] = {
+CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), Kernel, callable, None],
     "fit_intercept": ["boolean"],
     "tol": [Interval(Real, 0, None, closed="neither")],
@@ -84,19 +85,28 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     _places: np.ndarray  # of the points of `support_` among those that counted
 
     @abstractmethod
-    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, **checks: Any
+    ) -> FitData:
         """The data of a fit, checked."""
 
     @abstractmethod
     def _problems(self, data: FitData) -> list[Penalized]:
         """What is to be solved: one problem, or one for each class."""
 
-    def _numeric_data(self, X, y, sample_weight, **checks) -> FitData:
+    def _numeric_data(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, **checks: Any
+    ) -> FitData:
         data = self._fit_data(X, y, sample_weight, y_numeric=True, **checks)
         return replace(data, target=data.target.astype(float))
 
     def _problem(
-        self, data: FitData, target, loss, reg: float | None, norm: float | None = None
+        self,
+        data: FitData,
+        target: np.ndarray,
+        loss: Any,
+        reg: float | None,
+        norm: float | None = None,
     ) -> Penalized:
         weight, bias = data.weight, self.fit_intercept
         return Penalized(data.gram, target, loss, reg, norm, weight, bias)
@@ -126,7 +136,9 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             self._store(data, problems, found)
         self._warn_unless_optimal(self.certificate_)
 
-    def _before(self, data: FitData, problems) -> np.ndarray | None:
+    def _before(
+        self, data: FitData, problems: Sequence[Penalized]
+    ) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
         f = getattr(self, "expansion_", None)
         width = sum(getattr(problem.loss, "k", 1) for problem in problems)
@@ -135,7 +147,9 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         rows = f.coef.reshape(-1, width)
         return carried_over(rows, f.points, data.gram.X, self._places)
 
-    def _store(self, data: FitData, problems, found: Sequence[Any]) -> None:
+    def _store(
+        self, data: FitData, problems: Sequence[Penalized], found: Sequence[Any]
+    ) -> None:
         """Set what was learnt."""
         coef = np.column_stack([solution.value for solution in found])
         bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
@@ -148,7 +162,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         self.certificate_ = together([certificate(*pair) for pair in pairs])
         self.run_ = self.certificate_.run
         self.n_iter_ = max(1, max(solution.run.iterations for solution in found))
-        regs = [float(p.reg if p.norm is None else s.reg) for p, s in pairs]
+        regs = [float(s.reg if p.reg is None else p.reg) for p, s in pairs]
         self.reg_ = regs[0] if len(regs) == 1 else np.array(regs)
 
     @property
@@ -161,7 +175,9 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """b, one for each function."""
         return biases(self.expansion_)
 
-    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of f, recomputed in float64 from the training data alone.
 
         Parameters
@@ -192,7 +208,11 @@ def _columns(problems: Sequence[Penalized], start: np.ndarray) -> list[np.ndarra
 
 
 def regularization_path(
-    machine: RepresenterMachine, X: Points, y, values, sample_weight=None
+    machine: RepresenterMachine,
+    X: Points,
+    y: Any,
+    values: npt.ArrayLike,
+    sample_weight: npt.ArrayLike | None = None,
 ) -> list[RepresenterMachine]:
     """The machine fitted with each value of its reg (or C), each from its neighbour.
 
@@ -244,7 +264,7 @@ def regularization_path(
     return fitted
 
 
-def _numbers(values) -> np.ndarray:
+def _numbers(values: npt.ArrayLike) -> np.ndarray:
     """The values as an array; of what is no list of numbers, one that is refused."""
     try:
         return np.asarray(values, dtype=float)

@@ -6,13 +6,15 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import log_expit, log_softmax
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import Logistic
 from mercer.machines.base import FitData
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.regularized.base import CONSTRAINTS, RepresenterMachine
 from mercer.multiclass import Classes
@@ -68,7 +70,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "C": [Interval(Real, 0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -103,8 +105,10 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -116,7 +120,9 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         self._learn(self._prepared(X, y, sample_weight))
         return self
 
-    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, **checks: Any
+    ) -> FitData:
         return labelled(self, self._fit_data(X, y, sample_weight, **checks), True)
 
     def _problems(self, data: FitData) -> list[Penalized]:

@@ -6,21 +6,22 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
+import numpy.typing as npt
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Loss, Squared
 from mercer.machines.base import FitData, checked_score
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import available_if, labelled
 from mercer.machines.regularized.base import CONSTRAINTS, REG, RepresenterMachine
 from mercer.multiclass import Classes
 from mercer.solvers.penalized import Penalized
 
 
-def _of_sides(machine) -> bool:
+def _of_sides(machine: RegularizedMachine) -> bool:
     if not machine._loss().of_sides:
         raise AttributeError(
             f"decision_function is of classes, and loss={machine.loss!r} fits numbers; "
@@ -80,7 +81,7 @@ class RegularizedMachine(RepresenterMachine):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "loss": [Loss, None],
         "reg": [Interval(Real, 0, None, closed="neither"), None],
@@ -117,7 +118,7 @@ class RegularizedMachine(RepresenterMachine):
     def _loss(self) -> Any:
         return Squared() if self.loss is None else self.loss
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         # A grid over `loss` may try what is none; `fit` says so.
@@ -129,8 +130,10 @@ class RegularizedMachine(RepresenterMachine):
             tags.regressor_tags = RegressorTags()
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -147,7 +150,9 @@ class RegularizedMachine(RepresenterMachine):
         self._learn(self._prepared(X, y, sample_weight))
         return self
 
-    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, **checks: Any
+    ) -> FitData:
         if self._loss().of_sides:
             return labelled(self, self._fit_data(X, y, sample_weight, **checks))
         return self._numeric_data(X, y, sample_weight, **checks)
@@ -176,7 +181,9 @@ class RegularizedMachine(RepresenterMachine):
         return Classes(self.classes_).chosen(values)
 
     @checked_score
-    def score(self, X: Points, y, sample_weight=None) -> float:
+    def score(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """The share of right classes, or R² of the predictions of numbers."""
         judge = accuracy_score if self._loss().of_sides else r2_score
         return float(judge(y, self.predict(X), sample_weight=sample_weight))

@@ -7,12 +7,14 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Huber, Loss, Quantile
 from mercer.machines.base import FitData
+from mercer.machines.checks import checked_parameters
 from mercer.machines.regularized.base import CONSTRAINTS, REG, RepresenterMachine
 from mercer.solvers.penalized import Penalized
 
@@ -26,14 +28,18 @@ class _Regression(RegressorMixin, RepresenterMachine):
     def _loss(self) -> Loss:
         """What a miss costs."""
 
-    def _prepared(self, X, y, sample_weight, **checks) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, **checks: Any
+    ) -> FitData:
         return self._numeric_data(X, y, sample_weight, **checks)
 
     def _problems(self, data: FitData) -> list[Penalized]:
         return [self._problem(data, data.target, self._loss(), self.reg)]
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -79,7 +85,7 @@ class KernelQuantileRegression(_Regression):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "quantile": [Interval(Real, 0, 1, closed="neither")],
         "reg": [Interval(Real, 0, None, closed="neither")],
@@ -142,7 +148,7 @@ class KernelHuberRegression(_Regression):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "delta": [Interval(Real, 0, None, closed="neither")],
         "reg": [Interval(Real, 0, None, closed="neither")],

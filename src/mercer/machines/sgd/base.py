@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -48,7 +50,7 @@ from mercer.solvers.sgd import (
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
-CONSTRAINTS: dict[str, list] = {
+CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), callable, None],
     "reg": [Interval(Real, 0, None, closed="left")],
     "norm": [POSITIVE, None],
@@ -189,7 +191,12 @@ class KernelSGD(CallbackSupportMixin, Machine):
                 "holds. Divide the weights by their mean."
             )
 
-    def _passes(self, sgd: SGDState, orders, watcher: Watcher | None):
+    def _passes(
+        self,
+        sgd: SGDState,
+        orders: Iterable[tuple[np.ndarray, np.ndarray]],
+        watcher: Watcher | None,
+    ) -> tuple[list[float], Passes]:
         """The mean loss of each pass, and how they ended."""
         curve: list[float] = []
         best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
@@ -210,11 +217,13 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return curve, self._ended(status, curve, gain, begin)
 
     @staticmethod
-    def _ended(status: Status, curve, gain: float, begin: float) -> Passes:
+    def _ended(status: Status, curve: list[float], gain: float, begin: float) -> Passes:
         seconds = time.perf_counter() - begin
         return Passes(Run(status, len(curve), seconds), gain)
 
-    def _learn_more(self, X, target: np.ndarray, sample_weight) -> None:
+    def _learn_more(
+        self, X: Points, target: np.ndarray, sample_weight: npt.ArrayLike | None
+    ) -> None:
         """One pass over a batch in the order given, from where the last one ended."""
         begin = time.perf_counter()
         # Objects are copied at once: with them a copy of a list would still share.
@@ -236,7 +245,9 @@ class KernelSGD(CallbackSupportMixin, Machine):
         run = Run(Status.PASSES, len(curve), seconds)
         self._store(sgd.state(), X, curve, run)
 
-    def _store(self, state: SGDSnapshot, X, curve: list[float], run: Run) -> None:
+    def _store(
+        self, state: SGDSnapshot, X: Points, curve: list[float], run: Run
+    ) -> None:
         state = replace(state, points=self._own(state.points, X))
         last = self._function(state, state.coef)
         f = self._function(state, state.mean) if self._averages else last
@@ -259,7 +270,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return self._last
 
     @property
-    def norm_(self):
+    def norm_(self) -> float | np.ndarray:
         """‖w‖ of `last_`, a number or one per output, kept step by step."""
         check_is_fitted(self)
         root = np.sqrt(self._state.square)
@@ -278,10 +289,10 @@ class KernelSGD(CallbackSupportMixin, Machine):
         return self._state.steps
 
     @abstractmethod
-    def _targets(self, y) -> np.ndarray:
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         """Targets as the loss takes them, a column per output."""
 
-    def mean_loss(self, X: Points, y) -> float:
+    def mean_loss(self, X: Points, y: npt.ArrayLike) -> float:
         """(1/m) Σ ℓ(y, f(x)) over m points, summed over the outputs."""
         check_is_fitted(self)
         values = np.asarray(self._values(X))
@@ -337,7 +348,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
             raise AttributeError(str(error)) from error
 
 
-def takes_streams(machine) -> bool:
+def takes_streams(machine: Machine) -> bool:
     if machine._precomputed:
         raise AttributeError(
             'partial_fit needs points; kernel="precomputed" has only their values. '
@@ -346,6 +357,8 @@ def takes_streams(machine) -> bool:
     return True
 
 
-def _sgd_state(solver: SGD, state: SGDSnapshot, points, target) -> SGDState:
+def _sgd_state(
+    solver: SGD, state: SGDSnapshot, points: Points, target: np.ndarray
+) -> SGDState:
     kind = UnlimitedSGD if solver.budget is None else BudgetSGD
     return kind(solver, state, points, target)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 
 from mercer.data.points import Points
 from mercer.losses import Hinge, Logistic, Loss, PerceptronLoss, SquaredHinge
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -32,7 +34,7 @@ SIDES: dict[str, type[Loss]] = {
 }
 
 
-def _has_probabilities(machine) -> bool:
+def _has_probabilities(machine: KernelSGDClassifier) -> bool:
     if not isinstance(machine._loss(), Logistic):
         raise AttributeError(
             f"predict_proba comes with the logistic loss; got loss={machine.loss!r}."
@@ -105,7 +107,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     (300, True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [StrOptions(set(SIDES)), Loss],
         **CONSTRAINTS,
     }
@@ -156,8 +158,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def _loss(self) -> Loss:
         return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and their classes y, anew; returns self.
 
         Parameters
@@ -172,8 +176,14 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return self
 
     @available_if(takes_streams)
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, classes=None, sample_weight=None) -> Self:
+    @checked_parameters
+    def partial_fit(
+        self,
+        X: Points,
+        y: Any,
+        classes: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -190,7 +200,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validated(X, y, reset=first)
         check_classes(self, y)
-        known = distinct(classes) if first else self.classes_
+        known = self.classes_ if classes is None or not first else distinct(classes)
         if not first and classes is not None:
             _check_partial_fit_first_call(self, classes)
         check_two(self, known)
@@ -200,7 +210,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.classes_ = known
         return self
 
-    def _targets(self, y) -> np.ndarray:
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         check_known(self, y, self.classes_)
         return _sides(y, self.classes_)
 
@@ -225,7 +235,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         return np.log(self.predict_proba(X))
 
 
-def _sides(y, names) -> np.ndarray:
+def _sides(y: np.ndarray, names: np.ndarray) -> np.ndarray:
     """±1 for each point, a column for two classes and one per class for more."""
     classes = Classes(names)
     return classes.sides(classes.label(y))

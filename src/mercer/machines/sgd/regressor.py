@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import EpsilonInsensitive, Huber, Loss, Quantile, Squared
-from mercer.machines.checks import columns_of
+from mercer.machines.checks import checked_parameters, columns_of
 from mercer.machines.labels import available_if
 from mercer.machines.sgd.base import CONSTRAINTS, KernelSGD, takes_streams
 
@@ -55,7 +56,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
     (4000, 'passes')
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [StrOptions(set(NUMBERS)), Loss],
         **CONSTRAINTS,
     }
@@ -110,8 +111,10 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
             )
         return loss
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y, anew; returns self.
 
         Parameters
@@ -126,8 +129,10 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         return self
 
     @available_if(takes_streams)
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def partial_fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Go on learning from a batch, its points in the order given; returns self.
 
         The kernel's learnt parameters are those of the first batch. A batch that is
@@ -150,7 +155,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         self._learn_more(X, target, sample_weight)
         return self
 
-    def _targets(self, y) -> np.ndarray:
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         return columns_of(y)
 
     def predict(self, X: Points) -> np.ndarray:

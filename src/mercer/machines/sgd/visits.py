@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import count
+from mercer.data.points import Points, count
 
 
 def orders(
-    keys: np.ndarray, weight: np.ndarray, passes: int, random
+    keys: np.ndarray,
+    weight: np.ndarray,
+    passes: int,
+    random: np.random.RandomState | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """For each pass, the points to visit and how much each visit counts.
 
@@ -55,7 +58,7 @@ def numbered(keys: np.ndarray) -> np.ndarray:
     return keys.astype(np.uint64) + copies * np.uint64(0x9E3779B97F4A7C15)
 
 
-def keys_of(X, target: np.ndarray, places: np.ndarray) -> np.ndarray:
+def keys_of(X: Points, target: np.ndarray, places: np.ndarray) -> np.ndarray:
     """A number for each point, by its coordinates and target; else by its place."""
     if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return places.astype(np.uint64)

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -99,7 +100,7 @@ class SparsePath:
 class SparseMachine(CallbackSupportMixin, Machine):
     """f(x) = Σⱼ coefⱼ k(xⱼ, x) + bias, most coefⱼ being 0, by a `L1Problem`."""
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],
         "on": [StrOptions({"points", "features"})],
         "fit_intercept": ["boolean"],
@@ -152,7 +153,9 @@ class SparseMachine(CallbackSupportMixin, Machine):
         """The factor of ‖coef‖₁."""
 
     @abstractmethod
-    def _prepared(self, X, y, sample_weight, reset: bool = True) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, reset: bool = True
+    ) -> FitData:
         """The data of a fit, checked."""
 
     @abstractmethod
@@ -169,7 +172,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         self._check_symmetric(data.given[0])
         return (FeatureTerms if self.on == "features" else PointTerms)(self, data)
 
-    def _check_symmetric(self, X) -> None:
+    def _check_symmetric(self, X: Points) -> None:
         """Refuse kernel values that depend on which of two points comes first."""
         if self._precomputed and not _is_symmetric(X):
             i, j = np.unravel_index(np.argmax(np.abs(X - X.T)), X.shape)
@@ -203,7 +206,13 @@ class SparseMachine(CallbackSupportMixin, Machine):
     # Paths
 
     def _traced(
-        self, X, y, sample_weight, regs: np.ndarray | None, n_steps: int, ratio: float
+        self,
+        X: Points,
+        y: Any,
+        sample_weight: npt.ArrayLike | None,
+        regs: np.ndarray | None,
+        n_steps: int,
+        ratio: float,
     ) -> SparsePath:
         """The path over these regs, or over n_steps of them."""
         self._validate_params()
@@ -239,12 +248,16 @@ class SparseMachine(CallbackSupportMixin, Machine):
         return SparsePath(regs, f, tuple(found), classes)
 
     @abstractmethod
-    def path(self, X: Points, y, sample_weight=None) -> SparsePath:
+    def path(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> SparsePath:
         """f for one penalty after another."""
 
     # The certificate, recomputed
 
-    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of f, recomputed from the training data and all of K.
 
         Parameters

@@ -8,14 +8,17 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import Logistic
 from mercer.machines.base import FitData
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
+from mercer.machines.sparse.terms import FeatureTerms, PointTerms
 from mercer.multiclass import Classes
 from mercer.outcomes import iterations
 from mercer.solvers.lasso import L1Problem
@@ -78,7 +81,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseMachine._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -116,8 +119,10 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -135,11 +140,15 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     def _reg(self) -> float:
         return 1 / self.C
 
-    def _prepared(self, X, y, sample_weight, reset: bool = True) -> FitData:
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, reset: bool = True
+    ) -> FitData:
         checks = {} if reset else {"reset": False}
         return labelled(self, self._fit_data(X, y, sample_weight, **checks), True)
 
-    def _problems(self, terms, data: FitData, reg: float) -> list[L1Problem]:
+    def _problems(
+        self, terms: PointTerms | FeatureTerms, data: FitData, reg: float
+    ) -> list[L1Problem]:
         """The two-class problems, each class against the rest."""
         parts = Classes(self.classes_).parts(data.target)
         return [terms.problem(p.sign, Logistic(), reg, data.weight) for p in parts]
@@ -185,8 +194,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     def path(
         self,
         X: Points,
-        y,
-        sample_weight=None,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
         *,
         Cs: Sequence[float] | None = None,
         n_steps: int = 30,

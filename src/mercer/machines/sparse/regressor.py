@@ -8,14 +8,16 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Squared
 from mercer.machines.base import FitData
-from mercer.machines.checks import columns_of
+from mercer.machines.checks import checked_parameters, columns_of
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
+from mercer.machines.sparse.terms import FeatureTerms, PointTerms
 from mercer.outcomes import iterations
 from mercer.solvers.lasso import L1Problem
 
@@ -71,7 +73,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     [[True, False, False]]
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseMachine._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
     }
@@ -103,8 +105,10 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -120,13 +124,17 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     def _reg(self) -> float:
         return self.alpha
 
-    def _prepared(self, X, y, sample_weight, reset: bool = True) -> FitData:
-        checks: dict = {"multi_output": True, "y_numeric": True}
+    def _prepared(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None, reset: bool = True
+    ) -> FitData:
+        checks: dict[str, Any] = {"multi_output": True, "y_numeric": True}
         checks |= {} if reset else {"reset": False}
         data = self._fit_data(X, y, sample_weight, **checks)
         return replace(data, target=columns_of(data.target))
 
-    def _problems(self, terms, data: FitData, reg: float) -> list[L1Problem]:
+    def _problems(
+        self, terms: PointTerms | FeatureTerms, data: FitData, reg: float
+    ) -> list[L1Problem]:
         weight = data.weight / (2 * data.weight.sum())
         return [terms.problem(y, Squared(), reg, weight) for y in data.target.T]
 
@@ -152,8 +160,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     def path(
         self,
         X: Points,
-        y,
-        sample_weight=None,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
         *,
         alphas: Sequence[float] | None = None,
         n_steps: int = 30,

@@ -14,6 +14,7 @@ import numpy as np
 from mercer.data.matching import carried_over
 from mercer.data.points import count
 from mercer.expansion import Expansion
+from mercer.losses import Loss
 from mercer.machines.base import FitData
 from mercer.maps import FeatureExpansion, explicit
 from mercer.native.sorting import distinct
@@ -25,10 +26,12 @@ from mercer.solvers.lasso_features import Design, FeatureProblem, feature_certif
 class PointTerms:
     """f = Σⱼ coefⱼ k(xⱼ, ·) + bias over the points that count."""
 
-    def __init__(self, machine, data: FitData):
+    def __init__(self, machine: Any, data: FitData):
         self.machine, self.data, self.gram = machine, data, data.gram
 
-    def problem(self, target, loss, reg: float, weight) -> L1Problem:
+    def problem(
+        self, target: np.ndarray, loss: Loss, reg: float, weight: np.ndarray
+    ) -> L1Problem:
         bias = self.machine.fit_intercept
         return L1Problem(self.gram, target, loss, reg, weight, bias)
 
@@ -49,10 +52,14 @@ class PointTerms:
         coef[self.machine.support_] = f.coef.reshape(-1, f.n_outputs)
         return coef[self.data.index]
 
-    def expansion(self, used: np.ndarray, coef: np.ndarray, bias) -> Expansion:
+    def expansion(
+        self, used: np.ndarray, coef: np.ndarray, bias: float | np.ndarray
+    ) -> Expansion:
         return self.machine._expanded(self.gram, self.data.given[0], coef, bias, used)
 
-    def store(self, used: np.ndarray, coef: np.ndarray, bias) -> None:
+    def store(
+        self, used: np.ndarray, coef: np.ndarray, bias: float | np.ndarray
+    ) -> None:
         machine = self.machine
         machine.expansion_ = self.expansion(used, coef, bias)
         machine.support_ = self.data.index[used].astype(np.int32)
@@ -63,7 +70,7 @@ class PointTerms:
 class FeatureTerms:
     """f = Σⱼ coefⱼ φⱼ + bias over the coordinates of an explicit map."""
 
-    def __init__(self, machine, data: FitData):
+    def __init__(self, machine: Any, data: FitData):
         if machine._precomputed:
             raise ValueError(
                 f"{type(machine).__name__}(on='features') needs points and the "
@@ -75,7 +82,9 @@ class FeatureTerms:
         self.machine = machine
         self.design = Design(kernel, explicit(kernel, data.gram.X, names))
 
-    def problem(self, target, loss, reg: float, weight) -> L1Problem:
+    def problem(
+        self, target: np.ndarray, loss: Loss, reg: float, weight: np.ndarray
+    ) -> L1Problem:
         bias, design = self.machine.fit_intercept, self.design  # type: Any, Any
         return FeatureProblem(design, target, loss, reg, weight, bias)
 
@@ -93,7 +102,9 @@ class FeatureTerms:
         """coef of f at all features of these points, (p, q)."""
         return f.at(self.design.keys).reshape(-1, f.n_outputs)
 
-    def expansion(self, used: np.ndarray, coef: np.ndarray, bias) -> FeatureExpansion:
+    def expansion(
+        self, used: np.ndarray, coef: np.ndarray, bias: float | np.ndarray
+    ) -> FeatureExpansion:
         keys, names = self.design.keys, self.design.features.names()
         return FeatureExpansion(
             self.design.kernel.copied(),
@@ -103,7 +114,9 @@ class FeatureTerms:
             bias,
         )
 
-    def store(self, used: np.ndarray, coef: np.ndarray, bias) -> None:
+    def store(
+        self, used: np.ndarray, coef: np.ndarray, bias: float | np.ndarray
+    ) -> None:
         machine = self.machine
         for name in ("support_", "_places"):
             machine.__dict__.pop(name, None)

@@ -7,7 +7,7 @@ it; what is between the solution and scikit-learn's attributes is here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
@@ -40,7 +41,7 @@ from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
 from mercer.solvers.class_pairs import PairSolutions
 from mercer.solvers.smo import SMO
 
-COMMON_CONSTRAINTS: dict[str, list] = {
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), callable],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
@@ -147,7 +148,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     # From data to problems
 
-    def _upper(self, weight) -> np.ndarray:
+    def _upper(self, weight: np.ndarray) -> np.ndarray:
         """C wᵢ, the bounds of the coefficients; inf only where C is."""
         C = float(self.C)
         with np.errstate(over="ignore"):
@@ -160,7 +161,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             )
         return upper
 
-    def _checked_weight(self, sample_weight, X) -> np.ndarray:
+    def _checked_weight(
+        self, sample_weight: npt.ArrayLike | None, X: Points
+    ) -> np.ndarray:
         check_numbers(self, "sample_weight", sample_weight)
         n = count(X)
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
@@ -179,7 +182,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             )
         return weight
 
-    def _resolved(self, points, weight) -> Kernel:
+    def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         """What `kernel`, `gamma`, `degree` and `coef0` stand for, on these points."""
         gamma = None
         if isinstance(self.kernel, str) and self.kernel != "linear":
@@ -196,7 +199,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         )
         return kernel.resolve(points, weight)
 
-    def _scale(self, points, weight) -> float:
+    def _scale(self, points: Points, weight: np.ndarray | None) -> float:
         """1 / (d · var X), in scikit-learn's words where the variance overflows."""
         try:
             return RBF().resolve(points, weight).gamma
@@ -217,7 +220,13 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     _watcher: Watcher | None = None  # during a fit that reports its progress
 
     @contextmanager
-    def _watched(self, names: Sequence[str], X, y, sample_weight) -> Iterator[None]:
+    def _watched(
+        self,
+        names: Sequence[str],
+        X: Points,
+        y: Any,
+        sample_weight: npt.ArrayLike | None,
+    ) -> Iterator[None]:
         """While the problems of these names are solved, report their progress."""
         with watching(self, names, X, y, sample_weight) as watcher:
             self._watcher = watcher
@@ -260,6 +269,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             f"weighted by this error's hull_weights, is {shown}, ... The soft margin "
             f"at C=1e6 leaves Σξ = {slack:.4g}. Choose a finite C or another kernel."
         )
+        # Of this error alone: a ValueError has no such attributes.
         error.hull_weights = problem.sign * solution.value  # type: ignore[attr-defined]
         error.slack = slack  # type: ignore[attr-defined]
         return error
@@ -267,7 +277,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     # From solutions to f
 
     def _columns(
-        self, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence
+        self, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence[Any]
     ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
         """Solve the problems: a column of coef, a bias and a certificate for each.
 
@@ -282,12 +292,16 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     @staticmethod
-    def _at_cells(coef: np.ndarray, parts: Sequence, j: int) -> np.ndarray:
+    def _at_cells(coef: np.ndarray, parts: Sequence[Any], j: int) -> np.ndarray:
         """The coefficients of problem j."""
         return coef[multiclass.cells(parts, j)]
 
     def _gathered(
-        self, gram: Gram, solutions, parts: Any, numbers: Sequence[int] | np.ndarray
+        self,
+        gram: Gram,
+        solutions: PairSolutions | Iterable[tuple[BoxQP, Solution]],
+        parts: Any,
+        numbers: Sequence[int] | np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
         """coef, biases and certificates of the problems of these numbers."""
         coef = np.zeros((gram.shape[0], multiclass.width(parts)))
@@ -313,11 +327,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     def _store(
         self,
-        X,
+        X: Points,
         counted: WeightedGram,
         order: np.ndarray,
         coef: np.ndarray,
-        bias,
+        bias: float | np.ndarray,
         found: Sequence[Certificate],
         label: np.ndarray | None = None,
     ) -> None:
@@ -331,6 +345,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if label is None:
             self.expansion_ = self._expanded(gram, X, coef[chosen], bias, chosen)
         else:
+            assert isinstance(bias, np.ndarray)  # one for each of many pairs
             f = self._expanded(gram, X, coef[chosen], chosen=chosen)
             self.__dict__.pop("_expansion", None)
             self._pair_function = multiclass.PairExpansion(
@@ -345,7 +360,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         self._places = chosen
         self._unit = getattr(self, "C", 1.0)
 
-    def _coefficients_before(self, points, n_columns: int) -> np.ndarray | None:
+    def _coefficients_before(self, points: Points, n_columns: int) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
         fitted = self.warm_start and hasattr(self, "support_")
         f = self._function if fitted else None
@@ -380,7 +395,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         return found
 
     def _recomputed(
-        self, X, counted: WeightedGram, problems: Sequence[BoxQP], parts: Sequence
+        self,
+        X: Points,
+        counted: WeightedGram,
+        problems: Sequence[BoxQP],
+        parts: Sequence[Any],
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
         check_same(self, count(X))

@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -19,6 +20,7 @@ from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -30,7 +32,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
-from mercer.multiclass import Classes, PairExpansion, Pairs
+from mercer.multiclass import Classes, PairExpansion, Pairs, Part
 from mercer.outcomes import Certificate, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP
@@ -39,7 +41,7 @@ from mercer.solvers.class_pairs import PairProblems
 FOLDS = 5  # of the values that probabilities are fitted on
 
 
-def _has_probabilities(machine) -> bool:
+def _has_probabilities(machine: Classifier) -> bool:
     if machine.probability in (False, "deprecated"):
         raise AttributeError(
             "predict_proba is not available when probability=False. Set "
@@ -51,7 +53,7 @@ def _has_probabilities(machine) -> bool:
 class Classifier(ClassifierMixin, SupportVectorMachine):
     """Two classes by the sign of f, several by two-class problems."""
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "probability": ["boolean", StrOptions({"deprecated"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -72,11 +74,13 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     class_weight_: np.ndarray
 
     @abstractmethod
-    def _problem(self, gram: Gram, sign, weight) -> BoxQP:
+    def _problem(self, gram: Gram, sign: np.ndarray, weight: np.ndarray) -> BoxQP:
         """The two-class problem; each point counts weight times."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and their classes y; returns self.
 
         Parameters
@@ -101,7 +105,16 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _learn(self, X, counted: WeightedGram, label, parts, coef, bias, found) -> None:
+    def _learn(
+        self,
+        X: Points,
+        counted: WeightedGram,
+        label: np.ndarray,
+        parts: Sequence[Part],
+        coef: np.ndarray,
+        bias: np.ndarray,
+        found: Sequence[Certificate],
+    ) -> None:
         """Set f on its support vectors, grouped by class as LIBSVM has them."""
         if len(parts) == 1:
             coef, bias = coef[:, 0], bias[0]
@@ -115,12 +128,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _calibrates(self) -> bool:
         return self.probability is True or self.probability == 1
 
-    def _names(self, classes, n_problems: int) -> _Names:
+    def _names(self, classes: np.ndarray, n_problems: int) -> _Names:
         """The problems as a reader knows them: those of f, then those of the folds."""
         folds = FOLDS if self._calibrates else 0
         return _Names(classes, self.multiclass, n_problems, folds)
 
-    def _labels(self, y, counted: WeightedGram):
+    def _labels(
+        self, y: np.ndarray, counted: WeightedGram
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The classes, the class of each point by its number, and what each counts."""
         check_classes(self, y)
         named, _ = classes_of(y)
@@ -147,7 +162,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         "Invalid input - all samples with positive weights belong to the same class."
     )
 
-    def _check_weights(self, classes, counts, totals) -> None:
+    def _check_weights(
+        self, classes: np.ndarray, counts: np.ndarray, totals: np.ndarray
+    ) -> None:
         """Refuse classes that weigh too little beside the others.
 
         Parameters
@@ -157,10 +174,22 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
 
     @abstractmethod
-    def _pair_problems(self, gram: Gram, members, pairs, weight) -> PairProblems:
+    def _pair_problems(
+        self,
+        gram: Gram,
+        members: Sequence[np.ndarray],
+        pairs: np.ndarray,
+        weight: np.ndarray,
+    ) -> PairProblems:
         """The two-class problems of pairs of classes."""
 
-    def _problems(self, gram: Gram, parts, weight, numbers=None) -> Sequence[BoxQP]:
+    def _problems(
+        self,
+        gram: Gram,
+        parts: Sequence[Part],
+        weight: np.ndarray,
+        numbers: np.ndarray | None = None,
+    ) -> Sequence[BoxQP]:
         """The two-class problems, or those of these numbers, made when asked for."""
         numbers = np.arange(len(parts)) if numbers is None else numbers
         if isinstance(parts, Pairs):
@@ -291,7 +320,12 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return self._sigmoid[1]
 
     def _sigmoids(
-        self, counted: WeightedGram, label, parts, factors, names
+        self,
+        counted: WeightedGram,
+        label: np.ndarray,
+        parts: Sequence[Part],
+        factors: np.ndarray,
+        names: _Names,
     ) -> np.ndarray:
         """A and B of every two-class problem, as rows, from values out of fold.
 
@@ -329,8 +363,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         )
 
     def _values_outside(
-        self, counted: WeightedGram, label, factors, inside, outside, name
-    ):
+        self,
+        counted: WeightedGram,
+        label: np.ndarray,
+        factors: np.ndarray,
+        inside: np.ndarray,
+        outside: np.ndarray,
+        name: Callable[[int], str],
+    ) -> np.ndarray:
         """What machines fitted on the points inside say of those outside."""
         known, own = label[inside], label[outside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
@@ -351,7 +391,13 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             values[rows] = np.take_along_axis(some, table[own[rows]], axis=1)
         return values
 
-    def _fold(self, gram: Gram, parts, weight, name: Callable[[int], str]):
+    def _fold(
+        self,
+        gram: Gram,
+        parts: Sequence[Part],
+        weight: np.ndarray,
+        name: Callable[[int], str],
+    ) -> tuple[np.ndarray, np.ndarray]:
         """A column of coef and a bias for each problem, of which some lack a class."""
         there = multiclass.present(parts)
         both = there.all(axis=1)
@@ -381,7 +427,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         counts = np.bincount(self._label, minlength=len(self.classes_))
         return counts.astype(np.int32)
 
-    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of f, recomputed in float64 from the training data alone.
 
         Parameters
@@ -398,10 +446,10 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return self._recomputed(X, counted, problems, parts)
 
 
-class _Names(Sequence):
+class _Names(Sequence[str]):
     """What the problems are called, f's and those of each fold; made when asked for."""
 
-    def __init__(self, classes, scheme: str, n_problems: int, folds: int):
+    def __init__(self, classes: np.ndarray, scheme: str, n_problems: int, folds: int):
         self.classes, self.scheme = classes, scheme
         self.n_problems, self.folds = n_problems, folds
 
@@ -412,7 +460,7 @@ class _Names(Sequence):
     def __len__(self) -> int:
         return self.n_problems * (1 + self.folds)
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: int) -> str:  # type: ignore[override]  # no slices
         fold, j = divmod(range(len(self))[number], self.n_problems)
         return self.in_fold(fold - 1, j) if fold else self.names[j]
 
@@ -421,7 +469,7 @@ class _Names(Sequence):
         return f"{self.names[j]}, fold {k + 1}".removeprefix(", ")
 
 
-def _folds(label: np.ndarray, random) -> np.ndarray:
+def _folds(label: np.ndarray, random: np.random.RandomState) -> np.ndarray:
     """The fold of each point, at random, every class spread evenly over the folds."""
     fold = np.empty(len(label), dtype=int)
     first = 0

@@ -7,16 +7,19 @@ OneClassSVM is a drop-in for scikit-learn's. SVDD is from Tax and Duin, Machine 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
+from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import check_same
 from mercer.machines.svm.base import (
     COMMON_CONSTRAINTS,
@@ -32,7 +35,10 @@ RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outw
 class OneClass(OutlierMixin, SupportVectorMachine):
     """Where the points are: +1 there, -1 elsewhere."""
 
-    _parameter_constraints: ClassVar[dict] = {**COMMON_CONSTRAINTS, "nu": FRACTION}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        "nu": FRACTION,
+    }
 
     offset_: Any
 
@@ -68,19 +74,28 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         self.callback = callback
 
     @abstractmethod
-    def _problem(self, gram: Gram, weight) -> BoxQP:
+    def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
         """The problem; each point counts weight times."""
 
     @abstractmethod
-    def _learn(self, X, counted: WeightedGram, coef, bias, found) -> None:
+    def _learn(
+        self,
+        X: Points,
+        counted: WeightedGram,
+        coef: np.ndarray,
+        bias: float,
+        found: Sequence[Certificate],
+    ) -> None:
         """Set what was learnt."""
 
     @abstractmethod
-    def _depth(self, X) -> np.ndarray:
+    def _depth(self, X: Points) -> np.ndarray:
         """How far inside checked points are."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y=None, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn where the points X are; returns self.
 
         Parameters
@@ -99,7 +114,9 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _loosened(self, found, moved: float, weight) -> list[Certificate]:
+    def _loosened(
+        self, found: Sequence[Certificate], moved: float, weight: np.ndarray
+    ) -> list[Certificate]:
         """The certificates, where the level was moved outwards by so much.
 
         A point's loss grows by at most its weight times that.
@@ -157,10 +174,17 @@ class OneClassSVM(OneClass):
     [1, -1]
     """
 
-    def _problem(self, gram, weight):
+    def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
         return one_class(gram, self.nu, weight)
 
-    def _learn(self, X, counted, coef, bias, found):
+    def _learn(
+        self,
+        X: Points,
+        counted: WeightedGram,
+        coef: np.ndarray,
+        bias: float,
+        found: Sequence[Certificate],
+    ) -> None:
         # A little more than the level of the free points: they are on the boundary, and
         # rounding is not to decide on which side of it.
         moved = RELATIVE_SLACK * abs(bias)
@@ -168,10 +192,12 @@ class OneClassSVM(OneClass):
         self._store(X, counted, np.arange(len(coef)), coef, bias + moved, found)
         self.offset_ = -self.intercept_
 
-    def _depth(self, X):
+    def _depth(self, X: Points) -> np.ndarray:
         return self.expansion_(X)
 
-    def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of f, recomputed in float64 from the training data alone.
 
         Parameters
@@ -218,7 +244,7 @@ class SVDD(OneClass):
 
     _f_is_expansion: ClassVar[bool] = False  # that is the centre
 
-    def _problem(self, gram, weight):
+    def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
         if self._precomputed:
             raise ValueError(
                 "SVDD measures ‖φ(x) - c‖², which needs k(x, x) of new points; rows of "
@@ -227,7 +253,14 @@ class SVDD(OneClass):
             )
         return svdd(gram, self.nu, weight)
 
-    def _learn(self, X, counted, coef, bias, found):
+    def _learn(
+        self,
+        X: Points,
+        counted: WeightedGram,
+        coef: np.ndarray,
+        bias: float,
+        found: Sequence[Certificate],
+    ) -> None:
         total = self.nu * counted.weight.sum()
         self._store(X, counted, np.arange(len(coef)), coef / total, 0.0, found)
         self._unit = 1 / total  # the next fit starts from the variables, not the mean
@@ -247,11 +280,13 @@ class SVDD(OneClass):
         c = self.expansion_
         return Expansion(c.kernel, double(c.points), c.coef, c.bias)
 
-    def _depth(self, X):
+    def _depth(self, X: Points) -> np.ndarray:
         c, X = self._centre, double(X)
         return 2 * c(X) - c.kernel.diag(X) - self._square - self.offset_
 
-    def certify(self, X: Points, y=None, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of the ball, recomputed in float64 from the training data.
 
         Parameters

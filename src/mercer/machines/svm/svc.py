@@ -7,14 +7,16 @@ kind; every fit carries the certificate of its optimality.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer.gram import Gram
 from mercer.machines.svm.base import BOX, FRACTION
 from mercer.machines.svm.classifier import Classifier
-from mercer.solvers.boxqp import nu_svc, svc
-from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
+from mercer.solvers.boxqp import BoxQP, nu_svc, svc
+from mercer.solvers.class_pairs import PairProblems, nu_svc_pairs, svc_pairs
 
 
 class SVC(Classifier):
@@ -74,7 +76,7 @@ class SVC(Classifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Classifier._parameter_constraints,
         "C": BOX,
         "fit_intercept": ["boolean"],
@@ -125,10 +127,16 @@ class SVC(Classifier):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _problem(self, gram, sign, weight):
+    def _problem(self, gram: Gram, sign: np.ndarray, weight: np.ndarray) -> BoxQP:
         return svc(gram, sign, self._upper(weight), bias=self.fit_intercept)
 
-    def _pair_problems(self, gram, members, pairs, weight):
+    def _pair_problems(
+        self,
+        gram: Gram,
+        members: Sequence[np.ndarray],
+        pairs: np.ndarray,
+        weight: np.ndarray,
+    ) -> PairProblems:
         upper = self._upper(weight)
         return svc_pairs(gram, members, pairs, upper, bias=self.fit_intercept)
 
@@ -158,7 +166,7 @@ class NuSVC(Classifier):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Classifier._parameter_constraints,
         "nu": FRACTION,
     }
@@ -210,13 +218,21 @@ class NuSVC(Classifier):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _problem(self, gram, sign, weight):
+    def _problem(self, gram: Gram, sign: np.ndarray, weight: np.ndarray) -> BoxQP:
         return nu_svc(gram, sign, self.nu, weight)
 
-    def _pair_problems(self, gram, members, pairs, weight):
+    def _pair_problems(
+        self,
+        gram: Gram,
+        members: Sequence[np.ndarray],
+        pairs: np.ndarray,
+        weight: np.ndarray,
+    ) -> PairProblems:
         return nu_svc_pairs(gram, members, pairs, self.nu, weight)
 
-    def _check_weights(self, classes, counts, totals):
+    def _check_weights(
+        self, classes: np.ndarray, counts: np.ndarray, totals: np.ndarray
+    ) -> None:
         k, least, both = self._lightest(totals)
         # As LIBSVM has it: ν (n + m) / 2 ≤ min(n, m) for every two classes.
         if self.nu <= 2 * least / both * (1 + 1e-12):
@@ -240,7 +256,7 @@ class NuSVC(Classifier):
             stacklevel=5,
         )
 
-    def _lightest(self, totals) -> tuple[int, float, float]:
+    def _lightest(self, totals: np.ndarray) -> tuple[int, float, float]:
         """The class that bears least beside another: its number, weight, of how much.
 
         One against the rest, it may be the rest that bears less.

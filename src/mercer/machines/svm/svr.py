@@ -12,14 +12,15 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
-from mercer.machines.checks import columns_of
+from mercer.machines.checks import checked_parameters, columns_of
 from mercer.machines.svm.base import (
     BOX,
     COMMON_CONSTRAINTS,
@@ -35,11 +36,13 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
     """f for each of the targets, within a tube around them."""
 
     @abstractmethod
-    def _problem(self, gram: Gram, target, weight) -> BoxQP:
+    def _problem(self, gram: Gram, target: np.ndarray, weight: np.ndarray) -> BoxQP:
         """The problem for one target; each point counts weight times."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Points, y, sample_weight=None) -> Self:
+    @checked_parameters
+    def fit(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Learn f from the points X and the targets y; returns self.
 
         Parameters
@@ -63,7 +66,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _problems(self, targets, counted: WeightedGram) -> Sequence[BoxQP]:
+    def _problems(self, targets: np.ndarray, counted: WeightedGram) -> Sequence[BoxQP]:
         rows = targets[counted.index].T
         return Problems(
             len(rows), lambda j: self._problem(counted.gram, rows[j], counted.weight)
@@ -82,7 +85,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """How many support vectors there are."""
         return np.array([len(self.support_)], dtype=np.int32)
 
-    def certify(self, X: Points, y, sample_weight=None) -> Certificate:
+    def certify(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Certificate:
         """The certificate of f, recomputed in float64 from the training data alone.
 
         Parameters
@@ -123,7 +128,7 @@ class SVR(Regressor):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "C": BOX,
         "epsilon": [Interval(Real, 0, None, closed="left")],
@@ -165,7 +170,7 @@ class SVR(Regressor):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _problem(self, gram, target, weight):
+    def _problem(self, gram: Gram, target: np.ndarray, weight: np.ndarray) -> BoxQP:
         upper = self._upper(weight)
         return svr(gram, target, upper, self.epsilon, bias=self.fit_intercept)
 
@@ -193,7 +198,7 @@ class NuSVR(Regressor):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "C": BOX,
         "nu": FRACTION,
@@ -232,7 +237,7 @@ class NuSVR(Regressor):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _problem(self, gram, target, weight):
+    def _problem(self, gram: Gram, target: np.ndarray, weight: np.ndarray) -> BoxQP:
         if np.isinf(float(self.C)):
             raise ValueError(
                 "NuSVR(C=inf) has no solution: its coefficients sum to ν C n / 2. "

@@ -1,0 +1,287 @@
+"""Landmarks: a few points whose φ span nearly what all of them do.
+
+Randomly pivoted Cholesky takes the next landmark with a probability proportional to
+what is left of k(x, x) (Chen, Epperly, Tropp and Webber, Communications on Pure and
+Applied Mathematics 78, 2025). Proposing a block of them and rejecting some chooses with
+the same probabilities, by products of matrices instead of vectors (Epperly, Tropp and
+Webber, Embrace rejection, 2024, algorithm 3.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.data.points import Points, as_points, double, take
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.native.interruptible import multiply
+from mercer.native.lapack import half
+from mercer.native.memory import available_memory
+
+# A point is spanned by others where less than this share of its k(x, x) is left: what
+# is dropped changes k by no more, and what is kept is not yet made of rounding.
+CUTOFF = 1e-10
+# Of a kernel nothing below 0 is left: what is, measures rounding, and no pivot is taken
+# that is not clearly above it. Beyond NEGATIVE it is no rounding where k is not proved.
+CLEAR, NEGATIVE = 10.0, 1e-6
+PROPOSALS = 128  # at a time
+FIRST = 256  # columns that are there from the start, where the number is not known
+EPS = float(np.finfo(float).eps)
+
+
+def values(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
+    """k(X, Y) in float64, also of float32 points."""
+    Y = None if Y is None else double(Y)
+    return np.asarray(kernel(double(X), Y), dtype=float)
+
+
+def own_values(kernel: Kernel, X: Points) -> np.ndarray:
+    """k(x, x) in float64, refused where it is negative."""
+    own = np.asarray(kernel.diag(double(X)), dtype=float)
+    if (own < 0).any():
+        i = int(np.argmax(own < 0))
+        raise ValueError(
+            f"Nystrom needs a positive semidefinite kernel; {kernel} has k(x, x) = "
+            f"{own[i]:.6g} at point {i}."
+        )
+    return own
+
+
+class Pivoting:
+    """A Cholesky factor F of K, K ≈ FFᵀ, that grows by random pivots.
+
+    Attributes
+    ----------
+    chosen : the pivots, landmarks in the order they were taken
+    left : k(x, x) - ‖F(x)‖² of every point
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Points,
+        weight: np.ndarray | None,
+        most: int,
+        goal: float | None,
+        rng: np.random.Generator,
+    ):
+        self.kernel, self.X, self.rng = kernel, as_points(X), rng
+        self.own = own_values(kernel, self.X)
+        self.left = self.own.copy()
+        n = len(self.own)
+        self.share = np.ones(n) if weight is None else weight
+        self.total = float(self.share @ self.own)
+        self.most, self.cutoff = most, CUTOFF
+        self._F = self._room(most if goal is None else min(most, FIRST))
+        self.chosen = np.empty(0, dtype=np.intp)
+        self.goal = goal
+
+    @property
+    def factor(self) -> np.ndarray:
+        """F, (n, m)."""
+        return self._F[:, : len(self.chosen)]
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The rows of F at the landmarks: a lower triangle, K_LL = lower lowerᵀ."""
+        return np.asfortranarray(self.factor[self.chosen])
+
+    def run(self) -> bool:
+        """Choose landmarks up to `most` or the goal; whether a goal was reached.
+
+        It ends before, too, where those there are span all points.
+        """
+        slack = 0.0
+        while True:
+            if self.goal is not None and self._remaining() <= self.goal * self.total:
+                slack = self.rounding() / self.total if self.total else 0.0
+                if self._remaining() <= self._target(slack):
+                    return True
+            if len(self.chosen) == self.most or not self._extend(self._target(slack)):
+                return self.goal is None or self.trace_error() <= self.goal
+
+    def _target(self, slack: float) -> float:
+        return -np.inf if self.goal is None else (self.goal - slack) * self.total
+
+    def _remaining(self) -> float:
+        """trace(K - FFᵀ), weighted."""
+        return float(self.share @ np.maximum(self.left, 0))
+
+    def _extend(self, target: float) -> bool:
+        """One block of pivots more, or as many of it as reach the target trace."""
+        open_share = self.share * np.where(
+            self.left > self.cutoff * self.own, self.left, 0.0
+        )
+        cumulative = np.cumsum(open_share)
+        if not cumulative[-1] > 0:
+            return False
+        m = len(self.chosen)
+        draws = self.rng.random(min(PROPOSALS, self.most - m)) * cumulative[-1]
+        last = np.flatnonzero(open_share)[-1]  # rounding may put a draw beyond it
+        proposed = np.minimum(np.searchsorted(cumulative, draws, "right"), last)
+        F = self.factor[proposed]
+        among = values(self.kernel, take(self.X, proposed)) - F @ F.T
+        # What was found to be spanned is not proposed again.
+        self.left[proposed] = np.minimum(self.left[proposed], among.diagonal())
+        kept, lower = _accepted(among, self.cutoff * self.own[proposed], self.rng)
+        if len(kept):
+            self._append(proposed[kept], lower, target)
+        return True
+
+    def _append(self, pivots: np.ndarray, lower: np.ndarray, target: float) -> None:
+        """The columns of F that belong to new pivots."""
+        m, t = len(self.chosen), len(pivots)
+        if m + t > self._F.shape[1]:
+            grown = self._room(min(self.most, 2 * (m + t)))
+            grown[:, :m] = self.factor
+            self._F = grown
+        points, old = take(self.X, pivots), self.factor[pivots]
+        new = self._F[:, m : m + t]
+        for rows in row_blocks(len(self.own), t, BLOCK_MB):
+            block = values(self.kernel, take(self.X, rows), points)
+            rest = block - multiply(self._F[rows, :m], old.T)
+            new[rows] = half(lower, rest.T).T
+        new[pivots] = lower
+        if target > -np.inf:
+            after = self._remaining() - np.cumsum(self._squares(new))
+            t = min(t, int(np.searchsorted(-after, -target)) + 1)
+        new = new[:, :t]
+        self.left -= np.einsum("ij,ij->i", new, new)
+        self.left[pivots[:t]] = 0.0
+        self.chosen = np.concatenate([self.chosen, pivots[:t]])
+        self._measure_rounding()
+
+    def _squares(self, columns: np.ndarray) -> np.ndarray:
+        return np.einsum("i,ij,ij->j", self.share, columns, columns)
+
+    def _measure_rounding(self) -> None:
+        """Raise the cut-off to what rounding has left below 0; refuse what is more."""
+        below = np.divide(
+            -self.left, self.own, out=np.zeros(len(self.own)), where=self.own > 0
+        )
+        i = int(np.argmax(below))
+        self.cutoff = max(self.cutoff, CLEAR * float(below[i]))
+        if below[i] > NEGATIVE and self.kernel.psd is not True:
+            raise ValueError(
+                f"Nystrom needs a positive semidefinite kernel, which {self.kernel} is "
+                f"not on these points: at point {i} k(x, x) = {self.own[i]:.6g} is "
+                f"less than its part along the landmarks, by {-self.left[i]:.3g}. "
+                "`check` tests a kernel, `repair` mends its matrix."
+            )
+
+    def _room(self, columns: int) -> np.ndarray:
+        n, available = len(self.own), available_memory()
+        if 8.0 * n * columns > available:
+            raise MemoryError(
+                f"Nystrom(method='pivoted') holds {columns:,} numbers for each of "
+                f"{n:,} points, {8e-9 * n * columns:.3g} GB; {available / 1e9:.3g} GB "
+                "are available. Choose fewer landmarks, resolve it on some of the "
+                "points, or use method='uniform'."
+            )
+        return np.empty((n, columns))
+
+    def trace_error(self) -> float:
+        """trace(K - K̃) / trace K on these points, no less: rounding is added."""
+        if not self.total:
+            return 0.0
+        return (self._remaining() + self.rounding()) / self.total
+
+    def rounding(self) -> float:
+        """How far trace K̃, computed anew from k(X, L) by `lower`, may be from here.
+
+        Both solve φ lowerᵀ = k(x, L) up to residuals of (m + 8) eps √(k(x, x) k(l, l)),
+        so that they differ by no more than |lower⁻¹| times these.
+        """
+        m = len(self.chosen)
+        summed = (m + 64) * EPS * self.total
+        if m == 0:
+            return summed
+        inverse = half(self.lower, np.eye(m, order="F"))
+        reach = np.abs(inverse) @ np.sqrt(self.own[self.chosen])
+        step = 2 * (m + 8) * EPS
+        lengths = np.sqrt(self._squares(self.factor) * self.total)
+        return float(
+            2 * step * (reach @ lengths) + step**2 * self.total * (reach @ reach)
+        ) + float(summed)
+
+
+def _accepted(
+    among: np.ndarray, least: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The proposals that stay and the Cholesky factor among them.
+
+    More than `least` is left of them. Each was proposed with a probability
+    proportional to what was left of it; it stays with the share of that which is left
+    after those before it.
+    """
+    b = len(among)
+    F = np.zeros((b, b))
+    kept: list[int] = []
+    for i, draw in enumerate(rng.random(b)):
+        r = len(kept)
+        left = among[i, i] - F[i, :r] @ F[i, :r]
+        if left > least[i] and draw * among[i, i] < left:
+            F[:, r] = (among[:, i] - F[:, :r] @ F[i, :r]) / np.sqrt(left)
+            kept.append(i)
+    lower = np.tril(F[kept, : len(kept)])
+    return np.array(kept, dtype=np.intp), np.asfortranarray(lower)
+
+
+def uniform(
+    n: int, weight: np.ndarray | None, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Different points, each as likely as its weight."""
+    p = None if weight is None else weight / weight.sum()
+    return rng.choice(n, size, replace=False, p=p)
+
+
+def far_apart(
+    kernel: Kernel,
+    X: Points,
+    weight: np.ndarray | None,
+    size: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Points drawn by the square of their distance from the nearest one before them.
+
+    The start of k-means++ (Arthur and Vassilvitskii, 2007), in feature space. Fewer
+    than `size` where there are no more points at a distance.
+    """
+    X = double(as_points(X))
+    own = own_values(kernel, X)
+    share = np.ones(len(own)) if weight is None else weight
+    likely, nearest = share, np.full(len(own), np.inf)
+    chosen: list[int] = []
+    while len(chosen) < size and likely.any():
+        cumulative = np.cumsum(likely)
+        place = np.searchsorted(cumulative, rng.random() * cumulative[-1], "right")
+        i = min(int(place), int(np.flatnonzero(likely)[-1]))
+        chosen.append(i)
+        squares = np.asarray(kernel.sqdist(X, take(X, [i])), dtype=float)[:, 0]
+        nearest = np.minimum(nearest, squares)
+        nearest[i] = 0.0
+        likely = share * np.where(nearest > CUTOFF * (own + own[i]), nearest, 0.0)
+    return np.array(chosen, dtype=np.intp)
+
+
+def cholesky(kernel: Kernel, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points of K that span all of them, and the lower triangle of their Cholesky.
+
+    In the order they have: a point is left out where those before it span it.
+    """
+    n, own = len(K), K.diagonal()
+    scale = np.abs(own).max(initial=0.0)
+    F = np.zeros((n, n), order="F")
+    kept: list[int] = []
+    for i in range(n):
+        r = len(kept)
+        column = K[i:, i] - F[i:, :r] @ F[i, :r]
+        if column[0] < -NEGATIVE * scale and kernel.psd is not True:
+            raise ValueError(
+                f"Nystrom needs a positive semidefinite kernel, which {kernel} is not "
+                f"on its landmarks: number {i} is {-column[0]:.3g} shorter than its "
+                "part along those before it. `check` tests a kernel."
+            )
+        if column[0] > CUTOFF * own[i]:
+            F[i:, r] = column / np.sqrt(column[0])
+            kept.append(i)
+    return np.array(kept, dtype=np.intp), np.asfortranarray(F[kept, : len(kept)])
