@@ -719,6 +719,8 @@ class _Iterated:
         # What is negative in a kernel that is proved is rounding.
         self.refuted |= not found.convex and not self.proved
         delta = root.up(found.x) - F / self.reg
+        if not np.isfinite(delta).all():  # λ is nothing beside K in these digits
+            return np.zeros_like(F), np.zeros_like(F)
         return delta, self.times(delta)
 
 
