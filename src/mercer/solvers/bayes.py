@@ -162,8 +162,8 @@ def affordable(gram: Gram) -> bool:
 
 def _check_size(n: int) -> None:
     """Refuse a K that is neither in memory nor computed in a reasonable time."""
-    available = memory.available_memory()
-    if n > MOST or 8.0 * n**2 > available:
+    if n > MOST:
+        available = memory.available_memory()
         raise MemoryError(
             "A relevance vector machine looks at all kernel values of its points some "
             f"hundred times: {n:,} points have {8e-9 * n**2:.3g} GB of them, "

@@ -27,7 +27,7 @@ FACTORED = 1500  # columns (times functions) up to which a matrix of them is fac
 PIECE = 2**18  # numbers of Φ that are weighted at a time
 DOMINANT = 1e-3  # of 1 - h: below it the point makes up its own prediction
 MOST_WORK = 1e11  # multiplications for the points that do
-SPARSE_SHARE = 0.25  # of the entries; a fuller matrix is multiplied as a dense one
+SPARSE_SHARE = 0.05  # of the entries; a fuller matrix is multiplied as a dense one
 
 
 class FeatureSums:
