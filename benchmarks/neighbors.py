@@ -5,9 +5,10 @@
     python benchmarks/neighbors.py --only knn    # rows whose name has this word
     python benchmarks/neighbors.py --real        # accuracies on real data instead
 
-The peer of k-NN is scikit-learn's brute force, of the density its KernelDensity with
-its default tree; with a Gaussian kernel brute force gets the squared distances, which
-have the same neighbours. Each row checks that both answer alike.
+The peer of k-NN is scikit-learn's KNeighborsClassifier as it comes, which takes a k-d
+tree in up to 15 dimensions and brute force in more, and in one row its brute force; of
+the density its KernelDensity with its default tree. With a Gaussian kernel the peer
+ranks distances, which have the same neighbours. Each row checks that both answer alike.
 """
 
 import argparse
@@ -60,6 +61,25 @@ def colours(n, m):
     return X[order[:n]], X[order[n : n + m]]
 
 
+def showers(n, m):
+    """magic_gamma, standardised: n events to learn, m others."""
+    X = arrays("magic_gamma")["X"].astype(float)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order[:n]], X[order[n : n + m]]
+
+
+def normal(n, m, d=8):
+    """n + m points of a normal distribution, the hardest for a tree."""
+    X = np.random.default_rng(0).normal(size=(n + m, d))
+    return X[:n], X[n:]
+
+
+def halves(X, new):
+    """Two classes, by the first coordinate."""
+    return X, X[:, 0] > np.median(X[:, 0]), new
+
+
 def houses(n, m):
     """California housing, standardised: n to learn, m others."""
     X = arrays("california_housing")["X"].astype(float)
@@ -86,9 +106,9 @@ def knn(kernel, k=5):
     return run
 
 
-def brute(k=5):
+def sklearn_knn(k=5, algorithm="auto"):
     def run(X, y, new):
-        machine = KNeighborsClassifier(k, algorithm="brute").fit(X, y)
+        machine = KNeighborsClassifier(k, algorithm=algorithm).fit(X, y)
         return machine.predict_proba(new)
 
     return run
@@ -122,21 +142,43 @@ def rows(part):
             f"knn {name}, MNIST float32 {n(10000)}/{n(10000)}",
             lambda: digits(n(10000)),
             knn(kernel),
-            brute(),
+            sklearn_knn(),
             same_votes,
         )
     yield Row(
         f"knn linear, MNIST float64 {n(5000)}/{n(5000)}",
         lambda: tuple(np.asarray(Z, float) for Z in digits(n(5000))),
         knn(Linear()),
-        brute(),
+        sklearn_knn(),
         same_votes,
     )
     yield Row(
-        f"knn linear, colours d=3 {n(50000)}/{n(5000)}",
-        lambda: (lambda X, new: (X, X[:, 0] > 0.5, new))(*colours(n(50000), n(5000))),
+        f"knn linear, colours d=3 {n(50000)}/{n(5000)}, brute",
+        lambda: halves(*colours(n(50000), n(5000))),
         knn(Linear()),
-        brute(),
+        sklearn_knn(algorithm="brute"),
+        same_votes,
+    )
+    for name, kernel in (("linear", Linear()), ("RBF(1.0)", RBF(1.0))):
+        yield Row(
+            f"knn {name}, colours d=3 {n(200000)}/{n(45000)}",
+            lambda: halves(*colours(n(200000), n(45000))),
+            knn(kernel),
+            sklearn_knn(),
+            same_votes,
+        )
+    yield Row(
+        f"knn linear, magic_gamma d=10 {n(14000)}/{n(5000)}",
+        lambda: halves(*showers(n(14000), n(5000))),
+        knn(Linear()),
+        sklearn_knn(),
+        same_votes,
+    )
+    yield Row(
+        f"knn linear, normal d=8 {n(100000)}/{n(10000)}",
+        lambda: halves(*normal(n(100000), n(10000))),
+        knn(Linear()),
+        sklearn_knn(),
         same_votes,
     )
     for h in (0.02, 0.1):

@@ -138,3 +138,101 @@ def vectors(k, d, form):
         return lambda x, s: mp.e ** log_normal(x, means[s], covariances[s])
 
     return emission
+
+
+# In floating point, a number at a time
+
+
+def log_sum(logs):
+    """ln Σ e^log; -inf for none, or where all are."""
+    top = max(logs, default=-math.inf)
+    if top == -math.inf:
+        return top
+    return top + math.log(math.fsum(math.exp(log - top) for log in logs))
+
+
+def logarithm(p):
+    return math.log(p) if p > 0 else -math.inf
+
+
+def passes(logs, start, moves):
+    """ln p(x), P(state at t | x) and expected moves of one sequence, in logarithms.
+
+    logs[t][s] is ln p(x_t | state s). Rabiner (1989), equations 19 to 27 and 37.
+    """
+    T, states = len(logs), range(len(start))
+    A = [[logarithm(p) for p in row] for row in moves]
+    alpha, beta = [], []
+    for t in range(T):
+        ahead = [
+            log_sum([alpha[-1][i] + A[i][j] for i in states])
+            if t
+            else logarithm(start[j])
+            for j in states
+        ]
+        alpha.append([ahead[j] + logs[t][j] for j in states])
+    for t in range(T - 1, -1, -1):
+        after = [
+            log_sum([A[i][j] + logs[t + 1][j] + beta[0][j] for j in states])
+            if t < T - 1
+            else 0.0
+            for i in states
+        ]
+        beta.insert(0, after)
+    total = log_sum(alpha[-1]) if T else 0.0
+    answers = [[0.0 for _ in states] for _ in range(T)]
+    expected = [[0.0 for _ in states] for _ in states]
+    if total == -math.inf:
+        return total, answers, expected
+    for t in range(T):
+        answers[t] = [math.exp(alpha[t][s] + beta[t][s] - total) for s in states]
+        for i, j in product(states, states) if t else ():
+            logs_of_pair = alpha[t - 1][i] + A[i][j] + logs[t][j] + beta[t][j]
+            expected[i][j] += math.exp(logs_of_pair - total)
+    return total, answers, expected
+
+
+def diagonal_logs(x, mean, deviation):
+    """ln N of the entries of x that are not NaN, of independent coordinates."""
+    return -math.fsum(
+        ((a - m) / s) ** 2 / 2 + math.log(s) + math.log(2 * math.pi) / 2
+        for a, m, s in zip(x, mean, deviation, strict=True)
+        if not math.isnan(a)
+    )
+
+
+def diagonal_moments(rows, answers, mean, deviation):
+    """Σ answers · z and Σ answers · z² by coordinate; E z = 0 and E z² = 1 for NaN."""
+    first, second = [], []
+    for j, (m, s) in enumerate(zip(mean, deviation, strict=True)):
+        z = [(x[j] - m) / s for x in rows]
+        pairs = [(0.0, 1.0) if math.isnan(each) else (each, each * each) for each in z]
+        first.append(math.fsum(a * p for a, (p, _) in zip(answers, pairs, strict=True)))
+        second.append(
+            math.fsum(a * q for a, (_, q) in zip(answers, pairs, strict=True))
+        )
+    return first, second
+
+
+def full_moments(rows, answers, mean):
+    """Σ answers · e and Σ answers · eeᵀ, e = x - mean."""
+    residuals = [[a - m for a, m in zip(x, mean, strict=True)] for x in rows]
+    d = range(len(mean))
+    weighted = list(zip(answers, residuals, strict=True))
+    return (
+        [math.fsum(a * e[i] for a, e in weighted) for i in d],
+        [[math.fsum(a * e[i] * e[j] for a, e in weighted) for j in d] for i in d],
+    )
+
+
+def spread_out(rows, k, weight, draw):
+    """Places of k centres, each drawn by weight times its distance² to those before."""
+    chosen = [draw(weight)]
+    while len(chosen) < k:
+        near = [
+            w * min(sum((a - b) ** 2 for a, b in zip(x, rows[c], strict=True))
+                    for c in chosen)
+            for x, w in zip(rows, weight, strict=True)
+        ]  # fmt: skip
+        chosen.append(draw(near if any(near) else weight))
+    return chosen

@@ -98,8 +98,11 @@ NATIVE = {
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
+    "solvers/budget": "budget.cpp",
     "solvers/l1": "l1.cpp",
     "data/sequences": "strings.cpp",
+    "densities/normals": "normals.cpp",
+    "densities/passes": "hidden.cpp",
     "kernels/tree": "trees.cpp",
     "kernels/walk": "walks.cpp",
 }

@@ -1,5 +1,6 @@
 // The nearest points for Python: types of arrays, the lock, signals.
 #include "bind.hpp"
+#include "kdtree.hpp"
 #include "nearest.hpp"
 
 using namespace nanobind::literals;
@@ -131,6 +132,36 @@ void bind_sums(nb::module_& m) {
       "d"_a, "index"_a, "out"_a);
 }
 
+template <class T>
+void bind_tree(nb::module_& m, nb::class_<KdTree>& tree) {
+  m.def(
+      "kd_tree",
+      [](Matrix<T> points) {
+        check(points.shape(0) > 0 && points.shape(1) > 0, "kd_tree needs points (n, d).");
+        WithoutLock unlocked;
+        return KdTree(rows_of(points), poll);
+      },
+      "points"_a);
+  tree.def(
+      "nearest",
+      [](const KdTree& tree, const Recipe& recipe, Matrix<T> X, Vector<Index> own,
+         Output<double> key, Output<Index> index) {
+        Index n = extent(X.shape(0)), count = extent(index.shape(1));
+        check(extent(X.shape(1)) == tree.dimension() && extent(index.shape(0)) == n &&
+                  key.shape(0) == index.shape(0) && key.shape(1) == index.shape(1) &&
+                  (own.shape(0) == 0 || extent(own.shape(0)) == n) && count > 0 &&
+                  count <= tree.size() - (own.shape(0) != 0),
+              "nearest needs points of one dimension, own (n,) or (0,), and key and index "
+              "(n, count).");
+        check(recipe.part == Part::square || recipe.part == Part::absolute,
+              "A k-d tree takes the parts square and absolute.");
+        WithoutLock unlocked;
+        return tree.nearest(recipe.part, rows_of(X), count, own.shape(0) ? own.data() : nullptr,
+                            key.data(), index.data(), poll);
+      },
+      "recipe"_a, "X"_a, "own"_a, "key"_a, "index"_a);
+}
+
 }  // namespace
 
 void bind_nearest(nb::module_& m) {
@@ -139,6 +170,12 @@ void bind_nearest(nb::module_& m) {
   bind_search<double, double>(m);
   bind_sums<float>(m);
   bind_sums<double>(m);
+  auto tree = class_of<KdTree>(m, "KdTree");
+  tree.def_prop_ro(
+      "shape", [](const KdTree& tree) { return nb::make_tuple(tree.size(), tree.dimension()); });
+  tree.def_prop_ro("nbytes", &KdTree::bytes);
+  bind_tree<float>(m, tree);
+  bind_tree<double>(m, tree);
 }
 
 }  // namespace mercer

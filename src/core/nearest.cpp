@@ -4,56 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
+#include "ranking.hpp"
 #include "tiles.hpp"
 
 namespace mercer {
 namespace {
 
 constexpr Index group = 16;  // scores that are looked at together
-
-// The `most` least keys so far, a heap with the worst on top: of equal keys the one of the later
-// point.
-struct Best {
-  using Entry = std::pair<double, Index>;
-  std::vector<Entry> heap;
-
-  // Whether the point was taken.
-  bool offer(double key, Index j, Index most) {
-    if (std::isnan(key)) key = std::numeric_limits<double>::infinity();
-    Entry entry(key, j);
-    if (static_cast<Index>(heap.size()) < most) {
-      heap.push_back(entry);
-      std::push_heap(heap.begin(), heap.end());
-      return true;
-    }
-    if (!(entry < heap.front())) return false;
-    std::pop_heap(heap.begin(), heap.end());
-    heap.back() = entry;
-    std::push_heap(heap.begin(), heap.end());
-    return true;
-  }
-};
-
-// Eight sums, coordinate t going to sum t % 8, added up in one order: the same number on every
-// processor (this file is compiled once, without fused multiply-adds), for dense and sparse points,
-// in single or double precision, and wherever the points stand.
-constexpr Index lanes = 8;
-
-double total(const double (&part)[lanes]) {
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
-}
-
-struct Times {
-  double operator()(double a, double b) const { return a * b; }
-};
-struct Squared {
-  double operator()(double a, double b) const { return (a - b) * (a - b); }
-};
-struct Apart {
-  double operator()(double a, double b) const { return std::abs(a - b); }
-};
 
 template <class T, class Term>
 double sum(const DenseArray<T>& X, Index i, const DenseArray<T>& Y, Index j, Term term) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,8 @@ class Expansion:
         """Σᵢ coefᵢ k(xᵢ, x) at the points of X."""
         if count(X) == 0 or len(self.coef) == 0:
             return np.zeros((count(X), *self.coef.shape[1:]))
+        if self._weights is not None:
+            return self.kernel.evaluate(X, self._weights)
         if _both_single(X, self.points):
             try:
                 if self._single_suffices(X):
@@ -109,6 +112,11 @@ class Expansion:
                 pass
         wide = double(self.points)
         return self._product(wide if X is self.points else double(X), wide)
+
+    @cached_property
+    def _weights(self) -> np.ndarray | None:
+        """f by the few features of its kernel, whatever the number of points."""
+        return self.kernel.feature_weights(self.points, self.coef)
 
     def _product(self, X: Points, points: Points) -> np.ndarray:
         return self.kernel.matmul(X, None if X is points else points, self.coef)

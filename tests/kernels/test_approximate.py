@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from mercer.data.points import count, take
+from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels import landmarks
 from mercer.kernels.algebra import Normalized, On
@@ -609,3 +610,39 @@ def test_text_is_parsed_before_and_with_lists_after_resolve():
         kernel = parse(text)
         assert parse(repr(kernel)) == kernel
         assert kernel.psd is True
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Nystrom(RBF(0.5), 12),
+        RandomFourier(RBF(0.5), 40),
+        PolynomialSketch(Polynomial(2), 30),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_an_expansion_is_evaluated_by_the_weights_of_its_features(kernel):
+    rng = np.random.default_rng(5)
+    A, B = rng.normal(size=(60, 3)), rng.normal(size=(20, 3))
+    kernel = kernel.resolve(A)
+    for shape in (60, (60, 2)):
+        f = Expansion(kernel, A, rng.normal(size=shape), bias=1.0)
+        expected = kernel(B, A) @ f.coef + 1.0
+        assert_allclose(f(B), expected, atol=1e-9 * np.abs(expected).max())
+        assert_allclose(f(B), f(B.astype(np.float32)), atol=1e-5)
+        assert_allclose(pickle.loads(pickle.dumps(f))(B), f(B), rtol=0)
+
+
+def test_new_points_meet_the_landmarks_alone():
+    seen = []
+
+    def gaussian(X, Y):
+        seen.append(X.shape[0] * Y.shape[0])
+        return RBF(0.5)(X, Y)
+
+    A = np.random.default_rng(6).normal(size=(200, 3))
+    f = SVC(kernel=Nystrom(BlockFunction(gaussian, psd=True), 10)).fit(A, A[:, 0] > 0)
+    f.predict(A)
+    seen.clear()
+    f.predict(A[:7])
+    assert sum(seen) == 7 * 10

@@ -216,7 +216,7 @@ def test_kernel_values_need_not_be_of_all_points():
         (Normalized(WeisfeilerLehman(2)), catalog.graphs),
         (On("age", RBF()) + On("word", Spectrum(1)), catalog.pandas_frame),
     ],
-    ids=repr,
+    ids=["words", "graphs", "records"],
 )
 def test_points_of_any_kind_have_coordinates(kernel, points):
     A = points(0, 15)

@@ -1,5 +1,7 @@
 """Kernel k-NN: scikit-learn's answers where it has them, the definition everywhere."""
 
+import pickle
+
 import catalog
 import naive
 import naive_neighbors
@@ -349,6 +351,140 @@ def test_the_core_refuses_what_does_not_fit():
         vectors.nearest(recipe, X, X, 121)
     with pytest.raises(ValueError, match="0 <= index"):
         vectors.pair_sums("square", X, X, np.full((120, 1), 120))
+
+
+# The k-d tree
+
+
+def in_few_dimensions(kind, d, n=1500, m=600):
+    """m points to search for and n points of few dimensions, many of them tied."""
+    draw = np.random.default_rng(d)
+    A, B = draw.normal(size=(m, d)), draw.normal(size=(n, d))
+    if kind == "lattice":
+        return np.round(A), np.round(B)
+    if kind == "copies":
+        B = B[draw.integers(0, 10, n)]
+        return np.concatenate([A[: m // 2], B[: m // 2]]), B
+    if kind == "offset":
+        return A + 1e6, B + 1e6
+    if kind == "float32":
+        return A.astype(np.float32), B.astype(np.float32)
+    if kind == "mixed":
+        return A.astype(np.float32), B
+    if kind == "huge":
+        return 1e200 * A, 1e200 * B
+    return A, B
+
+
+@pytest.fixture
+def always_by_tree(monkeypatch):
+    """Trees that are used wherever there can be one."""
+    monkeypatch.setattr(search.SearchTree, "_pays", lambda *_: True)
+
+
+def without_tree(kernel, A, B, k):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "FEW_DIMENSIONS", 0)
+        return nearest(kernel, A, B, k)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 9, 16])
+@pytest.mark.parametrize(
+    "kind", ["random", "lattice", "copies", "offset", "float32", "mixed", "huge"]
+)
+def test_the_tree_finds_what_the_search_of_all_points_finds(always_by_tree, kind, d):
+    A, B = in_few_dimensions(kind, d)
+    for kernel in (Linear(), RBF(0.1), Laplacian(0.1), 2 * Matern(1.5)):
+        for points, k in ((A, 1), (A, 40), (None, 7)):
+            tree = search.SearchTree()
+            given = (B, None) if points is None else (points, B)
+            squares, index = nearest(kernel, *given, k, tree=tree)
+            assert tree._tree is not None
+            expected = without_tree(kernel, *given, k)
+            assert_array_equal(index, expected[1])
+            assert_array_equal(squares, expected[0])
+
+
+def test_the_tree_finds_the_same_points_as_loops(always_by_tree):
+    A, B = in_few_dimensions("lattice", 3, n=1000, m=3)
+    tree = search.SearchTree()
+    for part in ("square", "absolute"):
+        tree._searches = search.MANY_SEARCHES
+        key, index = tree.nearest(part, A, B, 9, None)
+        for i, x in enumerate(A.tolist()):
+            sums = [
+                (naive_neighbors.pair_sum(part, x, y), j)
+                for j, y in enumerate(B.tolist())
+            ]
+            expected = sorted(sums)[:9]
+            assert_array_equal(index[i], [j for _, j in expected])
+            assert_array_equal(key[i], [s for s, _ in expected])
+
+
+def test_neither_threads_nor_other_points_change_what_the_tree_finds(always_by_tree):
+    A, B = in_few_dimensions("lattice", 4, n=5000, m=2000)
+    before, found = threads.threads(), []
+    try:
+        for number in (1, 2, 3):
+            threads.set_threads(number)
+            found.append(nearest(RBF(0.1), A, B, 6))
+    finally:
+        threads.set_threads(before)
+    part = nearest(RBF(0.1), A[700:1300], B, 6)
+    for squares, index in found:
+        assert_array_equal(squares, found[0][0])
+        assert_array_equal(index, found[0][1])
+        assert_array_equal(part[0], squares[700:1300])
+        assert_array_equal(part[1], index[700:1300])
+
+
+def test_a_tree_looks_at_few_of_many_equal_points(always_by_tree):
+    B = np.zeros((20_000, 2))
+    B[::2] = 1.0
+    A = np.repeat([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]], 200, axis=0)
+    tree = search.SearchTree()
+    squares, index = nearest(Linear(), A, B, 3, tree=tree)
+    assert_array_equal(index[:200], np.tile([1, 3, 5], (200, 1)))
+    assert_array_equal(index[200:400], np.tile([0, 2, 4], (200, 1)))
+    assert_array_equal(index[400:], np.tile([0, 1, 2], (200, 1)))
+    assert_array_equal(squares[400:], 0.5)
+    *_, work = tree._tree.nearest("square", A, 3)
+    assert work < 100 * len(A)
+
+
+def test_a_tree_is_made_when_it_pays_and_not_before():
+    A, B = in_few_dimensions("random", 2, n=5000)
+    machine = KernelKNNRegressor(3, kernel=Linear()).fit(B, B[:, 0])
+    for begin in range(0, 480, 48):
+        machine.predict(A[begin : begin + 48])
+        assert machine._tree._tree is None
+    machine.predict(A[480:])
+    made = machine._tree._tree
+    assert made is not None
+    machine.predict(A[:2])
+    assert machine._tree._tree is made
+    assert_array_equal(
+        pickle.loads(pickle.dumps(machine)).predict(A), machine.predict(A)
+    )
+    assert machine.fit(B[:2000], B[:2000, 0])._tree._tree is None
+
+
+def test_a_tree_that_does_not_pay_is_given_up():
+    A, B = in_few_dimensions("random", 16, n=2000)
+    tree = search.SearchTree()
+    nearest(Linear(), A, B, 5, tree=tree)
+    assert tree._tree is None
+    assert tree.nearest("square", A, B, 6, None) is None
+
+
+def test_what_is_not_finite_or_of_other_columns_is_not_for_a_tree(always_by_tree):
+    A, B = in_few_dimensions("random", 3)
+    B[7, 1] = np.inf
+    assert search.SearchTree().nearest("square", A, B, 2, None) is None
+    with pytest.raises(ValueError, match="columns"):
+        nearest(Linear(), A[:, :2], np.abs(B[:5]), 2)
+    with pytest.raises(ValueError, match="nearest needs"):
+        vectors.KdTree(A).nearest("square", A, len(A) + 1)
 
 
 # The machine

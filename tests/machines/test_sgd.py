@@ -34,6 +34,7 @@ from mercer.losses import (
 from mercer.machines import progress
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor, visits
 from mercer.machines.svm import SVC
+from mercer.solvers import budget as budgets
 from mercer.solvers import sgd
 from mercer.solvers.sgd import SGD
 
@@ -548,6 +549,44 @@ def test_removals_are_those_of_the_plain_algorithm(removal, norm, monkeypatch):
     expected = np.zeros(T)
     expected[list(terms)] = list(terms.values())
     assert_allclose(full(machine.expansion_), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("budget", [2, 6, 20])
+def test_mergers_are_those_of_the_plain_algorithm(budget):
+    # Rates that differ, or equal terms could be merged with either of two others.
+    machine, y = made(Logistic(), reg=0.01, learning_rate="root", eta0=0.9)
+    machine.set_params(budget=budget, removal="merge", average=False).fit(X, y)
+    terms = naive_sgd.walk_with_merging(
+        X, y, Logistic(), 0.9 / ROOTS, budget, KERNEL.gamma, 0.01
+    )
+    points, coef = (np.array(part) for part in zip(*terms, strict=True))
+    expected = KERNEL(X, points) @ coef
+    assert len(machine.expansion_.coef) == len(coef)
+    assert_allclose(machine.decision_function(X), expected, atol=1e-6)
+
+
+@every_loss
+@pytest.mark.parametrize("removal", ["oldest", "smallest", "merge"])
+@pytest.mark.parametrize("average", [False, True])
+def test_the_core_makes_the_steps_of_python(loss, removal, average, monkeypatch):
+    monkeypatch.setattr(sgd, "BLOCK", 17)
+    targets = [SIDE, THREE] if loss.of_sides else [TARGET, np.c_[TARGET, X[:, 1]]]
+    cases = zip(targets, (X, sp.csr_array(X)), (None, 1.5), strict=True)
+    for target, points, norm in cases:
+        machine, _ = made(loss, budget=7, removal=removal, average=average)
+        machine.set_params(reg=0.01, norm=norm, fit_intercept=True, max_iter=2)
+        found = clone(machine).fit(points, target)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(budgets, "native_loss", lambda _: None)
+            expected = clone(machine).fit(points, target)
+        for name in ("coef", "total", "square", "age", "matrix"):
+            values = getattr(expected._state, name)
+            assert_allclose(getattr(found._state, name), values, rtol=1e-8, atol=1e-9)
+        assert found._state.steps == expected._state.steps
+        assert found._state.averaged == expected._state.averaged
+        f = found.decision_function if loss.of_sides else found.predict
+        g = expected.decision_function if loss.of_sides else expected.predict
+        assert_allclose(f(points), g(points), rtol=1e-8, atol=1e-9)
 
 
 def test_newest_term_stays():

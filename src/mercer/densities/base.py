@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -172,25 +172,13 @@ def added(sums: list[np.ndarray] | None, parts: list[np.ndarray]) -> list[np.nda
     return parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
 
 
-class Stack(Protocol):
-    """Several densities that answer for observations together."""
-
-    def statistics(
-        self, rows: np.ndarray, answers: np.ndarray
-    ) -> tuple[np.ndarray, ...]: ...
-
-
-def summed(
-    family: Stack, rows: np.ndarray, answers: np.ndarray, weight: np.ndarray
-) -> list[np.ndarray]:
-    """The statistics of n points, added up: those of one with all their observations.
-
-    `family` is a stack of densities, its rows are (n, T, ...), the answers (n, T, k).
-    """
-    weighted = answers * weight[:, None, None]
-    flat = rows.reshape(1, -1, *rows.shape[2:])
-    statistics = family.statistics(flat, weighted.reshape(1, -1, answers.shape[2]))
-    return [part[0] for part in statistics]
+def run_sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Sums over values[offsets[r] : offsets[r + 1]], for each run r."""
+    out = np.zeros((len(offsets) - 1, *values.shape[1:]))
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    if len(begins):  # of an empty run reduceat would return a row of the next one
+        out[np.diff(offsets) > 0] = np.add.reduceat(values, begins)
+    return out
 
 
 def draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -282,12 +270,13 @@ def first_labels(
     """
     scale = np.sqrt(np.average(rows**2, axis=0, weights=weight))
     rows = rows / np.where(scale > 0, scale, 1)
-    centres = rows[[_drawn(weight, rng)]]
-    while len(centres) < k:
-        near = _squares(rows, centres).min(axis=1) * weight
-        centres = np.vstack(
-            [centres, rows[_drawn(near if near.any() else weight, rng)]]
-        )
+    chosen = [_drawn(weight, rng)]
+    near = np.full(len(rows), np.inf)  # squared distances to the nearest centre
+    while len(chosen) < k:
+        near = np.minimum(near, _squares(rows, rows[chosen[-1:]])[:, 0])
+        far = near * weight
+        chosen.append(_drawn(far if far.any() else weight, rng))
+    centres = rows[chosen]
     for _ in range(20):
         labels = np.argmin(_squares(rows, centres), axis=1)
         members = (labels[:, None] == np.arange(k)) * weight[:, None]

@@ -1,6 +1,6 @@
 """Categories, a stack of k distributions over one alphabet, for hidden chains.
 
-It has the methods of `Normals`; its rows are codes (n, T), numbers of symbols.
+It has the methods of `Normals`; its rows are codes (N,), numbers of symbols.
 """
 
 from __future__ import annotations
@@ -75,20 +75,27 @@ class Categories(Value):
         return np.asarray(self.probabilities, dtype=float)
 
     def log_densities(self, rows: np.ndarray) -> np.ndarray:
-        """ln P(symbol | k) of the codes (n, T), (n, T, k)."""
+        """ln P(symbol | k) of the codes (N,), (N, k)."""
         return logarithms(self._table).T[rows]
 
     def statistics(
-        self, rows: np.ndarray, answers: np.ndarray
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """How often each density answers for each symbol, (n, k, symbols)."""
-        n, S = len(rows), self._table.shape[1]
-        cells = (np.arange(n)[:, None] * S + rows).ravel()
+        """How often each density answers for each symbol in each run, (n, k, symbols).
+
+        Run r is rows[offsets[r] : offsets[r + 1]].
+        """
+        n, S = len(offsets) - 1, self._table.shape[1]
+        cells = np.repeat(np.arange(n) * S, np.diff(offsets)) + rows
         counts = [
-            np.bincount(cells, answers[..., k].ravel(), minlength=n * S)
-            for k in range(self.size)
+            np.bincount(cells, answers[:, k], minlength=n * S) for k in range(self.size)
         ]
         return (np.stack(counts, 1).reshape(n, S, -1).swapaxes(1, 2),)
+
+    def sums(self, rows: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """How often each density answers for each symbol, (k, symbols)."""
+        [counts] = self.statistics(rows, answers, np.array([0, len(rows)]))
+        return (counts[0],)
 
     @property
     def theta(self) -> np.ndarray:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from mercer.data.points import Points
 from mercer.densities.base import (
@@ -35,12 +34,17 @@ from mercer.densities.base import (
     log_prior,
     logarithms,
     shares,
-    summed,
 )
-from mercer.densities.normals import FORMS, Normals, centred, dense_rows, variances
+from mercer.densities.normals import (
+    FORMS,
+    Normals,
+    centred,
+    dense_rows,
+    posteriors,
+    variances,
+)
 
-# P(k) and the statistics of the densities, added up over all points.
-Sums = tuple[np.ndarray, list[np.ndarray]]
+Parameters = tuple[np.ndarray, Normals]  # P(k), and the densities
 
 BLOCK = 2**21  # numbers in one array of a block of points
 
@@ -95,10 +99,11 @@ class GaussianMixture(Density):
         check_options(who, self.smoothing, self.tol, self.max_iter, self.seed)
         check_distributions(who, "weights", self.weights)
         parts = (self.weights, self.means, self.covariances)
-        if self._normals().fitted and self._normals().size != self.components:
+        normals = self._normals()
+        if normals.fitted and normals.size != self.components:
             raise ValueError(
                 f"{who} of {self.components} components needs as many means; got "
-                f"{self._normals().size}."
+                f"{normals.size}."
             )
         if any(part is None for part in parts) != all(part is None for part in parts):
             raise ValueError(f"{who} needs weights, means and covariances, or none.")
@@ -127,49 +132,40 @@ class GaussianMixture(Density):
         return Normals(self.form, self.means, self.covariances)
 
     def _rows(self, X: Points) -> np.ndarray:
-        """The points as (n, 1, d) rows."""
+        """The points as (n, d) rows."""
         rows = dense_rows(X, type(self).__name__)
         if self.fitted and rows.shape[1] != np.shape(self.means)[1]:
             raise ValueError(
                 f"{type(self).__name__} has dimension {np.shape(self.means)[1]}; the "
                 f"points have {rows.shape[1]} columns."
             )
-        return rows[:, None]
+        return rows
 
-    def _blocks(self, rows: np.ndarray) -> Iterator[slice]:
-        width = self.components * rows.shape[2] ** (2 if self.form != "diag" else 1)
+    def _blocks(self, rows: np.ndarray, width: int) -> Iterator[slice]:
+        """Slices of points for each of which `width` numbers are needed."""
         step = max(1, BLOCK // max(width, 1))
         return (slice(i, i + step) for i in range(0, len(rows), step))
 
     def log_likelihood(self, X: Points) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
-        parts = [self._joint(normals, rows[block]) for block in self._blocks(rows)]
-        return np.concatenate([logsumexp(p, axis=1) for p in parts] or [np.empty(0)])
-
-    def _joint(self, normals: Normals, rows: np.ndarray) -> np.ndarray:
-        """ln weights[k] N(x | k), (n, k)."""
-        return normals.log_densities(rows)[:, 0] + logarithms(self.weights)
-
-    def _expect(
-        self, normals: Normals, rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """ln p(x), (n,), and P(k | x), (n, 1, k)."""
-        joint = self._joint(normals, rows)
-        total = logsumexp(joint, axis=1)
-        return total, np.exp(joint - total[:, None])[:, None]
+        out = np.empty(len(rows))
+        for block in self._blocks(rows, self.components):
+            out[block] = _expect(self.weights, normals, rows[block])[0]
+        return out
 
     def score(self, X: Points) -> np.ndarray:
         self._check_fitted()
         rows, normals = self._rows(X), self._normals()
         weights = np.asarray(self.weights, dtype=float)
-        out = [np.empty((0, len(self.theta)))]
-        for block in self._blocks(rows):
-            _, answers = self._expect(normals, rows[block])
-            odds = log_odds_score(answers[:, 0], weights)
-            statistics = normals.statistics(rows[block], answers)
-            out.append(np.hstack([odds, normals.score(statistics)]))
-        return np.concatenate(out)
+        out = np.empty((len(rows), len(self.theta)))
+        for block in self._blocks(rows, out.shape[1]):
+            _, answers = _expect(weights, normals, rows[block])
+            odds = log_odds_score(answers, weights)
+            each = np.arange(len(answers) + 1)
+            statistics = normals.statistics(rows[block], answers, each)
+            out[block] = np.hstack([odds, normals.score(statistics)])
+        return out
 
     @property
     def theta(self) -> np.ndarray:
@@ -205,41 +201,42 @@ class GaussianMixture(Density):
         return self._normals().sample(which, rng)
 
     def fit(self, X: Points, weight: npt.ArrayLike | None = None) -> GaussianMixture:
-        weights = checked_weight(X, weight, type(self).__name__)
+        counts = checked_weight(X, weight, type(self).__name__)
         rows = self._rows(X)
-        spread = variances(rows[:, 0], weights)
-        first = self if self.fitted else self._start(rows[:, 0], weights, spread)
+        spread = variances(rows, counts)
+        first = self if self.fitted else self._start(rows, counts, spread)
 
-        def expect(model: GaussianMixture) -> tuple[float, Sums]:
-            normals = model._normals()
-            total, counts = 0.0, np.zeros(model.components)
-            sums: list[np.ndarray] | None = None
-            for block in model._blocks(rows):
-                logs, answers = model._expect(normals, rows[block])
-                total += weights[block] @ logs
-                counts += weights[block] @ answers[:, 0]
-                parts = summed(normals, rows[block], answers, weights[block])
-                sums = added(sums, parts)
-            total += log_prior(np.asarray(model.weights), model.smoothing)
-            total += normals.log_prior(model.smoothing, spread)
+        def expect(model: Parameters) -> tuple[float, list[np.ndarray]]:
+            weights, normals = model
+            total, sums = 0.0, None
+            for block in self._blocks(rows, self.components):
+                logs, answers = _expect(weights, normals, rows[block])
+                total += counts[block] @ logs
+                answers *= counts[block, None]
+                sums = added(sums, [*normals.sums(rows[block], answers)])
+            total += log_prior(weights, self.smoothing)
+            total += normals.log_prior(self.smoothing, spread)
             assert sums is not None  # of one point at least
-            return total, (counts, sums)
+            return total, sums
 
-        def maximise(model: GaussianMixture, statistics: Sums) -> GaussianMixture:
-            counts, sums = statistics
-            old = np.asarray(model.weights, dtype=float)
-            normals = model._normals().maximised(sums, model.smoothing, spread)
-            return replace(
-                model,
-                weights=shares(counts, old, model.smoothing),
-                means=normals.means,
-                covariances=normals.covariances,
+        def maximise(model: Parameters, sums: list[np.ndarray]) -> Parameters:
+            weights, normals = model
+            return (
+                shares(sums[0], weights, self.smoothing),
+                normals.maximised(sums, self.smoothing, spread),
             )
 
-        best, report = expectation_maximisation(
-            first, expect, maximise, weights.sum(), self.tol, self.max_iter
+        start = np.asarray(first.weights, dtype=float), first._normals()
+        (weights, normals), report = expectation_maximisation(
+            start, expect, maximise, counts.sum(), self.tol, self.max_iter
         )
-        return replace(best, report=report)
+        return replace(
+            self,
+            weights=weights,
+            means=normals.means,
+            covariances=normals.covariances,
+            report=report,
+        )
 
     def _start(
         self, rows: np.ndarray, weight: np.ndarray, spread: np.ndarray
@@ -256,6 +253,15 @@ class GaussianMixture(Density):
             means=normals.means,
             covariances=normals.covariances,
         )
+
+
+def _expect(
+    weights: Any, normals: Normals, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """ln p(x), (n,), and P(k | x), (n, k)."""
+    joint = normals.log_densities(rows)
+    joint += logarithms(weights)
+    return posteriors(joint)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

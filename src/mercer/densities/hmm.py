@@ -6,7 +6,7 @@ Proceedings of the IEEE 77 (1989).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,20 +32,21 @@ from mercer.densities.base import (
     log_odds_score,
     log_prior,
     shares,
-    summed,
 )
 from mercer.densities.categories import Categories, alphabet, coded, written
 from mercer.densities.normals import Normals, centred, dense_rows, variances
 from mercer.densities.passes import (
     Length,
     Passes,
+    Runs,
     check_length,
     check_moves,
     drawn_lengths,
-    forward,
     forward_backward,
+    joined,
     length_shares,
-    padded_blocks,
+    likelihood,
+    run_blocks,
     walk,
 )
 from mercer.native.interruptible import interruptible
@@ -123,54 +124,48 @@ class HMM(Density):
         start, transition = np.asarray(self.start), np.asarray(self.transition)
         return [start.astype(float)[None], transition.astype(float)]
 
-    def _rows(self, X: Points) -> list[np.ndarray]:
-        """Each sequence as an array of observations: (T, d) values, or (T,) codes."""
+    def _runs(self, X: Points) -> Runs:
+        """All observations, (N, d) values or (N,) codes, cut into sequences."""
         points = each(as_points(X))
         if isinstance(self.emission, Categories):
             assert self.emission.symbols is not None
-            return coded(points, self.emission.symbols, "HMM")
+            return joined(coded(points, self.emission.symbols, "HMM"))
         d = np.shape(self.emission.means)[1] if self.emission.fitted else None
-        return value_rows(points, d)
+        return joined(value_rows(points, d))
 
-    def _blocks(
-        self, rows: list[np.ndarray]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        d = rows[0].shape[1] if rows and rows[0].ndim == 2 else 1
-        dense = getattr(self.emission, "form", "diag") in ("full", "tied")
-        width = self.states * max(self.states, d, d * d // 4 if dense else 1)
-        return padded_blocks(rows, width)
-
-    def _passes(self, rows: np.ndarray, lengths: np.ndarray) -> Passes:
+    def _passes(self, runs: Runs) -> Passes:
         start, transition = self._tables()
-        logs = self.emission.log_densities(rows)
-        return forward_backward(logs, lengths, start[0], transition)
+        logs = self.emission.log_densities(runs.rows)
+        return forward_backward(logs, runs.offsets, start[0], transition)
 
     def log_likelihood(self, X: Points) -> np.ndarray:
         start, transition = self._tables()
-        sequences = self._rows(X)
-        out = np.empty(len(sequences))
-        for index, rows, lengths in self._blocks(sequences):
-            logs = self.emission.log_densities(rows)
-            out[index] = forward(logs, lengths, start[0], transition)[1]
+        runs = self._runs(X)
+        out = np.empty(len(runs.offsets) - 1)
+        for block, part in run_blocks(runs, self.states):
+            logs = self.emission.log_densities(part.rows)
+            out[block] = likelihood(logs, part.offsets, start[0], transition)
         return out
 
     def score(self, X: Points) -> np.ndarray:
         start, transition = self._tables()
-        sequences = self._rows(X)
-        out = np.empty((len(sequences), len(self.theta)))
-        likelihood = np.zeros(len(sequences))
-        for index, rows, lengths in self._blocks(sequences):
-            found = self._passes(rows, lengths)
-            likelihood[index] = found.log_likelihood
-            statistics = self.emission.statistics(rows, found.answers)
-            out[index] = np.hstack(
+        runs = self._runs(X)
+        out = np.empty((len(runs.offsets) - 1, len(self.theta)))
+        likelihoods = np.zeros(len(out))
+        for block, part in run_blocks(runs, out.shape[1]):
+            found = self._passes(part)
+            likelihoods[block] = found.log_likelihood
+            statistics = self.emission.statistics(
+                part.rows, found.answers, part.offsets
+            )
+            out[block] = np.hstack(
                 [
-                    log_odds_score(found.answers[:, :1], start),
+                    log_odds_score(_first(found.answers, part)[:, None], start),
                     log_odds_score(found.moves, transition),
                     self.emission.score(statistics),
                 ]
             )
-        check_possible("HMM", likelihood)
+        check_possible("HMM", likelihoods)
         return out
 
     def sample(self, n: int, seed: int = 0) -> list[Any]:
@@ -220,15 +215,15 @@ class HMM(Density):
         weights = checked_weight(X, weight, "HMM")
         points = each(as_points(X))
         known = self._with_alphabet(points)
-        sequences = known._rows(points)
-        lengths = np.array([len(x) for x in sequences])
+        runs = known._runs(points)
+        lengths = runs.lengths
         if not lengths.any():
             raise ValueError("HMM.fit needs a sequence that is not empty; got none.")
-        spread = known._spread(sequences, np.repeat(weights, lengths))
-        first = known._start(sequences, weights, spread)
+        spread = known._spread(runs, np.repeat(weights, lengths))
+        first = known._start(runs, weights, spread)
 
         def expect(model: HMM) -> tuple[float, list[np.ndarray]]:
-            return model._expect(sequences, weights, spread)
+            return model._expect(runs, weights, spread)
 
         def maximise(model: HMM, sums: list[np.ndarray]) -> HMM:
             starts, moves, *emitted = sums
@@ -247,17 +242,17 @@ class HMM(Density):
         return replace(best, report=report, length=length)
 
     def _expect(
-        self, sequences: list[np.ndarray], weight: np.ndarray, spread: Spread
+        self, runs: Runs, weight: np.ndarray, spread: Spread
     ) -> tuple[float, list[np.ndarray]]:
         """The objective of a fit, and the statistics summed over all sequences."""
         objective, sums = 0.0, None
-        for index, rows, lengths in self._blocks(sequences):
-            found, w = self._passes(rows, lengths), weight[index]
+        for block, part in run_blocks(runs, self.states):
+            found, w = self._passes(part), weight[block]
             check_possible("HMM", np.where(w > 0, found.log_likelihood, 0.0))
-            objective += w @ np.where(w > 0, found.log_likelihood, 0.0)
-            moves = [w @ found.answers[:, 0], np.tensordot(w, found.moves, 1)]
-            emitted = summed(self.emission, rows, found.answers, w)
-            sums = added(sums, [*moves, *emitted])
+            objective += float(w @ np.where(w > 0, found.log_likelihood, 0.0))
+            moves = [w @ _first(found.answers, part), np.tensordot(w, found.moves, 1)]
+            answers = found.answers * np.repeat(w, part.lengths)[:, None]
+            sums = added(sums, [*moves, *self.emission.sums(part.rows, answers)])
         for table in self._tables():
             objective += log_prior(table, self.smoothing)
         assert sums is not None  # of one sequence at least
@@ -269,18 +264,16 @@ class HMM(Density):
         symbols = alphabet(points, "HMM")
         return replace(self, emission=replace(self.emission, symbols=symbols))
 
-    def _spread(self, sequences: list[np.ndarray], weight: np.ndarray) -> Spread:
+    def _spread(self, runs: Runs, weight: np.ndarray) -> Spread:
         if isinstance(self.emission, Categories):
             return None
-        return variances(np.concatenate(sequences), weight)
+        return variances(runs.rows, weight)
 
-    def _start(
-        self, sequences: list[np.ndarray], weight: np.ndarray, spread: Spread
-    ) -> HMM:
+    def _start(self, runs: Runs, weight: np.ndarray, spread: Spread) -> HMM:
         """Where EM begins: what is given, and states by clusters or by time."""
         rng, k = np.random.default_rng(self.seed), self.states
         if self.transition is None and not self.emission.fitted:
-            check_enough("HMM", "states", k, sum(map(len, sequences)))
+            check_enough("HMM", "states", k, len(runs.rows))
         start, transition, emission = self.start, self.transition, self.emission
         ahead = transition is not None and not np.tril(transition, -1).any()
         if start is None:
@@ -289,20 +282,19 @@ class HMM(Density):
             transition = np.eye(k) + rng.uniform(0.5, 1.5, (k, k))
             transition /= transition.sum(axis=1, keepdims=True)
         if not emission.fitted:
-            emission = self._first_emission(sequences, weight, spread, ahead, rng)
+            emission = self._first_emission(runs, weight, spread, ahead, rng)
         return replace(self, start=start, transition=transition, emission=emission)
 
     def _first_emission(
         self,
-        sequences: list[np.ndarray],
+        runs: Runs,
         weight: np.ndarray,
         spread: Spread,
         ahead: bool,
         rng: np.random.Generator,
     ) -> Normals | Categories:
-        k, rows = self.states, np.concatenate(sequences)
-        lengths = np.array([len(x) for x in sequences])
-        weights = np.repeat(weight, lengths)
+        k, rows = self.states, runs.rows
+        weights = np.repeat(weight, runs.lengths)
         if isinstance(self.emission, Categories):
             assert self.emission.symbols is not None
             S = len(self.emission.symbols)
@@ -311,10 +303,20 @@ class HMM(Density):
             table /= table.sum(axis=1, keepdims=True)
             return replace(self.emission, probabilities=table)
         if ahead:
-            labels = np.concatenate([np.arange(T) * k // max(T, 1) for T in lengths])
+            labels = np.concatenate(
+                [np.arange(T) * k // max(T, 1) for T in runs.lengths]
+            )
         else:
             labels = first_labels(centred(rows, weights), k, rng, weights)
         return self.emission.started(rows, labels, k, weights, spread)
+
+
+def _first(answers: np.ndarray, runs: Runs) -> np.ndarray:
+    """P(state k at the first observation | x), (n, k); 0 where there is none."""
+    out = np.zeros((len(runs.lengths), answers.shape[1]))
+    filled = runs.lengths > 0
+    out[filled] = answers[runs.offsets[:-1][filled]]
+    return out
 
 
 def value_rows(points: Sequence[Any], d: int | None) -> list[np.ndarray]:
@@ -345,6 +347,7 @@ def value_rows(points: Sequence[Any], d: int | None) -> list[np.ndarray]:
                 f"HMM compares sequences of vectors of dimension {d}; those of point "
                 f"{i} have {row.shape[1]}."
             )
-        else:
+    if not all(np.isfinite(row.sum()) for row in rows):
+        for row in rows:
             dense_rows(row, "HMM")
     return rows

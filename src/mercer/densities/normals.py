@@ -1,10 +1,14 @@
 """Normals, a stack of k Gaussian densities for mixtures and hidden chains.
 
-Points are rows of T observations each, (n, T, d), a mixture's with T = 1. The stack
-answers with `statistics`, sums over the T observations weighted by how much each of
-the k densities answers for them; both the score and the next step of EM are read from
-those. A NaN was not observed: it is filled by its expectation, which by Fisher's
-identity gives the score of what was observed (Dempster, Laird and Rubin, 1977).
+Observations are rows (N, d). Each of the k densities answers for a share of each row,
+answers (N, k). `statistics` are sums over runs of rows, weighted by the answers, from
+which the score is read, a run being a point: one row of a mixture, a sequence of a
+hidden chain. `sums` are those over all rows that the next step of EM is read from. A
+NaN was not observed: it is filled by its expectation, which by Fisher's identity gives
+the score of what was observed (Dempster, Laird and Rubin, 1977).
+
+The differences x - μₖ are made first and then multiplied: ‖x‖² - 2x·μ + ‖μ‖² would be
+one product of matrices less, and lose the digits of points that are far from 0.
 """
 
 from __future__ import annotations
@@ -17,11 +21,17 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
+from mercer import _core
 from mercer.data.points import Points, vectors
-from mercer.densities.base import Value
+from mercer.densities.base import Value, run_sums
 from mercer.native.interruptible import elementwise, interruptible, multiply
+from mercer.native.lapack import half
 
 FORMS = ("full", "tied", "diag", "spherical")
+TILE = 2**14  # numbers of rows that are multiplied at once, and stay in the cache
+LEAST = 64  # rows of a tile, however wide they are
+NARROW = 64  # columns of a full covariance up to which the core is faster than BLAS
+PIECE = 4096  # rows that one thread adds up, of any number of threads
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -70,6 +80,10 @@ class Normals(Value):
                 f"covariances of shape {shape[self.form]}; got shape "
                 f"{np.shape(self.covariances)}."
             )
+        if self._dense and not elementwise(
+            _symmetric, np.asarray(self.covariances, dtype=float)
+        ):
+            raise ValueError("Normals needs symmetric covariances.")
         self._scales()
 
     @property
@@ -98,70 +112,116 @@ class Normals(Value):
             if not ((covariances > 0) & np.isfinite(covariances)).all():
                 raise _not_definite()
             return np.sqrt(covariances)
-        if not elementwise(_symmetric, covariances):
-            raise ValueError("Normals needs symmetric covariances.")
         try:
-            return _factors(covariances)
+            return _cholesky(covariances)
         except np.linalg.LinAlgError as error:
             raise _not_definite() from error
 
-    # What the densities say of rows (n, T, d)
+    # What the densities say of rows (N, d)
 
     def log_densities(self, rows: np.ndarray) -> np.ndarray:
-        """ln N(x | μₖ, Σₖ) of what was observed, (n, T, k)."""
-        return self._whitened(rows)[0]
-
-    def _whitened(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        """ln N, (n, T, k); z = E[L⁻¹(x - μₖ)], (n, T, k, d); and its spread.
-
-        The spread is E[(L⁻¹(x - μ))²] - z², (n, T, 1, d), for diagonal covariances,
-        None where nothing is missing; else a list of (rows, (k, d, d)), one for each
-        pattern of missing values.
-        """
-        scales = self._scales()
-        residuals = rows[..., None, :] - np.asarray(self.means, dtype=float)
-        missing = np.isnan(rows)
-        if not self._dense and not missing.any():
-            residuals /= scales
-            logs = (np.log(scales) + 0.5 * _LOG_2PI).sum(-1)
-            square = np.einsum("ntkd,ntkd->ntk", residuals, residuals)
-            return -0.5 * square - logs, residuals, None
+        """ln N(x | μₖ, Σₖ) of what was observed, (N, k)."""
+        out = np.empty((len(rows), self.size))
         if not self._dense:
-            z = np.where(missing[..., None, :], 0.0, residuals / scales)
-            logs = np.where(missing[..., None, :], 0.0, np.log(scales) + 0.5 * _LOG_2PI)
-            density = -0.5 * (z**2).sum(-1) - logs.sum(-1)
-            return density, z, missing[..., None, :].astype(float)
-        flat = residuals.reshape(-1, *residuals.shape[2:])
-        z, density, spreads = np.empty_like(flat), np.empty(flat.shape[:2]), []
-        for pattern, chosen in _patterns(missing.reshape(len(flat), -1)):
-            part = flat if len(chosen) == len(flat) else flat[chosen]
-            z[chosen], density[chosen], spread = _conditional(part, scales, pattern)
-            if pattern.any():
-                spreads.append((chosen, spread))
-        return density.reshape(residuals.shape[:3]), z.reshape(residuals.shape), spreads
+            _core.log_densities(*self._parameters(), rows, out)
+            return out
+        if self._narrow(rows):
+            _core.full_log_densities(*self._parameters(), rows, out)
+            return out
+        factors = self._factors()
+        for chosen, missing in _tiles(rows):
+            for a, (mean, L) in enumerate(factors):
+                residuals = rows[chosen] - mean
+                out[chosen, a] = _observed(residuals, L, missing)[0]
+        return out
+
+    def _narrow(self, rows: np.ndarray) -> bool:
+        """Whether the core is faster than BLAS, and what it takes is at hand."""
+        return rows.shape[1] <= NARROW and not np.isnan(rows).any()
+
+    def _parameters(self) -> tuple[np.ndarray, np.ndarray]:
+        """μ, (k, d), and what `_scales` returns, as the core takes them."""
+        means = np.ascontiguousarray(self.means, dtype=float)
+        return means, np.ascontiguousarray(self._scales())
+
+    def _factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """μₖ and Lₖ, Σₖ = LₖLₖᵀ, as LAPACK takes it."""
+        means = np.asarray(self.means, dtype=float)
+        return [*zip(means, map(np.asfortranarray, self._scales()), strict=True)]
 
     def statistics(
-        self, rows: np.ndarray, answers: np.ndarray
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Σₜ answers · (1, z, zzᵀ), z = L⁻¹(x - μₖ): (n, k), (n, k, d), (n, k, d, d).
+        """Σ answers · (1, z, zzᵀ), z = L⁻¹(x - μₖ), over the rows of each of n runs.
 
-        For diagonal covariances the last is Σₜ answers · z², (n, k, d).
+        (n, k), (n, k, d) and (n, k, d, d); for diagonal covariances the last is
+        Σ answers · z², (n, k, d). Run r is rows[offsets[r] : offsets[r + 1]].
         """
-        _, z, spread = self._whitened(rows)
-        zeroth = answers.sum(axis=1)
-        first = np.einsum("ntk,ntkd->nkd", answers, z)
+        zeroth = run_sums(answers, offsets)
         if not self._dense:
-            squares = z**2 if spread is None else z**2 + spread
-            return zeroth, first, np.einsum("ntk,ntkd->nkd", answers, squares)
-        # One product per point and density: einsum would take (T, d, d) apart.
-        weighted = np.moveaxis(answers[..., None] * z, 1, -1)
-        second = np.matmul(weighted, np.moveaxis(z, 1, 2))
-        T = rows.shape[1]
-        flat = answers.reshape(-1, answers.shape[2])
-        for chosen, extra in spread:
-            shares = np.zeros_like(zeroth)
-            np.add.at(shares, chosen // T, flat[chosen])
-            second += shares[..., None, None] * extra
+            return zeroth, *self._moments(rows, answers, offsets)
+        n, (k, d) = len(offsets) - 1, np.shape(self.means)
+        z, second = np.empty((len(rows), k, d)), np.zeros((n, k, d, d))
+        run = np.repeat(np.arange(n), np.diff(offsets))
+        factors = self._factors()
+        for chosen, missing in _tiles(rows):
+            for a, (mean, L) in enumerate(factors):
+                filled = rows[chosen] - mean
+                if missing is not None:
+                    _, filled, hidden = _observed(filled, L, missing)
+                    spread = half(L, half(L, hidden).T)
+                    share = answers[chosen, a, None, None]
+                    np.add.at(second[:, a], run[chosen], share * spread)
+                z[chosen, a] = half(L, filled.T).T
+        weighted = answers[..., None] * z
+        if len(rows) == n and (np.diff(offsets) == 1).all():
+            second += weighted[..., None] * z[..., None, :]
+            return zeroth, weighted, second
+        for r in range(n):
+            part = slice(offsets[r], offsets[r + 1])
+            columns = np.moveaxis(weighted[part], 0, -1)
+            second[r] += np.matmul(columns, z[part].swapaxes(0, 1))
+        return zeroth, run_sums(weighted, offsets), second
+
+    def _moments(
+        self, rows: np.ndarray, answers: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        shape = (len(offsets) - 1, *np.shape(self.means))
+        first, second = np.empty(shape), np.empty(shape)
+        answers = np.ascontiguousarray(answers)
+        _core.moments(*self._parameters(), rows, offsets, answers, first, second)
+        return first, second
+
+    def sums(self, rows: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Σ answers · (1, e, eeᵀ), e = x - μₖ, over all rows: (k,), (k, d), (k, d, d).
+
+        For diagonal covariances the last is Σ answers · e², (k, d).
+        """
+        zeroth = answers.sum(axis=0)
+        offsets = np.r_[np.arange(0, len(rows), PIECE), len(rows)]
+        if not self._dense:
+            first, second = self._moments(rows, answers, offsets)
+            scales = self._scales()
+            return zeroth, first.sum(axis=0) * scales, second.sum(axis=0) * scales**2
+        k, d = np.shape(self.means)
+        if self._narrow(rows):
+            pieces = len(offsets) - 1
+            first, second = np.empty((pieces, k, d)), np.empty((pieces, k, d, d))
+            means = np.ascontiguousarray(self.means, dtype=float)
+            answers = np.ascontiguousarray(answers)
+            _core.scatter(means, rows, offsets, answers, first, second)
+            return zeroth, first.sum(axis=0), second.sum(axis=0)
+        first, second = np.zeros((k, d)), np.zeros((k, d, d))
+        factors = self._factors()
+        for chosen, missing in _tiles(rows):
+            for a, (mean, L) in enumerate(factors):
+                filled, share = rows[chosen] - mean, answers[chosen, a]
+                if missing is not None:
+                    _, filled, hidden = _observed(filled, L, missing)
+                    second[a] += share.sum() * hidden
+                weighted = share[:, None] * filled
+                first[a] += weighted.sum(axis=0)
+                second[a] += multiply(weighted.T, filled)
         return zeroth, first, second
 
     # Free coordinates: means, then factors with the logarithm of their diagonal
@@ -281,25 +341,21 @@ class Normals(Value):
     def maximised(
         self, totals: Sequence[np.ndarray], smoothing: float, spread: np.ndarray
     ) -> Normals:
-        """The likeliest densities for statistics summed over all points.
+        """The likeliest densities for the `sums` over all points.
 
         Each covariance also counts `smoothing` imagined observations around its mean
         with the variances `spread`.
         """
         zeroth, first, second = totals
-        scales = self._scales()
         counts = zeroth[:, None]
         shift = np.where(counts > 0, first / np.where(counts > 0, counts, 1), 0.0)
-        prior = smoothing * spread
+        means, prior = self.means + shift, smoothing * spread
         if not self._dense:
-            means = self.means + scales * shift
-            scatter = scales**2 * np.maximum(second - counts * shift**2, 0) + prior
+            scatter = np.maximum(second - counts * shift**2, 0) + prior
             if self.form == "spherical":
                 scatter, counts = scatter.mean(axis=1), zeroth
             return self._with(means, scatter, counts + smoothing)
-        means = self.means + np.einsum("kij,kj->ki", scales, shift)
-        inner = second - zeroth[:, None, None] * shift[:, :, None] * shift[:, None, :]
-        scatter = multiply(multiply(scales, inner), scales.swapaxes(1, 2))
+        scatter = second - zeroth[:, None, None] * shift[:, :, None] * shift[:, None, :]
         if self.form == "tied":
             return self._with(means, scatter.sum(0) + np.diag(prior),
                               zeroth.sum() + smoothing)  # fmt: skip
@@ -344,10 +400,10 @@ class Normals(Value):
 
 
 def _symmetric(matrices: np.ndarray) -> bool:
-    return np.allclose(matrices, matrices.swapaxes(1, 2), rtol=1e-8)
+    return np.allclose(matrices, matrices.swapaxes(-1, -2), rtol=1e-8)
 
 
-def _factors(covariances: np.ndarray) -> np.ndarray:
+def _cholesky(covariances: np.ndarray) -> np.ndarray:
     """L with Σ = L Lᵀ, of one or of several."""
     return interruptible(np.linalg.cholesky, covariances, work=_cubes(covariances))
 
@@ -363,53 +419,64 @@ def _not_definite() -> ValueError:
     )
 
 
-def _patterns(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(which coordinates are missing, the rows where it is these), for each pattern."""
+def _tiles(
+    rows: np.ndarray,
+) -> Iterator[tuple[slice | np.ndarray, np.ndarray | None]]:
+    """(some rows, which of their coordinates are missing or None), a tile at a time."""
+    step = max(LEAST, TILE // max(rows.shape[1], 1))
+    missing = np.isnan(rows)
     if not missing.any():
-        yield np.zeros(missing.shape[1], dtype=bool), np.arange(len(missing))
+        for i in range(0, len(rows), step):
+            yield slice(i, i + step), None
         return
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    for p, pattern in enumerate(patterns):
-        yield pattern, np.flatnonzero(which.ravel() == p)
+    order = np.argsort(which.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(which.ravel()))
+    for pattern, members in zip(patterns, np.split(order, ends[:-1]), strict=True):
+        for i in range(0, len(members), step):
+            yield members[i : i + step], pattern if pattern.any() else None
 
 
-def _conditional(
-    residuals: np.ndarray, factors: np.ndarray, missing: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """L⁻¹(x - μ) with what is missing at its mean given the rest, for each density.
+def _observed(
+    residuals: np.ndarray, L: np.ndarray, missing: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, Any]:
+    """ln N of what was observed, x - μ with the rest at its mean, and its covariance.
 
-    Also ln N of the rest, (N, k), and the covariance of what is missing in the same
-    whitened coordinates, (k, d, d).
+    `residuals` are x - μ, (m, d), in rows of which the same coordinates are missing.
+    The mean and the covariance, (d, d), are those given what was observed.
     """
-    N, k, d = residuals.shape
-    seen = ~missing
-    whitened, density = np.empty((N, k, d)), np.empty((N, k))
-    spread = np.zeros((k, d, d))
-    for a, L in enumerate(factors):
-        part = L
-        if missing.any():
-            covariance = multiply(L, L.T)
-            part = _factors(covariance[seen][:, seen])
-        z = solve_triangular(part, residuals[:, a, seen].T, lower=True)
-        logs = np.log(np.diagonal(part)).sum() + 0.5 * seen.sum() * _LOG_2PI
-        density[:, a] = -0.5 * (z**2).sum(axis=0) - logs
-        if not missing.any():
-            whitened[:, a] = z.T
-            continue
-        slope = solve_triangular(part, covariance[seen][:, missing], lower=True)
-        filled = residuals[:, a].copy()
-        filled[:, missing] = z.T @ slope
-        whitened[:, a] = solve_triangular(L, filled.T, lower=True).T
-        hidden = covariance[missing][:, missing] - slope.T @ slope
-        columns = solve_triangular(L, np.eye(d)[:, missing], lower=True)
-        spread[a] = columns @ hidden @ columns.T
-    return whitened, density, spread
+    if missing is None:
+        return _log_normal(half(L, residuals.T), L), residuals, np.zeros(L.shape)
+    seen, covariance = ~missing, multiply(L, L.T)
+    part = _cholesky(covariance[seen][:, seen])
+    z = solve_triangular(part, residuals[:, seen].T, lower=True)
+    slope = solve_triangular(part, covariance[seen][:, missing], lower=True)
+    filled = residuals.copy()
+    filled[:, missing] = z.T @ slope
+    hidden = np.zeros_like(covariance)
+    rest = covariance[missing][:, missing] - slope.T @ slope
+    hidden[np.ix_(missing, missing)] = rest
+    return _log_normal(z, part), filled, hidden
+
+
+def _log_normal(z: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """ln N of the columns of Lz, (d, m)."""
+    logs = np.log(np.diagonal(L)).sum() + 0.5 * len(L) * _LOG_2PI
+    return -0.5 * np.einsum("dm,dm->m", z, z) - logs
+
+
+def posteriors(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ln Σₖ e^logs, (N,), and e^logs with sum 1 in each row, which overwrites logs."""
+    totals = np.empty(len(logs))
+    _core.shares(logs, totals)
+    return totals, logs
 
 
 def dense_rows(X: Points, who: str) -> np.ndarray:
     """X as an (n, d) float64 array, NaN where values are missing."""
     rows = vectors(X, who)
-    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=float)
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    rows = np.ascontiguousarray(rows, dtype=float)  # as the core takes them
     if np.isinf(rows).any():
         i, j = np.argwhere(np.isinf(rows))[0]
         raise ValueError(
@@ -425,14 +492,24 @@ def centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _centred(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    seen = ~np.isnan(rows)
-    totals = np.maximum(weight @ seen, 1e-300)
-    return np.where(seen, rows - (weight @ np.nan_to_num(rows)) / totals, 0.0)
+    totals = np.maximum(_seen(rows, weight), 1e-300)
+    if not np.isnan(rows).any():
+        return rows - (weight @ rows) / totals
+    mean = (weight @ np.nan_to_num(rows)) / totals
+    return np.where(np.isnan(rows), 0.0, rows - mean)
+
+
+def _seen(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The weight of the rows in which each column was observed, (d,)."""
+    missing = np.isnan(rows)
+    if not missing.any():
+        return np.full(rows.shape[1], weight.sum())
+    return weight @ ~missing
 
 
 def variances(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The variance of each column of what was observed; never 0."""
-    seen = elementwise(lambda rows: weight @ ~np.isnan(rows), rows)
+    seen = elementwise(_seen, rows, weight)
     if not (seen > 0).all():
         raise ValueError(
             f"Column {int(np.argmin(seen))} of the points has no value in any of them. "

@@ -1,7 +1,7 @@
-"""Many sequences at once: padded blocks, lengths, and forward-backward on them.
+"""Many sequences at once: blocks of them, lengths, and forward-backward on them.
 
-Forward-backward (Rabiner, Proceedings of the IEEE 77, 1989) works in logarithms, so
-that no sequence is too long and no density too small.
+Forward-backward (Rabiner, Proceedings of the IEEE 77, 1989) keeps logarithms, so that
+no sequence is too long and no density too small; `hidden.cpp` in the core does it.
 """
 
 from __future__ import annotations
@@ -13,110 +13,77 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mercer.densities.base import check_distributions, draw, logarithms
+from mercer import _core
+from mercer.densities.base import check_distributions, draw
 
 Length = int | Mapping[int, float] | None
 
 BLOCK = 2**21  # numbers in one array of a block of sequences
 
 
+class Runs(NamedTuple):
+    """Sequences one after another: run r is rows[offsets[r] : offsets[r + 1]]."""
+
+    rows: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
 class Passes(NamedTuple):
-    """ln p(x), (n,); P(state k at t | x), (n, T, k); expected moves, (n, k, k)."""
+    """ln p(x), (n,); P(state k at t | x), (N, k); expected moves, (n, k, k)."""
 
     log_likelihood: np.ndarray
     answers: np.ndarray
     moves: np.ndarray
 
 
-def padded_blocks(
-    sequences: Sequence[np.ndarray], width: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(index, rows (n, T, ...), lengths) of sequences of about equal length.
+def joined(sequences: Sequence[np.ndarray]) -> Runs:
+    """Sequences of the same kind of observations as one array."""
+    lengths = np.array([len(x) for x in sequences], dtype=np.int64)
+    rows = np.concatenate(sequences) if len(sequences) else np.empty((0, 1))
+    return Runs(np.ascontiguousarray(rows), np.r_[0, np.cumsum(lengths)])
 
-    `width` numbers are needed for each observation.
+
+def run_blocks(runs: Runs, width: int) -> Iterator[tuple[slice, Runs]]:
+    """(which sequences, these), as many as have room together.
+
+    `width` numbers are needed for each observation, and for each sequence.
     """
-    lengths = np.array([len(x) for x in sequences], dtype=np.intp)
-    order = np.argsort(lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and (
-            (stop + 1 - start) * max(lengths[order[stop]], 1) * width <= BLOCK
-        ):
-            stop += 1
-        index = order[start:stop]
-        T = max(int(lengths[index].max()), 1)
-        rows = np.zeros((len(index), T, *sequences[0].shape[1:]), sequences[0].dtype)
-        for row, i in zip(rows, index, strict=True):
-            row[: lengths[i]] = sequences[i]
-        yield index, rows, lengths[index]
+    offsets, start = runs.offsets, 0
+    needed = (offsets + np.arange(len(offsets))) * width
+    while start < len(offsets) - 1:
+        stop = int(np.searchsorted(needed, needed[start] + BLOCK, side="right")) - 1
+        stop = max(stop, start + 1)
+        rows = runs.rows[offsets[start] : offsets[stop]]
+        yield slice(start, stop), Runs(rows, offsets[start : stop + 1] - offsets[start])
         start = stop
 
 
-def forward(
-    logs: np.ndarray, lengths: np.ndarray, start: np.ndarray, transition: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """ln P(state k at t | x₁..xₜ), (n, T, k), and ln p(x), (n,).
-
-    Each step is brought to sum 1, so that rounding does not grow with the length.
-    """
-    moves = logarithms(transition)
-    alpha = np.empty_like(logs)
-    likelihood = np.zeros(len(logs))
-    ahead = logarithms(start)
-    for t in range(logs.shape[1]):
-        joint = ahead + logs[:, t]
-        share = log_sum(joint, axis=1)
-        inside = t < lengths
-        likelihood += np.where(inside, share, 0.0)
-        alpha[:, t] = joint - np.where(np.isneginf(share), 0.0, share)[:, None]
-        ahead = log_sum(alpha[:, t, :, None] + moves, axis=1)
-    return alpha, likelihood
+def likelihood(
+    logs: np.ndarray, offsets: np.ndarray, start: np.ndarray, transition: np.ndarray
+) -> np.ndarray:
+    """ln p(x) of each run, (n,), by the log densities of the observations, (N, k)."""
+    out = np.empty(len(offsets) - 1)
+    tables = np.ascontiguousarray(start), np.ascontiguousarray(transition)
+    _core.likelihood(*tables, np.ascontiguousarray(logs), offsets, out)
+    return out
 
 
 def forward_backward(
-    logs: np.ndarray, lengths: np.ndarray, start: np.ndarray, transition: np.ndarray
+    logs: np.ndarray, offsets: np.ndarray, start: np.ndarray, transition: np.ndarray
 ) -> Passes:
-    """What the states were, given the log densities (n, T, k) of the observations.
+    """What the states were, given the log densities of the observations, (N, k).
 
     Of the states of an impossible sequence nothing is expected.
     """
-    moves = logarithms(transition)
-    alpha, likelihood = forward(logs, lengths, start, transition)
-    n, T, k = logs.shape
-    answers = np.zeros_like(logs)
-    expected = np.zeros((n, k, k))
-    beta = np.zeros((n, k))
-    for t in range(T - 1, -1, -1):
-        inside = (t < lengths) & ~np.isneginf(likelihood)
-        answers[:, t] = _shares(alpha[:, t] + beta, inside)
-        if t == 0:
-            break
-        ahead = moves + (logs[:, t] + beta)[:, None, :]
-        expected += _shares(alpha[:, t - 1, :, None] + ahead, inside)
-        beta = log_sum(ahead, axis=2)
-        beta = np.where(inside[:, None], beta - _top(beta, 1), 0.0)
-    return Passes(likelihood, answers, expected)
-
-
-def _shares(logs: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """e^logs for each sequence, with sum 1; 0 where it is not inside."""
-    flat = logs.reshape(len(logs), -1)
-    powers = np.exp(flat - _top(flat, 1))
-    powers /= np.maximum(powers.sum(axis=1, keepdims=True), 1e-300)
-    return np.where(inside[:, None], powers, 0.0).reshape(logs.shape)
-
-
-def _top(values: np.ndarray, axis: int) -> np.ndarray:
-    """The largest along an axis; 0 where all are -inf."""
-    top = values.max(axis=axis, keepdims=True)
-    return np.where(np.isneginf(top), 0.0, top)
-
-
-def log_sum(values: np.ndarray, axis: int) -> np.ndarray:
-    """ln Σ e^values along an axis; -inf where all are."""
-    top = _top(values, axis)
-    return logarithms(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis)
+    n, k = len(offsets) - 1, logs.shape[1]
+    out = Passes(np.empty(n), np.empty(logs.shape), np.empty((n, k, k)))
+    tables = np.ascontiguousarray(start), np.ascontiguousarray(transition)
+    _core.forward_backward(*tables, np.ascontiguousarray(logs), offsets, *out)
+    return out
 
 
 def length_shares(lengths: np.ndarray, weight: np.ndarray) -> dict[int, float]:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.fft import irfft, rfft
+from scipy.linalg import solve_triangular
 
 from mercer.data.copies import owned
 from mercer.data.points import (
@@ -115,15 +116,26 @@ class Approximation(FeatureKernel):
         *,
         block_mb: float = BLOCK_MB,
     ) -> np.ndarray:
-        X = as_points(X)
-        Y = X if Y is None else as_points(Y)
-        V, width = as_factor(V, count(Y)), self._width()
-        inner = np.zeros((width, *V.shape[1:]))
+        weights = self.feature_weights(X if Y is None else Y, V, block_mb)
+        return Approximation.evaluate(self, X, weights, block_mb)
+
+    def feature_weights(
+        self, Y: Points, V: npt.ArrayLike, block_mb: float = BLOCK_MB
+    ) -> np.ndarray:
+        Y, width = as_points(Y), self._width()
+        V = as_factor(V, count(Y))
+        out = np.zeros((width, *V.shape[1:]))
         for rows in row_blocks(count(Y), width, block_mb):
-            inner += multiply(self._mapped(take(Y, rows)).T, V[rows])
-        out = np.empty((count(X), *V.shape[1:]))
-        for rows in row_blocks(count(X), width, block_mb):
-            out[rows] = multiply(self._mapped(take(X, rows)), inner)
+            out += multiply(self._mapped(take(Y, rows)).T, V[rows])
+        return out
+
+    def evaluate(
+        self, X: Points, weights: np.ndarray, block_mb: float = BLOCK_MB
+    ) -> np.ndarray:
+        X = as_points(X)
+        out = np.empty((count(X), *weights.shape[1:]))
+        for rows in row_blocks(count(X), self._width(), block_mb):
+            out[rows] = multiply(self._mapped(take(X, rows)), weights)
         return out
 
     def entry_error(self, X: Points, sample: int = 500, seed: int = 0) -> EntryError:
@@ -349,11 +361,25 @@ class Nystrom(Approximation):
 
     def _mapped(self, X: Points) -> np.ndarray:
         points, lower = self._kept()
-        if not self.kernel.missing:  # k(∞, l) may be 0, and φ(∞) would be too
-            check_finite(X, f"Nystrom({type(self.kernel).__name__})")
+        self._check_points(X)
         if not len(lower):
             return np.zeros((count(X), 0))
         return half(lower, values(self.kernel, X, points).T).T
+
+    def evaluate(
+        self, X: Points, weights: np.ndarray, block_mb: float = BLOCK_MB
+    ) -> np.ndarray:
+        points, lower = self._kept()
+        X = as_points(X)
+        if not len(lower):
+            return np.zeros((count(X), *weights.shape[1:]))
+        self._check_points(X)
+        coef = solve_triangular(lower, weights, trans=1, lower=True)
+        return self.kernel.matmul(double(X), double(points), coef, block_mb=block_mb)
+
+    def _check_points(self, X: Points) -> None:
+        if not self.kernel.missing:  # k(∞, l) may be 0, and φ(∞) would be too
+            check_finite(X, f"Nystrom({type(self.kernel).__name__})")
 
     def feature_names(self, X: Points | None = None) -> list[str]:
         """The landmark whose part, beyond those before it, is in each column."""

@@ -153,6 +153,17 @@ class Kernel(ABC):
             out[rows] = multiply(self(take(X, rows), Y), V)
         return out
 
+    def feature_weights(self, Y: Points, V: npt.ArrayLike) -> np.ndarray | None:
+        """What `evaluate` makes k(X, Y) @ V of for any X, without Y; None elsewhere.
+
+        Φ(Y)ᵀV, or what follows from it, of kernels with few features.
+        """
+        return None
+
+    def evaluate(self, X: Points, weights: np.ndarray) -> np.ndarray:
+        """k(X, Y) @ V in float64 from `feature_weights(Y, V)`."""
+        raise NotImplementedError(f"{self} has no weights of features.")
+
     def resolve(self, X: Points, weight: np.ndarray | None = None) -> Kernel:
         """The kernel with every parameter that is to be learnt from data fixed by X.
 

@@ -30,7 +30,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.words import WORDS
-from mercer.solvers.nearest import nearest
+from mercer.solvers.nearest import SearchTree, nearest
 
 SINGLE = 1e30  # k(x, x) that is left to single precision
 
@@ -69,6 +69,7 @@ class NearestNeighbors(Machine):
         self.kernel_ = gram.kernel.copied()
         self._points = gram.X if self._precomputed else self._check_lengths(gram.X)
         self.n_samples_fit_ = count(X)
+        self._tree = SearchTree()
 
     def _check_lengths(self, X: Points) -> Points:
         """The points, in float64 where float32 cannot hold k(x, x).
@@ -151,9 +152,11 @@ class NearestNeighbors(Machine):
                 "are. Lower n_neighbors."
             )
         if X is None:
-            return nearest(self.kernel_, self._points, None, int(k))
+            return nearest(self.kernel_, self._points, None, int(k), tree=self._tree)
         known = not self._precomputed
-        return nearest(self.kernel_, X, self._points, int(k), with_own=known)
+        return nearest(
+            self.kernel_, X, self._points, int(k), with_own=known, tree=self._tree
+        )
 
     def _distances(self, squares: np.ndarray, X: Points | None) -> np.ndarray:
         """√ of the squares, unless they are none."""
@@ -204,6 +207,10 @@ class KernelKNNClassifier(ClassifierMixin, NearestNeighbors):
     points is learnt, and nothing n × n is stored. There is no `expansion_`: the votes
     are no function of the kernel's space. Of points at exactly the same distance the
     first ones count; `kneighbors` says what is the same.
+
+    Linear kernels and those of ‖x - y‖ or Σ|xᵢ - yᵢ| search dense vectors of up to 16
+    coordinates by a k-d tree, where some searches show that it pays. It is made when
+    500 points have been searched for, and is not saved; neighbours do not change by it.
 
     Parameters
     ----------
@@ -284,7 +291,8 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, NearestNeighbors):
     With a linear kernel it is scikit-learn's KNeighborsRegressor. Nothing but the
     points is learnt, and nothing n × n is stored. There is no `expansion_`: f is no
     function of the kernel's space. Of points at exactly the same distance the first
-    ones count; `kneighbors` says what is the same.
+    ones count; `kneighbors` says what is the same. In few dimensions a k-d tree is
+    searched, as in `KernelKNNClassifier`.
 
     Parameters
     ----------

@@ -478,6 +478,48 @@ def pair_sums(part: str, X: Vectors, Y: Vectors, index: np.ndarray) -> np.ndarra
     return out
 
 
+class KdTree:
+    """Points in boxes within boxes, for the nearest ones in few dimensions.
+
+    Parameters
+    ----------
+    Y : (m, d) array of finite numbers, m and d > 0
+    """
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, Y: np.ndarray):
+        self._tree = _core.kd_tree(*_dense_rows(Y, _precision(Y.dtype)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._tree.shape
+
+    def nearest(
+        self, part: str, X: np.ndarray, count: int, own: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Keys and numbers of `nearest`, equal to its own, and the work it took.
+
+        The work is how many nodes and leaves of the tree were looked at in all.
+
+        Parameters
+        ----------
+        part : "square" or "absolute": the key is Σₜ (xₜ - yₜ)² or Σₜ |xₜ - yₜ|
+        X : (n, d) array of finite numbers
+        own : the n numbers of the x among the y, which are not their own neighbours
+        """
+        key, index = np.empty((len(X), count)), np.empty((len(X), count), np.int64)
+        search: Any = self._tree.nearest
+        work = search(
+            native_recipe(Recipe(part, "identity")),
+            *_dense_rows(X, _precision(X.dtype)),
+            np.require(np.empty(0) if own is None else own, np.int64, ["C", "A"]),
+            key,
+            index,
+        )
+        return key, index, work
+
+
 def exp(x: npt.ArrayLike) -> np.ndarray:
     """eˣ as the core computes it, in float32 or float64."""
     x = np.asarray(x)

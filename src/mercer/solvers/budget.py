@@ -2,7 +2,8 @@
 
 A budget of N terms keeps the kernel values between them, (N + 1)² numbers, so that ‖w‖²
 is known after every step and every removal. The merging of two terms is that of Wang,
-Crammer and Vucetic, JMLR 13 (2012).
+Crammer and Vucetic, JMLR 13 (2012). The steps are made in the core where it knows the
+loss; those in Python are the same for a loss of one's own.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.points import Points, take
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.kernels.radial import RBF
 from mercer.native.memory import available_memory
-from mercer.solvers.sgd import SGD, SGDSnapshot, SGDState, Visits, projection, step
+from mercer.solvers.sgd import (
+    SGD,
+    SGDSnapshot,
+    SGDState,
+    Visits,
+    native_loss,
+    projection,
+    step,
+)
 
 
 class BudgetSGD(SGDState):
@@ -36,7 +46,7 @@ class BudgetSGD(SGDState):
         m = self.m = min(self.old, N)
         self.coef, self.total = np.zeros((N + 1, q)), np.zeros((N + 1, q))
         self.age = np.zeros(N + 1, dtype=np.int64)
-        self.source = np.zeros(N + 1, dtype=np.intp)  # the place of a slot in points
+        self.source = np.zeros(N + 1, dtype=np.int64)  # the place of a slot in points
         self.matrix = np.zeros((N + 1, N + 1))
         kept = np.arange(self.old)
         age = np.zeros(self.old) if state.age is None else state.age
@@ -65,10 +75,61 @@ class BudgetSGD(SGDState):
         """f at the points visited, each before its step."""
         P = take(self.X, visits.place)
         b, m = len(visits.place), self.m
-        S = np.asarray(self.kernel(P), dtype=float)
+        S = np.ascontiguousarray(self.kernel(P), dtype=float)
         G = np.zeros((b, len(self.coef)))  # k between the block and the slots
         if m:
             G[:, :m] = self.kernel(P, self._slots())
+        if native_loss(self.options.loss) is None:
+            return self._in_python(visits, P, S, G)
+        return self._in_core(visits, P, S, G)
+
+    def _in_core(
+        self, visits: Visits, P: Points, S: np.ndarray, G: np.ndarray
+    ) -> np.ndarray:
+        """The steps of a block; k between its points is S, with the slots G."""
+        known, options = native_loss(self.options.loss), self.options
+        assert known is not None
+        values = np.empty((len(G), self.coef.shape[1]))
+        none = np.empty((0, 0))
+        gamma, points = 0.0, none
+        if self.places is not None:
+            gamma = float(_gaussian(self.kernel).gamma)
+            points = np.require(P.toarray() if sp.issparse(P) else P, float, ["C", "A"])
+        self.m, self.steps = _core.budget_steps(
+            *known,
+            S,
+            G,
+            np.require(visits.target, float, ["C", "A"]),
+            np.require(visits.weight, float, ["C", "A"]),
+            np.require(visits.rate, float, ["C", "A"]),
+            np.require(visits.place + self.old, np.int64, ["C", "A"]),
+            options.reg,
+            options.norm,
+            options.average,
+            options.removal,
+            self.coef,
+            self.total,
+            self.square,
+            self.matrix,
+            self.age,
+            self.source,
+            gamma,
+            self.offset,
+            points,
+            none if self.places is None else self.places,
+            values,
+            self.m,
+            self.steps,
+        )
+        if options.average:
+            self.averaged += len(G)
+        return values
+
+    def _in_python(
+        self, visits: Visits, P: Points, S: np.ndarray, G: np.ndarray
+    ) -> np.ndarray:
+        """The same for a loss of one's own."""
+        b, m = len(G), self.m
         values = np.empty((b, self.coef.shape[1]))
         slot_of = {int(self.source[i]): i for i in range(m) if self.source[i] >= 0}
         for j in range(b):
@@ -192,7 +253,7 @@ class BudgetSGD(SGDState):
         m, c, o = self.m, self.coef[: self.m], self.offset
         log = float(self._logarithm(self.matrix[a, b]))
         products = float(c[a] @ c[a]), float(c[a] @ c[b]), float(c[b] @ c[b])
-        h = _golden(lambda h: _gain(h, log, products, o, math.exp))
+        h = _best_share(log, products, o)
         z = (h * self.places[a] + (1 - h) * self.places[b])[None]
         row = np.asarray(self.kernel(z, self.places[:m])[0], dtype=float)
         own = 1 + o
@@ -250,21 +311,48 @@ def _gain(
     return (to_a**2 * products[0] + both + to_b**2 * products[2]) / (1 + offset)
 
 
-def _golden(function: Callable[[float], float], steps: int = 20) -> float:
-    """Where on [0, 1] the function is largest, by golden sections."""
-    ratio = (np.sqrt(5) - 1) / 2
+Products = tuple[float, float, float]  # c_a·c_a, c_a·c_b and c_b·c_b
+
+
+def _grows(h: float, log: float, products: Products, offset: float) -> bool:
+    """Whether the gain grows with h."""
+    near_a, near_b = math.exp(log * (1 - h) ** 2), math.exp(log * h**2)
+    to_a, to_b = near_a + offset, near_b + offset
+    aa, ab, bb = products
+    slope = -(1 - h) * log * near_a * (to_a * aa + to_b * ab)
+    return slope + h * log * near_b * (to_a * ab + to_b * bb) > 0
+
+
+def _best_share(log: float, products: Products, offset: float) -> float:
+    """Where on [0, 1] the gain is largest.
+
+    Golden sections find the hill, its slope the top.
+    """
+
+    def gain(h: float) -> float:
+        return _gain(h, log, products, offset, math.exp)
+
+    ratio = (math.sqrt(5) - 1) / 2
     low, high = 0.0, 1.0
     x, y = high - ratio * (high - low), low + ratio * (high - low)
-    at_x, at_y = function(x), function(y)
-    for _ in range(steps):
-        if at_x > at_y:
+    at_x, at_y = gain(x), gain(y)
+    for _ in range(12):
+        # Equal terms are as well off on both sides: rounding must not choose.
+        if at_x > (1 + 1e-12) * at_y:
             high, y, at_y = y, x, at_x
             x = high - ratio * (high - low)
-            at_x = function(x)
+            at_x = gain(x)
         else:
             low, x, at_x = x, y, at_y
             y = low + ratio * (high - low)
-            at_y = function(y)
+            at_y = gain(y)
+    low, high = max(0.0, low - 1e-4), min(1.0, high + 1e-4)
+    for _ in range(44):
+        middle = (low + high) / 2
+        if _grows(middle, log, products, offset):
+            low = middle
+        else:
+            high = middle
     return (low + high) / 2
 
 
@@ -273,10 +361,15 @@ def _rows(X: Points, index: npt.ArrayLike) -> np.ndarray:
     return rows.toarray() if sp.issparse(rows) else rows
 
 
-def _refuse_to_merge(kernel: Kernel, X: Any) -> None:
-    base = kernel
+def _gaussian(kernel: Kernel) -> Any:
+    """The kernel without the constant that stands for a bias."""
     if isinstance(kernel, Sum) and kernel.right == Constant(1.0):
-        base = kernel.left
+        return kernel.left
+    return kernel
+
+
+def _refuse_to_merge(kernel: Kernel, X: Any) -> None:
+    base = _gaussian(kernel)
     array = sp.issparse(X) or isinstance(X, np.ndarray)
     if not (isinstance(base, RBF) and array and X.ndim == 2):
         kind = f"a {type(X).__name__}" if not array else "vectors"

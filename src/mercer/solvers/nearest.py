@@ -10,7 +10,8 @@ and ties go by the order of the points:
     all other kernels                        the kernel value of the two points alone
 
 Quick values in tiles rule out what cannot be near enough, with a margin for their
-rounding; the others get their key.
+rounding; the others get their key. Of dense vectors in few dimensions a k-d tree rules
+out whole boxes of points, by the same keys (`SearchTree`): the answers are equal.
 """
 
 from __future__ import annotations
@@ -37,12 +38,22 @@ from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
 from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.native import vectors
-from mercer.native.vectors import Recipe
+from mercer.native.memory import available_memory
+from mercer.native.sparsity import Vectors
+from mercer.native.vectors import KdTree, Recipe
 
 ROUNDING = 1e-11  # of a kernel value in a tile, relative to k(x, x) + k(y, y)
 MOST_FEATURES = 2.0**26  # numbers; a map of more is not held for all points at once
 MANY_PAIRS = 20_000  # so many undecided pairs are computed row by row, not one by one
 MANY_CANDIDATES = 4_000_000  # that wait for their keys
+
+# Where a k-d tree pays, by measurement. It takes as long to make as about 400 searches
+# through all points, and to look at a node or a leaf as to look at 35 + 7 d points of
+# such a search.
+FEW_DIMENSIONS = 16
+MANY_POINTS = 1000
+MANY_SEARCHES = 500
+PILOTS = (4, 32)  # searches that tell how much of the tree is looked at
 
 
 def nearest(
@@ -52,6 +63,7 @@ def nearest(
     n_neighbors: int = 1,
     *,
     with_own: bool = True,
+    tree: SearchTree | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest points of Y to each of X: ‖φ(x) - φ(y)‖² and their numbers in Y.
 
@@ -66,16 +78,19 @@ def nearest(
     n_neighbors : at most m, or m - 1 where Y is None
     with_own : False to leave k(x, x) out of the squares, which keeps their order, where
         the kernel does not know it
+    tree : that of earlier calls with the same Y; None to begin a new one
     """
     X = as_points(X)
     Y = None if Y is None else as_points(Y)
     if isinstance(kernel, Scaled):
-        squares, index = nearest(kernel.kernel, X, Y, n_neighbors, with_own=with_own)
+        squares, index = nearest(
+            kernel.kernel, X, Y, n_neighbors, with_own=with_own, tree=tree
+        )
         return float(kernel.factor) * squares, index
-    right = X if Y is None else Y
+    right, tree = X if Y is None else Y, tree or SearchTree()
     recipe = kernel.native(right)
     if recipe is not None and (recipe.part, recipe.finish) in vectors.RANKED:
-        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors)
+        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors, tree)
         if recipe.part == "product":
             return key, index
         return _ascending(-2 * np.expm1(recipe.scale * key)), index
@@ -85,7 +100,7 @@ def nearest(
         and is_vectors(right)
     ):
         recipe = Recipe(kernel.part, "exp", scale=-1.0)
-        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors)
+        key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors, tree)
         squares = 2 * (kernel.transform(np.zeros(1)) - kernel.transform(key))
         return _ascending(squares), index
     features = _features(kernel, X, Y)
@@ -97,13 +112,103 @@ def nearest(
 
 
 def _of_vectors(
-    kernel: Kernel, recipe: Recipe, X: Points, Y: Points | None, k: int
+    kernel: Kernel,
+    recipe: Recipe,
+    X: Points,
+    Y: Points | None,
+    k: int,
+    tree: SearchTree,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The keys and numbers of the nearest vectors."""
-    A = as_vectors(X, type(kernel).__name__)
+    A = B = as_vectors(X, type(kernel).__name__)
+    own = None
     if Y is None:
-        return vectors.nearest(recipe, A, A, k, np.arange(A.shape[0]))
-    return vectors.nearest(recipe, A, as_vectors(Y, type(kernel).__name__), k)
+        own = np.arange(A.shape[0])
+    else:
+        B = as_vectors(Y, type(kernel).__name__)
+    part = recipe.part
+    if (part, recipe.finish) == ("product", "identity"):
+        part = "square"
+    if part in ("square", "absolute"):
+        found = tree.nearest(part, A, B, k, own)
+        if found is not None:
+            return found
+    return vectors.nearest(recipe, A, B, k, own)
+
+
+class SearchTree:
+    """A k-d tree of points Y, made when it begins to pay, for many searches.
+
+    Its answers are those of `vectors.nearest`, number for number. Where some searches
+    would look at too much of it, as they do in many dimensions, it is given up. Copies
+    and pickles begin without a tree: it is as large as the points, and quickly made.
+    """
+
+    def __init__(self) -> None:
+        self._tree: KdTree | None = None
+        self._searches = 0  # so far
+        self._too_many: float = np.inf  # neighbours: for so many the tree did not pay
+
+    def __reduce__(self) -> tuple[type[SearchTree], tuple[()]]:
+        return SearchTree, ()
+
+    def nearest(
+        self, part: str, X: Vectors, Y: Vectors, k: int, own: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Keys and numbers of the k nearest y of each x, (n, k); None without a tree.
+
+        Parameters
+        ----------
+        part : "square" or "absolute", of which the keys are sums
+        own : the numbers of the x among the y, which are not their own neighbours
+        """
+        n = X.shape[0]
+        self._searches += n
+        if k >= self._too_many or not self._suits(X, Y):
+            return None
+        tree = self._tree
+        if tree is None:
+            tree = self._tree = KdTree(Y)
+        for pilots in PILOTS:
+            if pilots < n and not self._pays(tree, part, X, k, own, pilots):
+                self._tree, self._too_many = None, k
+                return None
+        return tree.nearest(part, X, k, own)[:2]
+
+    def _suits(self, X: Vectors, Y: Vectors) -> bool:
+        """Whether the points are for a tree, and searches many enough to make it."""
+        if sp.issparse(X) or sp.issparse(Y):
+            return False
+        m, d = Y.shape
+        if not (X.shape[1] == d <= FEW_DIMENSIONS and d > 0 and m >= MANY_POINTS):
+            return False
+        if self._tree is None:
+            if (
+                self._searches < MANY_SEARCHES
+                or 40.0 * m * (d + 4) > available_memory()
+            ):
+                return False
+            if not np.isfinite(Y).all():
+                return False
+        return X.shape[0] > 0 and bool(np.isfinite(X).all())
+
+    def _pays(
+        self,
+        tree: KdTree,
+        part: str,
+        X: np.ndarray,
+        k: int,
+        own: np.ndarray | None,
+        pilots: int,
+    ) -> bool:
+        """Whether some searches look at so little that it is quicker than at all."""
+        some = np.linspace(0, len(X) - 1, pilots).astype(np.intp)
+        own = None if own is None else own[some]
+        _, _, work = tree.nearest(part, X[some], k, own)
+        m, d = tree.shape
+        # The fewer the pilots, the more a tree must fail to be given up.
+        doubt = PILOTS[-1] / pilots
+        return work * (35 + 7 * d) < doubt * pilots * m
 
 
 def _ascending(squares: np.ndarray) -> np.ndarray:

@@ -57,6 +57,14 @@ _NATIVE: dict[type[Loss], tuple[str, str]] = {
 }
 
 
+def native_loss(loss: Loss) -> tuple[str, float] | None:
+    """The loss's name and parameter for the core; None where it does not know it."""
+    if type(loss) not in _NATIVE:
+        return None
+    word, parameter = _NATIVE[type(loss)]
+    return word, float(getattr(loss, parameter)) if parameter else 0.0
+
+
 # What the steps call their numbers.
 WORDS = (("objective", "loss"), ("support", "terms"), ("norm", "norm"))
 
@@ -358,13 +366,11 @@ class _Steps(NamedTuple):
         self, options: SGD, gram: np.ndarray, visits: Visits, square: np.ndarray
     ) -> int:
         """Make the steps, the core where it knows the loss; how many. ‖w‖² follows."""
-        known = _NATIVE.get(type(options.loss))
+        known = native_loss(options.loss)
         if known is None:
             return self._in_python(options, gram, visits, square)
-        word, parameter = known
         return _core.sgd_steps(
-            word,
-            float(getattr(options.loss, parameter)) if parameter else 0.0,
+            *known,
             gram,
             np.array(visits.target.T, dtype=float, order="C"),
             np.ascontiguousarray(visits.weight, dtype=float),

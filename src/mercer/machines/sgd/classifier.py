@@ -69,9 +69,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         there is a budget
     budget : terms at most, whose budget² kernel values are kept; None for no limit
     removal : what a full budget gives up: its "oldest" term; its "smallest", by
-        |coef| √k(x, x); or "merge": that one or the newest, and another of the same
-        signs, become one (RBF on vectors only), which loses least by far. An average
-        forgets with it
+        |coef| √k(x, x), which with several classes can keep the first terms for good;
+        or "merge": that one or the newest, and another of the same signs, become one
+        (RBF on vectors only), which loses least by far. An average forgets with it
     fit_intercept : whether the kernel is k + 1: a bias, regularised like the rest
     max_iter : passes over the points
     tol : `fit` ends after n_iter_no_change passes that lowered the mean loss by no
