@@ -53,6 +53,7 @@ from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
 WORDS = (("violation", "relative residual"),)
+MOST_FACTORED = 30_000  # points in reserve for Cholesky, which says nothing on its way
 FAILURES = 2  # rounds that may leave more than a half of the residual
 LEAST = 1e-14  # of a relative residual: what is left is rounding
 DIGITS = 1e-4  # what a round in single precision takes off the residual
@@ -630,7 +631,7 @@ class BySize:
         # So many products cost about as much as the factors.
         budget = max(30, n // 60)
         single = precision(problem.gram.X) == np.float32
-        fits = 8.0 * n * n <= available_memory()
+        fits = n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
         solver = ConjugateGradient(
             1e-6 if single else self.tol,
             budget,

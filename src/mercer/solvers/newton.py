@@ -269,7 +269,12 @@ class _Run:
         if c.any():
             return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
         at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
-        return self._rough(at) if self.method.roughs and not self.refuted else at
+        if not self.method.roughs or self.refuted:
+            return at
+        zero = _Point(at.c, at.g, at.b)
+        near = self._rough(at)
+        # Coefficients of a step that was cut short may be worse than none.
+        return zero if self.pulse.stopped else near
 
     def _rough(self, at: _Point) -> _Point:
         """The solution for L Lᵀ in place of K, which costs little, and a step from it.
@@ -284,6 +289,8 @@ class _Run:
             if self.gap <= 0.02 * self.problem.zero_loss or not self._advance(at):
                 break
         self.method.coarse = False
+        if self.pulse.stopped:
+            return at
         root = self._root(at.f)
         F = self.w * self._slope(at.f) - root.up(root.down(at.f))
         step = self.method.step(root, F, self.method.times(F), 0.05)
@@ -711,6 +718,7 @@ class _Iterated:
                 lambda r: np.linalg.norm(root.up(r)) <= goal,
                 self.options.max_products,
                 together=True,
+                watch=lambda n_iter, r: self.pulse.stopped,
             )
 
         found = search()
