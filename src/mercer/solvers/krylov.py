@@ -48,7 +48,7 @@ class Pulse:
     def __init__(self, report: Callable[[str], bool] | None = None):
         self.report, self.stopped = report, False
         self.last = time.perf_counter()
-        self.longest = 0.0  # seconds of a product
+        self.longest = 0.0  # seconds of a product, or of all kernel values
 
     def __call__(self, stage: str, share: float | None = None) -> None:
         now = time.perf_counter()
@@ -126,7 +126,9 @@ class Products:
         tiles = Tiles(gram, None, dtype, room / 2**20)
         self.tiles: Tiles | None = None
         if tiles.fits:
+            begin = time.perf_counter()
             self.tiles = tiles.filled(self._ticking("kernel values"))
+            self._took(begin)
         elif native:
             # Of a side whose tiles stay near the processor.
             side = NEAR if self.single else NEAR_DOUBLE
@@ -141,10 +143,13 @@ class Products:
         size[~((size > 0) & np.isfinite(size))] = 1.0
         begin = time.perf_counter()
         out = self.tiles.times(V / size, self._ticking("product")) * size
+        self._took(begin)
+        return out
+
+    def _took(self, begin: float) -> None:
         if self.pulse is not None:
             seconds = time.perf_counter() - begin
             self.pulse.longest = max(self.pulse.longest, seconds)
-        return out
 
     def _ticking(self, stage: str) -> Callable[[float], None] | None:
         pulse = self.pulse
