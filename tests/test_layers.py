@@ -34,8 +34,8 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "rounding boxqp class_pairs penalized lasso lasso_features products "
-    "krylov sgd components bayes posterior".split(),
+    "solvers": "rounding features boxqp class_pairs penalized lasso lasso_features "
+    "products krylov primal sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -60,10 +60,10 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "boxqp penalized krylov smo hull coordinate linear newton "
-    "ball l1 perceptron sgd budget eigen clusters lasso lasso_features components "
-    "products preimage bayes posterior evidence rounding class_pairs nearest windows "
-    "auto",
+    "solvers": "boxqp features primal semismooth penalized krylov smo hull coordinate "
+    "linear newton ball l1 perceptron sgd budget eigen clusters lasso lasso_features "
+    "components products preimage bayes posterior evidence rounding class_pairs "
+    "nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

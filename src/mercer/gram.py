@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
@@ -62,6 +64,8 @@ class Gram(LinearOperator):
         return self.X if self.Y is None else self.Y
 
     _matrix: np.ndarray | None = None  # all of K, where it is held
+    _features: Any = None  # Φ with K = ΦΦᵀ, where a solver has made it
+    _origin: tuple[Gram, Any] | None = None  # whose points were taken, and which
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for repeated use."""
@@ -166,6 +170,8 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             rows = self._matrix[index]
             taken._matrix = rows[:, index] if self.Y is None else rows
+        if self.Y is None:
+            taken._origin = self, index
         return taken
 
     def centered(self) -> Gram:

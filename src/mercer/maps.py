@@ -12,8 +12,9 @@ before; who has weights for some columns asks for those alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +23,14 @@ from mercer.data.points import Points, as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
-from mercer.kernels.explicit import beside, rows_multiplied
+from mercer.kernels.explicit import GaussianSeries, beside, rows_multiplied
+from mercer.kernels.string import WeightedDegree
+from mercer.kernels.substring import WeightedSubstrings
 from mercer.kernels.vector import Linear, Polynomial, is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.sparsity import Vectors
+
+SHORT = 64  # letters of the longest substrings that are listed without being asked
 
 WITH_A_MAP = (
     "Linear, Polynomial, GaussianSeries, FeatureFunction, RankOne, Spectrum, Mismatch, "
@@ -36,12 +41,30 @@ WITH_A_MAP = (
 )
 
 
-class Features(NamedTuple):
-    """Φ, what its columns are known by, and their names."""
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Φ, what its columns are known by, and their names.
 
-    matrix: Any  # (n, p) float64 array or CSR
-    keys: Sequence[Hashable]
+    Parameters
+    ----------
+    matrix : (n, p) float64 array or CSR
+    listed, names : functions that list the keys of the columns, and their names
+    """
+
+    matrix: Any
+    listed: Callable[[], Sequence[Hashable]]
     names: Callable[[], list[str]]
+
+    @cached_property
+    def keys(self) -> Sequence[Hashable]:
+        """What the columns are known by, all different."""
+        keys, p = self.listed(), self.matrix.shape[1]
+        if len(keys) != p or len(set(keys)) < p:
+            raise ValueError(
+                f"The explicit map has columns that cannot be distinguished: {p} of "
+                f"them, {len(set(keys))} different names."
+            )
+        return keys
 
 
 def explicit(
@@ -55,27 +78,58 @@ def explicit(
     columns : names for the coordinates of vectors; None for those of X
     """
     rule: Callable[..., Features] = _RULES.get(type(kernel), _of_kernel)
-    found = rule(kernel, X, columns)
-    if len(found.keys) != found.matrix.shape[1] or len(set(found.keys)) < len(
-        found.keys
-    ):
-        raise ValueError(
-            f"{kernel} has columns that cannot be distinguished: "
-            f"{found.matrix.shape[1]} of them, {len(set(found.keys))} different names."
-        )
-    return found
+    return rule(kernel, X, columns)
+
+
+def has_quick_map(kernel: Kernel) -> bool:
+    """Whether `explicit` takes time and memory linear in the points.
+
+    So it does not where columns stand for subsequences or fragments of trees, which
+    are exponentially many, or for substrings of all lengths.
+    """
+    if isinstance(kernel, Scaled | Normalized | On | Pullback):
+        return has_quick_map(kernel.kernel)
+    if isinstance(kernel, Sum):
+        return has_quick_map(kernel.left) and has_quick_map(kernel.right)
+    if isinstance(kernel, WeightedSubstrings):
+        return kernel.weights is not None and len(kernel.weights) <= SHORT
+    quick = FeatureKernel | Linear | Polynomial | Constant | WeightedDegree
+    return isinstance(kernel, quick)
+
+
+def dense_columns(kernel: Kernel, X: Points) -> int | None:
+    """p of dense vectors, before Φ is made; None where only Φ itself tells."""
+    if isinstance(kernel, Scaled | Normalized):
+        return dense_columns(kernel.kernel, X)
+    if isinstance(kernel, Sum):
+        left, right = (dense_columns(k, X) for k in (kernel.left, kernel.right))
+        return None if left is None or right is None else left + right
+    if isinstance(kernel, On):
+        return dense_columns(kernel.kernel, field(as_points(X), kernel.field))
+    if isinstance(kernel, Constant):
+        return 1
+    X = as_points(X)
+    if not is_vectors(X) or sp.issparse(X):
+        return None
+    d = X.shape[1]
+    if isinstance(kernel, Linear):
+        return d
+    if isinstance(kernel, Polynomial):
+        return kernel._map().width(d)
+    return kernel.width(d) if isinstance(kernel, GaussianSeries) else None
 
 
 def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Features:
     if isinstance(kernel, VocabularyKernel):
         found = kernel.columns(X)
-        names = found.names()
-        return Features(_double(found.matrix), names, lambda: names)
+        names = cache(found.names)
+        return Features(_double(found.matrix), names, names)
     if isinstance(kernel, CountKernel):
         counts = kernel.counts(X)
-        ids = counts.ids.tolist()
         return Features(
-            _double(counts.matrix), ids, lambda: list(kernel.feature_names(X))
+            _double(counts.matrix),
+            counts.ids.tolist,
+            lambda: list(kernel.feature_names(X)),
         )
     if not (hasattr(kernel, "features") and hasattr(kernel, "feature_names")):
         raise TypeError(
@@ -85,17 +139,20 @@ def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Feature
         )
     matrix = _double(kernel.features(X))
     if isinstance(kernel, FeatureKernel):
-        return Features(
-            matrix, range(matrix.shape[1]), lambda: list(kernel.feature_names(X))
-        )
-    names = list(kernel.feature_names(X))
-    return Features(matrix, names, lambda: names)
+        return Features(matrix, _places(matrix), lambda: list(kernel.feature_names(X)))
+    names = cache(lambda: list(kernel.feature_names(X)))
+    return Features(matrix, names, names)
+
+
+def _places(matrix: Vectors) -> Callable[[], Sequence[Hashable]]:
+    """Columns that are known by their place."""
+    return partial(range, matrix.shape[1])
 
 
 def _linear(kernel: Linear, X: Points, columns: Sequence[str] | None) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
-    return Features(matrix, range(matrix.shape[1]), lambda: names)
+    return Features(matrix, _places(matrix), lambda: names)
 
 
 def _polynomial(
@@ -103,17 +160,17 @@ def _polynomial(
 ) -> Features:
     matrix = _double(kernel.features(X))
     names = list(columns) if columns is not None else column_names(X)
-    return Features(matrix, range(matrix.shape[1]), lambda: kernel._map().names(names))
+    return Features(matrix, _places(matrix), lambda: kernel._map().names(names))
 
 
 def _constant(kernel: Constant, X: Points, columns: Sequence[str] | None) -> Features:
     ones = np.full((count(as_points(X)), 1), np.sqrt(float(kernel.c)))
-    return Features(ones, [0], lambda: ["1"])
+    return Features(ones, _places(ones), lambda: ["1"])
 
 
 def _scaled(kernel: Scaled, X: Points, columns: Sequence[str] | None) -> Features:
     inner = explicit(kernel.kernel, X, columns)
-    return inner._replace(matrix=inner.matrix * np.sqrt(float(kernel.factor)))
+    return replace(inner, matrix=inner.matrix * np.sqrt(float(kernel.factor)))
 
 
 def _sum(kernel: Sum, X: Points, columns: Sequence[str] | None) -> Features:
@@ -123,7 +180,7 @@ def _sum(kernel: Sum, X: Points, columns: Sequence[str] | None) -> Features:
         blocks = [sp.csr_array(block) for block in blocks]
     return Features(
         beside(blocks),
-        [*((0, key) for key in left.keys), *((1, key) for key in right.keys)],
+        lambda: [*((0, key) for key in left.keys), *((1, key) for key in right.keys)],
         lambda: [*left.names(), *right.names()],
     )
 
@@ -138,12 +195,12 @@ def _normalized(
     none = (lengths == 0).astype(float)
     scaled = rows_multiplied(matrix, 1 / np.where(lengths > 0, lengths, 1.0))
     if not none.any():
-        return inner._replace(matrix=_double(scaled))
+        return replace(inner, matrix=_double(scaled))
     # Points without any part share one feature, so that k = 1 among them.
     last = sp.csr_array(none[:, None]) if sp.issparse(matrix) else none[:, None]
     return Features(
         _double(beside([scaled, last])),
-        [*inner.keys, (None, "nothing")],
+        lambda: [*inner.keys, (None, "nothing")],
         lambda: [*inner.names(), "nothing"],
     )
 
@@ -158,8 +215,8 @@ def _on(kernel: On, X: Points, columns: Sequence[str] | None) -> Features:
         chosen = wanted if named else names[wanted].tolist()
         return explicit(kernel.kernel, part, chosen)
     inner = explicit(kernel.kernel, part)
-    return inner._replace(
-        names=lambda: [f"{name} of {where}" for name in inner.names()]
+    return replace(
+        inner, names=lambda: [f"{name} of {where}" for name in inner.names()]
     )
 
 

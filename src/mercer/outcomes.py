@@ -179,6 +179,8 @@ class Progress(NamedTuple):
         ("violation", "violation"),
     )
     unit: str = "iteration"
+    left: float = math.nan  # seconds, about, where a solver can tell
+    stage: str = ""  # what it is at, between two iterations
 
     def line(self) -> str:
         """The progress as a printed line."""
@@ -189,7 +191,9 @@ class Progress(NamedTuple):
                 parts.append(f"{value:>7} {word}")
             else:
                 parts.append(f"{word} {value:<9.6g}")
-        return "   ".join(parts) + f" {self.seconds:8.2f} s"
+        text = "   ".join(parts) + f" {self.seconds:8.2f} s"
+        text += "" if math.isnan(self.left) else f", about {self.left:.0f} s left"
+        return f"{text} ({self.stage})" if self.stage else text
 
 
 @dataclass(frozen=True, eq=False)

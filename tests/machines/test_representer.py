@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import PolynomialFeatures
 
 from mercer.kernels.radial import RBF
+from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import FeatureFunction, PairFunction, Precomputed
 from mercer.losses import (
@@ -582,3 +583,66 @@ def test_a_batch_with_nan_leaves_the_machine_as_it_was():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_array_equal(machine.predict(NEW), before)
+
+
+# Many points of a kernel with a small explicit map
+
+
+MANY = 1600
+many_rng = np.random.default_rng(5)
+POINTS = many_rng.normal(size=(MANY, 4))
+VALUES = POINTS[:, 0] - POINTS[:, 1] ** 2 / 2 + 0.5 * many_rng.normal(size=MANY)
+STRINGS = ["".join(many_rng.choice(list("abc"), 12)) for _ in range(MANY)]
+
+
+@pytest.mark.parametrize(
+    "machine, target",
+    [
+        (KernelLogisticRegression(0.5, tol=1e-8), VALUES > 0),
+        (KernelLogisticRegression(0.5, tol=1e-8), np.digitize(VALUES, [-1, 0.5])),
+        (KernelHuberRegression(reg=1e-2, tol=1e-8), VALUES),
+        (RegularizedMachine(Squared(), reg=1e-2, tol=1e-8), VALUES),
+        (RegularizedMachine(SquaredHinge(), reg=1e-2, tol=1e-8), VALUES > 0),
+        (
+            RegularizedMachine(SquaredHinge(), reg=1e-2, tol=1e-8),
+            np.digitize(VALUES, [-1, 0.5]),
+        ),
+        (RegularizedMachine(Squared(), norm=0.02, tol=1e-7), VALUES),
+    ],
+    ids="logistic softmax huber squared hinge² three ball".split(),
+)
+@pytest.mark.parametrize(
+    "kernel, points",
+    [("linear", POINTS), (Polynomial(2, offset=1.0), POINTS), (Spectrum(2), STRINGS)],
+    ids=["linear", "polynomial", "strings"],
+)
+def test_a_small_map_gives_the_machine_of_the_kernel_matrix(
+    machine, target, kernel, points, monkeypatch
+):
+    weight = many_rng.uniform(0.5, 2.0, MANY)
+    quick = clone(machine).set_params(kernel=kernel).fit(points, target, weight)
+    assert quick.run_.rows == 0 and quick.run_.status == "optimal"
+    direct = clone(machine).set_params(kernel=kernel)
+    with monkeypatch.context() as patch:
+        patch.setattr("mercer.solvers.auto.has_small_map", lambda *args: False)
+        direct.fit(points, target, weight)
+    assert direct.run_.rows > 0
+    ours, theirs = quick.certificate_, direct.certificate_
+    assert_allclose(ours.primal, theirs.primal, rtol=1e-6)
+    assert ours.dual <= theirs.primal and theirs.dual <= ours.primal
+    f, g = (m.expansion_(points[:100]) for m in (quick, direct))
+    assert_allclose(f, g, atol=1e-2)
+    assert_allclose(quick.reg_, direct.reg_, rtol=1e-3)
+    again = quick.certify(points, target, weight)
+    assert_allclose(again.primal, ours.primal, rtol=1e-9)
+
+
+def test_path_on_a_small_map_is_a_fit_for_each_value():
+    machine = KernelLogisticRegression(kernel="linear", tol=1e-8)
+    target = VALUES > 0
+    path = regularization_path(machine, POINTS, target, [0.1, 10.0])
+    for value, fitted in zip([0.1, 10.0], path, strict=True):
+        alone = clone(machine).set_params(C=value).fit(POINTS, target)
+        assert fitted.run_.rows == 0
+        expected = alone.certificate_.primal
+        assert_allclose(fitted.certificate_.primal, expected, rtol=1e-6)

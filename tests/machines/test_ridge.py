@@ -18,8 +18,11 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
+from mercer.gram import Gram
 from mercer.kernels.algebra import On
 from mercer.kernels.radial import RBF
+from mercer.kernels.substring import Spectrum
+from mercer.kernels.vector import Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.ridge import KernelRidge
 from mercer.outcomes import Run, Solution
@@ -196,9 +199,10 @@ def test_bad_parameters_are_refused_in_scikit_learn_s_words(params, message):
         KernelRidge(**params).fit(X, Y)
 
 
-def test_signature_is_scikit_learn_s_and_a_solver():
+def test_signature_is_scikit_learn_s_a_solver_and_reports():
     ours, reference = KernelRidge().get_params(), Reference().get_params()
     assert ours.pop("solver") is None
+    assert (ours.pop("verbose"), ours.pop("callback")) == (False, None)
     assert ours == reference
     assert KernelRidge().__sklearn_tags__() == Reference().__sklearn_tags__()
     pairwise = KernelRidge(kernel="precomputed").__sklearn_tags__()
@@ -492,3 +496,73 @@ def test_sparse_matrices_of_many_columns_are_solved_by_conjugate_gradients(form)
     found = KernelRidge(kernel=RBF(0.5), solver=solver).fit(form(points), target)
     exact = KernelRidge(kernel=RBF(0.5)).fit(points.toarray(), target)
     assert_allclose(found.predict(form(points)), exact.predict(points), atol=1e-4)
+
+
+# Many points of a kernel with a small explicit map
+
+MANY = 3100
+many_rng = np.random.default_rng(1)
+POINTS = many_rng.normal(size=(MANY, 4))
+TARGETS = POINTS[:, :2] @ [[1.0, -1.0], [2.0, 0.5]] + many_rng.normal(size=(MANY, 2))
+SOME_WEIGHT = np.where(np.arange(MANY) % 50 == 7, 0.0, many_rng.uniform(0.5, 2, MANY))
+TEXTS = ["".join(many_rng.choice(list("abc"), 12)) for _ in range(MANY)]
+
+
+def many_points():
+    sparse = sp.csr_array(POINTS * (many_rng.random(POINTS.shape) < 0.5))
+    return [
+        pytest.param("linear", POINTS, id="dense"),
+        pytest.param("linear", sparse, id="CSR"),
+        pytest.param(Polynomial(2, offset=1.0), POINTS, id="polynomial"),
+        pytest.param(Spectrum(2), TEXTS, id="strings"),
+    ]
+
+
+@pytest.fixture
+def no_kernel_matrix(monkeypatch):
+    def refused(*args, **options):
+        raise AssertionError("a matrix of kernel values was computed")
+
+    monkeypatch.setattr(Gram, "dense", refused)
+    monkeypatch.setattr("mercer.solvers.linear.Products", refused)
+
+
+@pytest.mark.parametrize("kernel, points", many_points())
+@pytest.mark.parametrize("weight", [None, SOME_WEIGHT], ids=["", "weighted"])
+def test_a_small_map_gives_the_machine_of_the_kernel_matrix(kernel, points, weight):
+    alpha = [0.5, 2.0]
+    quick = KernelRidge(alpha, kernel=kernel).fit(points, TARGETS, weight)
+    direct = KernelRidge(alpha, kernel=kernel, solver=Cholesky())
+    direct.fit(points, TARGETS, weight)
+    assert quick.run_.status == "optimal" and quick.run_.rows == 0
+    size = np.abs(direct.dual_coef_).max()
+    assert_allclose(quick.dual_coef_, direct.dual_coef_, rtol=0, atol=1e-8 * size)
+    assert_allclose(quick.predict(points[:50]), direct.predict(points[:50]), atol=1e-8)
+    ours, theirs = quick.certificate_, direct.certificate_
+    assert_allclose(ours.primal, theirs.primal, rtol=1e-8)
+    assert ours.dual <= theirs.primal and theirs.dual <= ours.primal
+    assert 0.5 < ours.margin * max(quick.expansion_.norm()) <= 1
+    assert (ours.n_free, ours.n_bound) == (theirs.n_free, theirs.n_bound)
+
+
+@pytest.mark.parametrize("kernel, points", many_points())
+def test_leave_one_out_by_a_small_map_is_that_of_refits(
+    kernel, points, no_kernel_matrix
+):
+    machine = KernelRidge(0.5, kernel=kernel)
+    machine.fit(points, TARGETS, SOME_WEIGHT)
+    predictions = machine.loo_predictions_
+    assert SOME_WEIGHT[7] == 0
+    for i in (0, 7, 1234):
+        weight = SOME_WEIGHT.copy()
+        weight[i] = 0
+        refit = KernelRidge(0.5, kernel=kernel).fit(points, TARGETS, weight)
+        expected = refit.predict(points[i : i + 1])[0]
+        assert_allclose(predictions[i], expected, atol=1e-8)
+
+
+def test_offset_points_of_a_small_map_are_warned_of():
+    with pytest.warns(ConvergenceWarning, match="relative residual"):
+        KernelRidge(1e-3, kernel="linear").fit(
+            np.tile(POINTS, (5, 1)) + 1e7, np.tile(TARGETS, (5, 1))
+        )

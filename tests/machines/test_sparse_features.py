@@ -1,6 +1,7 @@
 """Few features are enough: the L1 penalty on the coordinates of an explicit map."""
 
 import pickle
+from dataclasses import replace
 
 import catalog
 import numpy as np
@@ -160,7 +161,7 @@ def test_the_optimality_conditions_hold(machine, which, kernel, points):
 def test_sparse_columns_give_what_dense_ones_give(loss):
     y = np.where(planted, 1.0, -1.0)
     found = explicit(Spectrum(3), WORDS)
-    dense = Design(Spectrum(3), found._replace(matrix=found.matrix.toarray()))
+    dense = Design(Spectrum(3), replace(found, matrix=found.matrix.toarray()))
     sparse = Design(Spectrum(3), found)
     one, other = (
         CoordinateDescent(1e-10).solve(FeatureProblem(design, y, loss, 0.7))

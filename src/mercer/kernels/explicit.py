@@ -154,9 +154,10 @@ class GaussianSeries(FeatureKernel):
 
     def _check(self, X: Vectors | None, d: int) -> None:
         check_degree("GaussianSeries", self.degree)
-        check_size(f"GaussianSeries(degree={self.degree})", X, self._width, d)
+        check_size(f"GaussianSeries(degree={self.degree})", X, self.width, d)
 
-    def _width(self, d: int) -> int:
+    def width(self, d: int) -> int:
+        """p, the number of coordinates of φ on d-dimensional points."""
         # One more coordinate, 1, makes up what is missing in the degree.
         return monomial_count(d + 1, self.degree)
 

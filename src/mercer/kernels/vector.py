@@ -36,6 +36,7 @@ from mercer.native.sparsity import Vectors
 from mercer.native.vectors import Recipe
 
 DIFFERENCES = ("square", "absolute", "chi2")  # parts that are 0 where x = y
+MANY_TERMS = 1e7  # of ⟨x, y⟩ V: fewer are summed pair by pair in no time
 TILE_MB = 8.0  # the arrays of a tile stay near the processor
 
 
@@ -126,6 +127,27 @@ class Linear(VectorKernel):
     def recipe(self) -> Recipe:
         return Recipe("product", "identity")
 
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
+        A, B = self._pair(X, Y)
+        B = A if B is None else B
+        (n, d), m, V = A.shape, B.shape[0], np.asarray(V)
+        outputs = V.shape[1] if V.ndim == 2 else 1
+        linear = (2.0 * n + 2.0 * m + d) * outputs
+        if V.shape[:1] != (m,) or n * m * d < MANY_TERMS or linear > n * m:
+            return super().matmul(X, Y, V, block_mb=block_mb)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = _times_double(A, _times_double(B.T, V.astype(float)))
+        if np.isfinite(out).all():
+            return out
+        return super().matmul(X, Y, V, block_mb=block_mb)  # refuses what is not finite
+
     def features(self, X: Points) -> Vectors:
         """φ(x) = x."""
         return points.vectors(X, "Linear")
@@ -139,6 +161,22 @@ class Linear(VectorKernel):
 
     def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.atom(latex.inner(x, y))
+
+
+def _times_double(A: Vectors, V: np.ndarray) -> np.ndarray:
+    """A V in float64; of A in float32 a block at a time is converted."""
+    if sp.issparse(A) or A.dtype == np.float64:
+        return np.asarray(multiply(A, V))
+    n, m = A.shape
+    out = np.zeros((n, *V.shape[1:]))
+    # Along the longer side, so that a block is contiguous for A and for its transpose.
+    if n >= m:
+        for rows in row_blocks(n, m, BLOCK_MB):
+            out[rows] = multiply(A[rows].astype(float), V)
+    else:
+        for columns in row_blocks(m, n, BLOCK_MB):
+            out += multiply(A[:, columns].astype(float), V[columns])
+    return out
 
 
 @dataclass

@@ -16,17 +16,14 @@ from mercer.data.points import Points, describe
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import checked_parameters
+from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.outcomes import Certificate
-from mercer.solvers.linear import (
-    BySize,
-    LinearSystem,
-    certificate,
-    inverse_diagonal,
-)
+from mercer.solvers.auto import AutoLinear
+from mercer.solvers.linear import LinearSystem, certificate
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
+class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machine):
     """min ½ α‖f‖² + ½ Σᵢ wᵢ (yᵢ - f(xᵢ))²: f = Σᵢ cᵢ k(xᵢ, ·), (K + α W⁻¹) c = y.
 
     A drop-in for scikit-learn's KernelRidge that takes any kernel on any points, keeps
@@ -41,10 +38,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
     gamma, degree, coef0 : of the kernels named by a word; gamma None is 1/d, and 1 for
         "chi2"
     kernel_params : keyword arguments of a function
-    solver : what solves the `LinearSystem`, a `Cholesky` or a `ConjugateGradient`; None
-        for the first up to 3,000 points and then for the second, to the relative
-        residual 1e-8 (1e-6 of float32 points), with the first in reserve. A residual
-        above 1e-4, rounding included, is warned of
+    solver : what solves the `LinearSystem`, a `Cholesky`, a `ConjugateGradient` or, on
+        an explicit map, `NormalEquations`; None for the first up to 3,000 points, then
+        for the last where the map is small and for the second elsewhere, to the
+        relative residual 1e-8 (1e-6 of float32 points), with the first in reserve. A
+        residual above 1e-4, rounding included, is warned of
+    verbose : whether to print how far the solver is: its residual, and about how long
+        it will take. Factors have nothing to report
+    callback : called with a `Progress` after every product of the solver, and within
+        long ones; returns True to stop
 
     Attributes
     ----------
@@ -76,6 +78,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "solver": [HasMethods("solve"), None],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
     }
 
     _not_square = NO_PAIRWISE_MATRIX
@@ -95,6 +99,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
             "{solution.violation:.2g} only: K + alpha I is ill-conditioned. Raise "
             "alpha, or scale the points."
         ),
+        **dict.fromkeys(
+            ("stopped", "time_limit", "max_iter"),
+            "{name} stopped after {solution.run.iterations} iterations with status "
+            "{solution.status!r}, at the relative residual {solution.violation:.2g}. "
+            "Raise alpha, or the limits of the solver.",
+        ),
     }
 
     X_fit_: Points
@@ -110,6 +120,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         solver: Any = None,
+        verbose: Any = False,
+        callback: Any = None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -118,6 +130,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.solver = solver
+        self.verbose = verbose
+        self.callback = callback
 
     @checked_parameters
     def fit(
@@ -142,13 +156,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         points, _, _ = self._weighted_points(X, None)
         gram = self._gram(X, points, weight)
         problem = LinearSystem(gram, y, self._reg(y), weight)
-        solution = (self.solver or BySize()).solve(problem)
+        solver: Any = self.solver or AutoLinear()
+        with watching(self, [""], X, y, sample_weight) as watcher:
+            with reporting(watcher) as watch:
+                options = {} if watch is None else {"watch": watch}
+                solution = solver.solve(problem, **options)
+            coef = problem.coef(solution.value)
+            self.expansion_ = self._expanded(gram, X, coef, solution.bias)
+            self.X_fit_, self._problem = X, problem
+            self.run_, self.certificate_ = solution.run, certificate(problem, solution)
+            self.__dict__.pop("loo_predictions_", None)
         self._warn_unless_optimal(solution)
-        coef = problem.coef(solution.value)
-        self.expansion_ = self._expanded(gram, X, coef, solution.bias)
-        self.X_fit_, self._problem = X, problem
-        self.run_, self.certificate_ = solution.run, certificate(problem, solution)
-        self.__dict__.pop("loo_predictions_", None)
         return self
 
     def predict(self, X: Points) -> np.ndarray:
@@ -172,7 +190,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Machine):
         """
         check_is_fitted(self)
         problem, coef = self._problem, self.dual_coef_
-        diagonal = inverse_diagonal(problem)
+        diagonal = AutoLinear().inverse_diagonal(problem)
         if problem.weight is None:
             return problem.target - coef / diagonal
         absent = problem.weight == 0

@@ -47,7 +47,11 @@ _ENDED = (
 class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     """f = Σᵢ wᵢ k(xᵢ, ·) + w₀, wᵢ ~ N(0, 1/αᵢ), each by a `SparseBayes`."""
 
-    _advice: ClassVar[dict[str, str]] = {"max_iter": _ENDED, "stopped": _ENDED}
+    _advice: ClassVar[dict[str, str]] = {
+        "max_iter": _ENDED,
+        "stopped": _ENDED,
+        "time_limit": _ENDED.replace("max_iter", "the time limit"),
+    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],

@@ -10,9 +10,12 @@ __getattr__, __dir__, __all__ = loaded_on_use(
             "BoxQP svc nu_svc svr nu_svr one_class svdd quadratic"
         ),
         "mercer.solvers.smo": "SMO",
+        "mercer.solvers.semismooth": "SemismoothNewton",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
-        "mercer.solvers.linear": "LinearSystem Cholesky ConjugateGradient",
+        "mercer.solvers.linear": (
+            "LinearSystem Cholesky ConjugateGradient NormalEquations"
+        ),
         "mercer.solvers.penalized": "Penalized",
         "mercer.solvers.newton": "Newton",
         "mercer.solvers.lasso": "L1Problem",

@@ -32,10 +32,12 @@ from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import Cholesky as Cholesky
 from mercer.solvers.linear import ConjugateGradient as ConjugateGradient
 from mercer.solvers.linear import LinearSystem as LinearSystem
+from mercer.solvers.linear import NormalEquations as NormalEquations
 from mercer.solvers.newton import Newton as Newton
 from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule
 from mercer.solvers.perceptron import PerceptronSolution as PerceptronSolution
+from mercer.solvers.semismooth import SemismoothNewton as SemismoothNewton
 from mercer.solvers.sgd import SGD as SGD
 from mercer.solvers.smo import SMO as SMO

@@ -20,6 +20,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import Precomputed
+from mercer.maps import dense_columns, has_quick_map
 from mercer.native import memory
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status
@@ -29,12 +30,23 @@ from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
+from mercer.solvers.features import features_of
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
+from mercer.solvers.linear import (
+    BySize,
+    Cholesky,
+    LinearSystem,
+    NormalEquations,
+    inverse_diagonal,
+    inverse_diagonal_by_map,
+)
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
+from mercer.solvers.primal import affordable, has_small_map
+from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -53,16 +65,43 @@ DENSE_SHARE = {"double": 1 / 30, "single": 1 / 10}
 _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 
 # Solvers that need no sum to be fixed; None stands for SMO.
-_WITHOUT_TOTAL = SMO | CoordinateAscent | None
+_WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | None
 
 Watch = Callable[[Progress], bool] | None
 Watching = Callable[[int], AbstractContextManager[Watch]]
 Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 
+RESERVE = 4  # times the points that are few: factors are tried where a map failed
+# Problems of fewer points are solved by kernel values, whatever the kernel.
+MANY_POINTS = 4000
+
+
+def on_features(gram: Gram, n: int | None = None) -> bool:
+    """Whether n of its points, or all, are a problem for features, not for K.
+
+    Both costs are in multiplications, as measured on noisy classes and targets, of
+    2000 to 1,000,000 points of 2 to 500 columns: Newton's method reads Φ some 60 times,
+    multiplies ΦᵀDΦ out once for all points (the samples and bands it is used for are
+    much smaller) and factors it 30 times; SMO computes half of K, and an entry takes as
+    long as 20 multiplications and one for each column.
+    """
+    n = gram.shape[0] if n is None else n
+    if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
+        return False
+    p = dense_columns(gram.kernel, gram.X)
+    if p is None:
+        return False
+    columns = gram.X.shape[1] if hasattr(gram.X, "shape") else p
+    newton = 60.0 * n * p + float(n) * p**2 + 30.0 * p**3
+    smo = n**2 * (columns + 20.0) / 2
+    return newton < smo and memory.keeps(8.0 * gram.shape[0] * p)
+
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     """The same, K in memory where several problems would compute its rows anew."""
     if n_problems == 1 or gram.kernel.native(gram.X) is not None:
+        return gram
+    if on_features(gram):
         return gram
     if isinstance(gram.kernel, Precomputed):
         return gram
@@ -70,9 +109,16 @@ def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     return gram.held() if fits else gram
 
 
-def held_for_many(gram: Gram) -> Gram:
-    """The same Gram with K in memory, where several problems would each compute it."""
+def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
+    """The same Gram with K in memory, where several problems would each compute it.
+
+    Parameters
+    ----------
+    by_map : whether an explicit map, where it is small, stands in for K
+    """
     if isinstance(gram.kernel, Precomputed) or gram.is_held:
+        return gram
+    if by_map and has_small_map(gram, Newton.direct):
         return gram
     fits = memory.keeps(8.0 * gram.shape[0] ** 2)
     return gram.held_in_double() if fits else gram
@@ -102,6 +148,8 @@ class AutoSMO:
     - All pairs of classes go to the core in one call, where the kernel is compiled or
       its matrix fits into memory; other problems of a compiled kernel are solved side
       by side, by one thread each, which share the memory for rows.
+    - Many points of a kernel with few explicit features go to `SemismoothNewton`, in
+      time linear in the points, where that is the cheaper way.
     - Where two reduced hulls meet, the status is "flat".
 
     Parameters
@@ -183,8 +231,10 @@ class AutoSMO:
         return _judged(problem, solution)
 
     def _chosen(self, problem: BoxQP, sharing: int = 1) -> Any:
-        solver = self.solver
-        if solver is None:
+        solver, finite = self.solver, bool(np.isfinite(problem.bounds).all())
+        if solver is None and finite and on_features(problem.gram):
+            solver = SemismoothNewton(self.tol, self.max_iter)
+        elif solver is None:
             solver = SMO(
                 self.tol,
                 None if self.cache_mb is None else self.cache_mb / sharing,
@@ -248,6 +298,8 @@ class AutoSMO:
         if np.isinf(problems.joint.upper).all():
             return False  # hard margins have a solver of their own
         gram = problems.gram
+        if on_features(gram, int(problems.sizes.sum(axis=1).max())):
+            return False
         if gram.kernel.native(gram.X) is not None:
             return True
         there = gram.is_held or isinstance(gram.kernel, Precomputed)
@@ -301,6 +353,8 @@ class AutoSMO:
         if self.solver is not None or len(problems) == 1:
             return 1
         gram = problems.gram if isinstance(problems, PairProblems) else problems[0].gram
+        if on_features(gram):
+            return 1
         if gram.shape[0] <= SMALL or gram.kernel.native(gram.X) is None:
             return 1
         return min(threads(), len(problems))
@@ -417,12 +471,56 @@ class AutoL1:
 
 
 @dataclass(frozen=True)
+class AutoLinear:
+    """Solve a `LinearSystem` by what is quickest.
+
+    `NormalEquations` where the kernel has a small explicit map, else `BySize`, which is
+    also asked where rounding leaves the first too large a residual.
+
+    Parameters
+    ----------
+    few : points up to which the matrix is factored
+    """
+
+    few: int = 3000
+    tol: float = 1e-8
+
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch = None,
+    ) -> Solution:
+        """The solution; `watch` returns True to stop."""
+        if self._by_map(problem):
+            solver = NormalEquations(self.tol, trust=Cholesky.tol)
+            found = solver.solve(problem, start=start, watch=watch)
+            # Beyond, K has no digits that Φ has not, and is too large to be factored.
+            few = problem.gram.shape[0] <= RESERVE * self.few
+            if found.status in ("optimal", "stopped") or not few:
+                return found
+        return BySize(self.few, self.tol).solve(problem, start=start, watch=watch)
+
+    def inverse_diagonal(self, problem: LinearSystem) -> np.ndarray:
+        """The diagonal of (K + diag(reg/weight))⁻¹, a column per target."""
+        if self._by_map(problem) and affordable(features_of(problem.gram).shape[1]):
+            return inverse_diagonal_by_map(problem)
+        return inverse_diagonal(problem)
+
+    def _by_map(self, problem: LinearSystem) -> bool:
+        positive = bool(np.all(np.asarray(problem.reg, dtype=float) > 0))
+        return positive and has_small_map(problem.gram, self.few)
+
+
+@dataclass(frozen=True)
 class AutoPenalized:
     """Minimise a `Penalized` until gap ≤ tol · (the loss of f = 0).
 
-    Curved losses by `Newton`; those of straight pieces in their dual by `SMO`, small
-    ones to rounding, others in single precision first where that is enough; the loss
-    alone in a ball, ‖f‖ ≤ norm, by a search for the reg that goes with it.
+    Curved losses by `Newton`, in the coordinates of an explicit map where the kernel
+    has a small one; those of straight pieces in their dual by `SMO`, small ones to
+    rounding, others in single precision first where that is enough; the loss alone in a
+    ball, ‖f‖ ≤ norm, by a search for the reg that goes with it.
 
     Parameters
     ----------
@@ -462,7 +560,10 @@ class AutoPenalized:
         self, problem: Penalized, start: np.ndarray | None, watch: Watch, tol: float
     ) -> Solution:
         most = 100 if self.max_iter < 0 else self.max_iter
-        solver = self.solver or Newton(tol, most, seed=self.seed)
+        solver = self.solver
+        if solver is None:
+            by_map = has_small_map(problem.gram, Newton.direct)
+            solver = Newton(tol, most, seed=self.seed, features=by_map)
         return solver.solve(problem, start=start, watch=watch)
 
     def _box(

@@ -18,7 +18,17 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import memory
 from mercer.outcomes import Run, Status
+from mercer.solvers.features import features_of
+from mercer.solvers.krylov import Pulse, whole_products
+from mercer.solvers.primal import (
+    has_small_map,
+    product,
+    quadratic,
+    weighted_normal,
+)
 
+FEW = 3000  # points up to which K is held, whatever the kernel
+MOST = 50_000  # points whose K is computed again and again, where it is not held
 LIKELIHOODS = ("normal", "logistic")
 
 
@@ -150,22 +160,46 @@ def affordable(gram: Gram) -> bool:
     return memory.keeps(8.0 * gram.shape[0] ** 2)
 
 
+def _check_size(n: int) -> None:
+    """Refuse a K that is neither in memory nor computed in a reasonable time."""
+    if n > MOST:
+        available = memory.available_memory()
+        raise MemoryError(
+            "A relevance vector machine looks at all kernel values of its points some "
+            f"hundred times: {n:,} points have {8e-9 * n**2:.3g} GB of them, "
+            f"{available / 1e9:.3g} GB are available, of which it keeps a quarter, and "
+            "computing them anew each time would take hours. Take fewer points, or a "
+            "kernel with few explicit features, as Nystrom(kernel, 500) is."
+        )
+
+
 class Basis:
     """The columns k(·, xⱼ), and 1 for the bias, each divided to have mean square 1.
 
     Dividing a column multiplies its α and changes nothing else: the numbers are then
     those of the data and not of the kernel's units. K is held where a quarter of the
-    memory has room for it, and computed again and again where not.
+    memory has room for it, and computed again and again where not; a small explicit
+    map, K = ΦΦᵀ, stands in for it. What would take hours is refused.
+
+    Parameters
+    ----------
+    pulse : is told how much of a long product is done
     """
 
-    def __init__(self, problem: SparseBayes):
+    def __init__(self, problem: SparseBayes, pulse: Pulse | None = None):
         gram = problem.gram.double()
         n = gram.shape[0]
         self.weight, self.total = problem.weight, float(problem.weight.sum())
         self.size, self.points = n + problem.bias, n
-        self.held = affordable(gram)
+        self.pulse = Pulse() if pulse is None else pulse
+        by_map = has_small_map(gram, FEW)
+        self.features = features_of(gram) if by_map else None
+        self.held = not by_map and affordable(gram)
+        if not by_map and not self.held:
+            _check_size(n)
         self.gram = gram.held() if self.held else gram
-        self.rows = n
+        self.whole = whole_products(self.gram, self.pulse)
+        self.rows = 0 if by_map else n
         self.scale = np.ones(self.size)
         size = np.sqrt(self.squares(self.weight) / self.total)
         if not np.isfinite(size).all():
@@ -181,7 +215,12 @@ class Basis:
         """The (n, len(index)) array of some columns."""
         columns = np.ones((len(index), self.points))
         of_points = index < self.points
-        if of_points.any():
+        if of_points.any() and self.features is not None:
+            chosen = self.features.matrix[index[of_points]]
+            values = self.features.matrix @ chosen.T
+            values = values.toarray() if self.features.sparse else values
+            columns[of_points] = values.T
+        elif of_points.any():
             columns[of_points] = self.gram.rows(index[of_points])
             self.rows += int(of_points.sum())
         return columns.T / self.scale[index]
@@ -189,16 +228,28 @@ class Basis:
     def products(self, V: np.ndarray) -> np.ndarray:
         """⟨φⱼ, v⟩ of every column with every v in the columns of V."""
         products = np.empty((self.size, *V.shape[1:]))
-        products[: self.points] = self.gram @ V
+        if self.features is not None:
+            products[: self.points] = product(self.features, V)
+        elif V.ndim == 1:
+            products[: self.points] = self.whole(V[:, None])[:, 0]
+        else:
+            products[: self.points] = self.whole(V)
         products[self.points :] = V.sum(axis=0)
-        self.rows += 0 if self.held else self.points
+        self.rows += 0 if self.held or self.features is not None else self.points
         return (products.T / self.scale).T
 
     def squares(self, b: np.ndarray) -> np.ndarray:
         """Σᵢ bᵢ φⱼ(xᵢ)² of every column."""
         squares = np.empty(self.size)
+        squares[self.points :] = b.sum()
+        if self.features is not None:
+            # Σᵢ bᵢ (φᵢᵀφⱼ)² = φⱼᵀ (ΦᵀBΦ) φⱼ
+            squares[: self.points] = quadratic(
+                self.features, weighted_normal(self.features, b)
+            )
+            return squares / self.scale**2
         for rows in row_blocks(self.points, self.points, BLOCK_MB):
+            self.pulse("squares of kernel values", rows.start / self.points)
             block = np.asarray(self.gram.rows(rows), dtype=float)
             squares[rows] = np.square(block) @ b
-        squares[self.points :] = b.sum()
         return squares / self.scale**2

@@ -567,6 +567,11 @@ def _mended(
     return np.where(full, bound, beta + np.sign(missing) * step)
 
 
+def covering(rounding: float, objective: float, room: float) -> float:
+    """The larger of two errors, if there is room for it below tol; else the first."""
+    return max(rounding, objective) if objective <= room else rounding
+
+
 # The family
 
 

@@ -26,6 +26,7 @@ from mercer.native.interruptible import interruptible
 from mercer.native.threads import one_blas_thread
 from mercer.outcomes import Progress, Run, Status
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
+from mercer.solvers.krylov import Pulse, TimeLimit, check_time_limit
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
 POOL = 96  # columns beside the active ones that are looked at between two scans
@@ -57,6 +58,8 @@ class EvidenceAscent:
     tol : in units of log p(target)
     max_iter : steps at most; -1 for 100 for each column
     alpha_max : an α beyond it is ∞, for columns and targets of mean square 1
+    time_limit : seconds; None for no limit. What was found by then is returned, with
+        the status "time_limit"
 
     Examples
     --------
@@ -73,8 +76,10 @@ class EvidenceAscent:
     tol: float = 1e-5
     max_iter: int = -1
     alpha_max: float = LARGEST
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"EvidenceAscent needs tol > 0; got tol={self.tol!r}.")
         if not self.alpha_max > LEAST:
@@ -93,8 +98,14 @@ class EvidenceAscent:
 
         There is nothing for `start` to say: the search begins with a single column.
         """
+        limit = None
+        if self.time_limit is not None:
+            watch = limit = TimeLimit(watch, self.time_limit)
         with one_blas_thread():
-            return _Search(self, problem, watch).run()
+            found = _Search(self, problem, watch).run()
+        if found.status == "stopped" and limit is not None and limit.expired:
+            return replace(found, run=replace(found.run, status=Status.TIME_LIMIT))
+        return found
 
 
 def gains(
@@ -134,11 +145,15 @@ class _Search:
     ):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()
-        self.basis = Basis(problem)
+        self.pulse = Pulse(None if watch is None else self._working)
+        self.round, self.gain = 0, float("nan")
+        self.state: Any = None  # a State, from the first column on
+        self.basis = Basis(problem, self.pulse)
         kind = Normal if problem.likelihood == "normal" else Logistic
         self.model: Any = kind(self.basis, problem)
-        self.state: State = self.model.start()
-        self.curve = [self.state.evidence]
+        first: State = self.model.start()
+        self.curve = [first.evidence]
+        self.state = first
         # Columns that are not to be tried: of zeros, or tried without a gain.
         self.refused = self.basis.empty.copy()
         self.settled = False  # whether the noise was tried without a gain
@@ -155,7 +170,8 @@ class _Search:
                 break
             outside = gain[order[POOL]] if len(order) > POOL else 0.0
             self.state = self.model.focus(self.state, np.sort(order[:POOL]))
-            self._steps(max(self.options.tol, float(outside)))
+            if not self.pulse.stopped:
+                self._steps(max(self.options.tol, float(outside)))
         state = self.model.focus(self.state, np.empty(0, dtype=int))
         return replace(
             self.model.posterior(state),
@@ -180,8 +196,20 @@ class _Search:
     def _reported(self, round: int, gain: float) -> bool:
         if self.watch is None:
             return False
+        self.round, self.gain = round, gain
+        self.pulse.reported()
+        return self.pulse.stopped or self._working("")
+
+    def _working(self, stage: str) -> bool:
+        """Tell `watch` where the search is, and what it is at; whether to stop."""
+        assert self.watch is not None
+        round, gain, seconds = self.round, self.gain, time.perf_counter() - self.begin
+        if self.state is None:  # before its first column
+            return bool(
+                self.watch(Progress(0, 0, 0, seconds, words=WORDS, stage=stage))
+            )
         active = int(np.isfinite(self.state.alpha).sum())
-        evidence, seconds = self.state.evidence, time.perf_counter() - self.begin
+        evidence = self.state.evidence
         steps, rows = len(self.curve), self.basis.rows
         progress = Progress(
             round,
@@ -192,6 +220,7 @@ class _Search:
             violation=gain,
             objective=evidence,
             words=WORDS,
+            stage=stage,
         )
         return bool(self.watch(progress))
 
@@ -227,7 +256,8 @@ class _Search:
     def _steps(self, least: float) -> None:
         """Steps among the columns in view, as long as one adds at least so much."""
         singles = 0  # since the last step of all α together
-        while self.left > 0:
+        while self.left > 0 and not self.pulse.stopped:
+            self.pulse("steps")
             state = self.state
             gain, best = self._gains(state.S, state.Q, state.alpha)
             gain[self.refused[state.which]] = 0.0

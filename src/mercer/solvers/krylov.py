@@ -1,14 +1,16 @@
 """Conjugate gradients on Gram matrices: fast products and a low-rank preconditioner.
 
-`Products` multiplies K in single precision where it fits in memory, for steps that are
-corrected afterwards. `factor` is K ≈ L Lᵀ from a few columns of K, chosen at random in
-proportion to what is not yet explained: Chen, Epperly, Tropp and Webber, Communications
-on Pure and Applied Mathematics 78 (2025), in blocks.
+`Products` multiplies K in single precision, for steps that are corrected afterwards; K
+is kept where it fits in memory, else its tiles are computed in every product. `factor`
+is K ≈ L Lᵀ from a few columns of K, chosen at random in proportion to what is not yet
+explained: Chen, Epperly, Tropp and Webber, Communications on Pure and Applied
+Mathematics 78 (2025), in blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,38 +18,122 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from mercer.gram import Gram
+from mercer.kernels.base import row_blocks
 from mercer.native import memory
 from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
+NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
+CLOSING = 6.0  # products in single precision in the time of what ends a solve
+PAUSE = 0.5  # seconds between two reports of what is being done
+PIECE_MB = 16.0  # of a factor that is converted at a time
+WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
+LARGEST_FACTOR = 2.0**29  # bytes
+WIDE_FACTOR = 2.0**28  # bytes of a factor in double precision, at most
+LONG = 8000  # points whose kernel values take some tenths of a second or more
+EXPLAINED_SINGLE = 1e-6  # of the trace, where that is all that single precision tells
 EXPLAINED = 1e-12  # of the trace: what is left beyond is rounding
 
 
+class Pulse:
+    """Calls `report` with what is being done, at most twice a second.
+
+    Parameters
+    ----------
+    report : returns True to stop, which is kept in `stopped`; None for nothing
+    """
+
+    def __init__(self, report: Callable[[str], bool] | None = None):
+        self.report, self.stopped = report, False
+        self.last = time.perf_counter()
+        self.longest = 0.0  # seconds of a product, or of all kernel values
+
+    def __call__(self, stage: str, share: float | None = None) -> None:
+        now = time.perf_counter()
+        if self.report is not None and now - self.last > PAUSE:
+            self.last = now
+            text = stage if share is None else f"{stage}, {share:.0%}"
+            self.stopped |= self.report(text)
+
+    def reported(self) -> None:
+        """There was a report of another kind: the next one can wait."""
+        self.last = time.perf_counter()
+
+
+class TimeLimit:
+    """A `watch` that stops a solve so early that it ends within its seconds.
+
+    Parameters
+    ----------
+    watch : is asked too; None for nobody
+    seconds : from now on
+    """
+
+    def __init__(self, watch: Callable[[Any], Any] | None, seconds: float):
+        self.watch, self.end = watch, time.perf_counter() + seconds
+        self.expired = False
+        self.pulse: Pulse | None = None  # of the solve, which knows its products
+
+    def __call__(self, progress: Any) -> bool:
+        # What was found is read once more in double precision, product by product.
+        needed = 0.0 if self.pulse is None else CLOSING * self.pulse.longest
+        self.expired |= time.perf_counter() + needed >= self.end
+        asked = self.watch is not None and bool(self.watch(progress))
+        return self.expired or asked
+
+
+def check_time_limit(solver: Any) -> None:
+    """Refuse a time limit that is no positive number."""
+    limit = solver.time_limit
+    if limit is not None and not limit > 0:
+        raise ValueError(
+            f"{type(solver).__name__} needs time_limit > 0 seconds, or None for no "
+            f"limit; got time_limit={limit!r}."
+        )
+
+
 class Products:
-    """K V to about seven digits: from K in single precision where it fits, else anew.
+    """K V to about seven digits, from tiles that are kept where all of them fit.
 
     Parameters
     ----------
     gram : of one set of points
     dtype : float64 for products in double precision
+    pulse : is told how much of a long product is done
+    keep : whether tiles may be kept
     """
 
-    def __init__(self, gram: Gram, dtype: Any = np.float32):
-        self.gram = gram.double()
+    def __init__(
+        self,
+        gram: Gram,
+        dtype: Any = np.float32,
+        pulse: Pulse | None = None,
+        keep: bool = True,
+    ):
+        self.gram, self.pulse = gram.double(), pulse
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
             dtype = np.float64
         self.single = dtype == np.float32
-        room = memory.room_to_keep()
+        room = memory.room_to_keep() if keep else 0.0
         n = gram.shape[0]
         gram = gram if self.single else self.gram
-        if gram.kernel.native(gram.X) is None and 10.0 * n * n <= room:
+        native = gram.kernel.native(gram.X) is not None
+        if not native and 10.0 * n * n <= room:
             gram = gram.held()  # one call computes each pair of points once
         tiles = Tiles(gram, None, dtype, room / 2**20)
-        self.tiles = tiles.filled() if tiles.fits else None
-        self.single = self.single and tiles.fits
+        self.tiles: Tiles | None = None
+        if tiles.fits:
+            begin = time.perf_counter()
+            self.tiles = tiles.filled(self._ticking("kernel values"))
+            self._took(begin)
+        elif native:
+            # Of a side whose tiles stay near the processor.
+            side = NEAR if self.single else NEAR_DOUBLE
+            self.tiles = Tiles(gram, None, dtype, 0.0, side)
+        self.single = self.single and self.tiles is not None
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         if self.tiles is None:
@@ -55,25 +141,61 @@ class Products:
         # Columns are brought to about 1: single precision has a small range.
         size = np.abs(V).max(axis=0, initial=0.0)
         size[~((size > 0) & np.isfinite(size))] = 1.0
-        return self.tiles.times(V / size) * size
+        begin = time.perf_counter()
+        out = self.tiles.times(V / size, self._ticking("product")) * size
+        self._took(begin)
+        return out
+
+    def _took(self, begin: float) -> None:
+        if self.pulse is not None:
+            seconds = time.perf_counter() - begin
+            self.pulse.longest = max(self.pulse.longest, seconds)
+
+    def _ticking(self, stage: str) -> Callable[[float], None] | None:
+        pulse = self.pulse
+        return None if pulse is None else lambda share: pulse(stage, share)
 
 
-def factor(gram: Gram, rank: int, seed: int = 0) -> np.ndarray:
+def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarray]:
+    """The function K V in double precision; of many points with its reports."""
+    long = gram.shape[0] > LONG and gram.kernel.native(gram.X) is not None
+    if long and not gram.is_held:
+        return Products(gram, np.float64, pulse, keep=False)
+    return gram.__matmul__
+
+
+def preconditioner_rank(n: int, rank: int) -> int:
+    """The rank, or less: L has half a gigabyte at most, and a quarter of the memory."""
+    room = min(memory.room_to_keep(), LARGEST_FACTOR)
+    return max(1, min(n, rank, int(room / (4.0 * n))))
+
+
+def factor(
+    gram: Gram, rank: int, seed: int = 0, dtype: Any = float, pulse: Pulse | None = None
+) -> np.ndarray:
     """L, (n, r) with r ≤ rank, K ≈ L Lᵀ: exact on the span of the columns chosen.
 
     It ends early where nothing is left to explain; an indefinite K is followed as long
     as what is left has a positive diagonal.
+
+    Parameters
+    ----------
+    dtype : of L; what float32 cannot tell from nothing counts as explained
     """
     n = gram.shape[0]
     rng = np.random.default_rng(seed)
-    L = np.empty((n, min(rank, n)), order="F")
+    L = np.empty((n, min(rank, n)), dtype=dtype, order="F")
     left = np.maximum(np.asarray(gram.diag(), dtype=float), 0.0)
-    enough, done = EXPLAINED * left.sum(), 0
+    digits = EXPLAINED if L.dtype == np.float64 else EXPLAINED_SINGLE
+    enough, done = digits * left.sum(), 0
     while done < L.shape[1] and left.sum() > enough:
+        if pulse is not None:
+            pulse("preconditioner", done / L.shape[1])
         size = min(BLOCK, L.shape[1] - done, int(np.count_nonzero(left)))
         chosen = rng.choice(n, size, replace=False, p=left / left.sum())
         rows = np.asarray(gram.rows(chosen), dtype=float)
-        rows -= multiply(L[chosen, :done], L[:, :done].T)
+        for columns in row_blocks(n, max(done, 1), PIECE_MB):
+            rows[:, columns] -= multiply(L[chosen, :done], L[columns, :done].T)
         R, order, found, _ = dpstrf(rows[:, chosen], tol=-1.0)
         kept = order[:found] - 1
         if not found:
@@ -94,22 +216,44 @@ class LowRank:
     L : (n, r) array
     scale : the diagonal of S, (n, 1)
     reg : λ > 0
+    wide : whether an L of single precision is multiplied in double: it is then the
+        inverse of this very matrix, also where λ is small beside it
     """
 
-    def __init__(self, L: np.ndarray, scale: np.ndarray, reg: float):
-        self.reg = reg
-        self.left = scale.astype(L.dtype) * L
-        inner = multiply(self.left.T, self.left).astype(float)
+    def __init__(
+        self, L: np.ndarray, scale: np.ndarray, reg: float, wide: bool = False
+    ):
+        self.reg, self.L, self.scale = reg, L, scale
+        self.dtype: Any = np.dtype(float) if wide else L.dtype
+        inner = np.zeros((L.shape[1], L.shape[1]))
+        for rows, part in self._parts():
+            part = part * scale[rows].astype(self.dtype)
+            inner += multiply(part.T, part)
         # Rounding can leave a singular L a little below 0.
-        slack = 8 * np.finfo(L.dtype).eps * np.trace(inner)
+        slack = 8 * np.finfo(self.dtype).eps * np.trace(inner)
         inner[np.diag_indices_from(inner)] += max(reg, slack)
         # By numpy alone: scipy's BLAS would wait for the threads of numpy's to rest.
         self.inverse = interruptible(np.linalg.inv, inner, work=1.0 * len(inner) ** 3)
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
-        inside = self.left.T @ V.astype(self.left.dtype)
-        inside = self.inverse @ inside.astype(float)
-        return (V - self.left @ inside.astype(self.left.dtype)) / self.reg
+        scaled = (self.scale * V).astype(self.dtype)
+        inside = np.zeros((self.L.shape[1], V.shape[1]))
+        for rows, part in self._parts():
+            inside += part.T @ scaled[rows]
+        inside = (self.inverse @ inside).astype(self.dtype)
+        out = np.empty(V.shape)
+        for rows, part in self._parts():
+            out[rows] = part @ inside
+        return (V - self.scale * out) / self.reg
+
+    def _parts(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """L in the precision it is multiplied in, rows of it at a time."""
+        n, r = self.L.shape
+        if self.L.dtype == self.dtype and self.L.nbytes <= WHOLE:
+            yield slice(0, n), self.L
+            return
+        for rows in row_blocks(n, max(r, 1), PIECE_MB):
+            yield rows, self.L[rows].astype(self.dtype, copy=False)
 
 
 class Krylov(NamedTuple):

@@ -3,6 +3,7 @@
 With G = W^½ K W^½ and c = W^½ z the system reads (G + λI) z = W^½ y: symmetric for all
 weights, and a point of weight 0 drops out. G lives in one n × n array: the lower
 triangle and a copy of the diagonal keep it, the upper triangle takes the factors.
+With an explicit map, K = ΦΦᵀ, the normal equations of p unknowns give c too.
 """
 
 from __future__ import annotations
@@ -24,11 +25,37 @@ from mercer.native.memory import available_memory
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status
-from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.features import features_of
+from mercer.solvers.krylov import (
+    WIDE_FACTOR,
+    LowRank,
+    Products,
+    Pulse,
+    TimeLimit,
+    check_time_limit,
+    conjugate_gradient,
+    factor,
+    preconditioner_rank,
+    whole_products,
+)
+from mercer.solvers.primal import (
+    FeatureSums,
+    NormalSystem,
+    across,
+    affordable,
+    along,
+    column_squares,
+    not_hat,
+    product,
+    weighted_normal,
+)
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
 WORDS = (("violation", "relative residual"),)
+MOST_FACTORED = 30_000  # points in reserve for Cholesky, which says nothing on its way
+FAILURES = 2  # rounds that may leave more than a half of the residual
+LEAST = 1e-14  # of a relative residual: what is left is rounding
 DIGITS = 1e-4  # what a round in single precision takes off the residual
 
 
@@ -192,11 +219,12 @@ def _gravest(statuses: set[str]) -> Status:
 class ConjugateGradient:
     """Solve a `LinearSystem` until the relative residual is at most tol.
 
-    Inside, products with K are single precision where that fits in memory; every few
-    digits the residual is computed in double and the search goes on from it, with
-    products in double where single precision gets no further. The
-    residual bounds the error of f at the points: ‖f - f*‖ ≤ ‖residual‖, whatever the
-    condition of the system, since K (K + λI)⁻¹ ≤ I. Needs reg > 0.
+    Inside, products with K are single precision, by a K in memory where it fits and by
+    kernel values computed anew elsewhere; every few digits the residual is computed in
+    double and the search goes on from it, with products in double where single
+    precision gets no further. The residual bounds the error of f at the points:
+    ‖f - f*‖ ≤ ‖residual‖, whatever the condition of the system, since
+    K (K + λI)⁻¹ ≤ I. Needs reg > 0.
 
     Parameters
     ----------
@@ -207,6 +235,8 @@ class ConjugateGradient:
     precision : "single" to end where single precision gets no further; or "auto"
     trust : "optimal" is what has a relative residual of at most this, rounding
         included; None for tol
+    time_limit : seconds; None for no limit. What was found by then is returned, with
+        the status "time_limit" and its residual
 
     Examples
     --------
@@ -226,6 +256,10 @@ class ConjugateGradient:
     seed: int = 0
     precision: str = "auto"
     trust: float | None = None
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self)
 
     @property
     def _trusted(self) -> float:
@@ -249,7 +283,13 @@ class ConjugateGradient:
         watch: Callable[[Progress], bool] | None,
     ) -> Solution:
         begin = time.perf_counter()
-        system = _Lazy(problem)
+        limit = None
+        if self.time_limit is not None:
+            watch = limit = TimeLimit(watch, self.time_limit)
+        pace = _Pace(watch, begin, problem.gram.shape[0])
+        if limit is not None:
+            limit.pulse = pace.pulse
+        system = _Lazy(problem, pace.pulse)
         n = system.gram.shape[0]
         regs, target = system.regs, system.target
         if not np.all(regs > 0):
@@ -257,29 +297,33 @@ class ConjugateGradient:
                 f"ConjugateGradient needs reg > 0; got reg={problem.reg!r}. Cholesky "
                 "takes 0."
             )
-        rank = self.rank or min(n, max(100, int(2 * n**0.65)))
-        L = factor(system.wide, rank, self.seed)
+        rank = self.rank or preconditioner_rank(n, max(100, int(2 * n**0.65)))
+        dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
+        L = factor(system.wide, rank, self.seed, dtype, pace.pulse)
         z, statuses, products = np.zeros_like(target), set(), 0
         if start is not None:
             z += system.scaled(start)
         image = np.empty_like(target)
         for reg in distinct(regs):
             columns = np.flatnonzero(regs == reg)
-            run = _Descent(self, system, reg, LowRank(L, system.root, reg), begin)
-            found = run(z[:, columns], target[:, columns], watch)
+            inverse = LowRank(L, system.root, reg, wide=True)
+            run = _Descent(self, system, reg, inverse, pace)
+            found = run(z[:, columns], target[:, columns])
             z[:, columns], image[:, columns], status = found
             products += run.products
             statuses.add(status)
         numbers, residual_error = system.certified(z, image, self._trusted)
         if numbers["violation"] + residual_error > self._trusted:
             statuses.add("imprecise")
+        status = _gravest(statuses)
+        if status == "stopped" and limit is not None and limit.expired:
+            status = Status.TIME_LIMIT
+        seconds = time.perf_counter() - begin
         return Solution(
             value=system.unscaled(z),
             bias=0.0,
             **numbers,
-            run=Run(
-                _gravest(statuses), products, time.perf_counter() - begin, products * n
-            ),
+            run=Run(status, products, seconds, products * n),
         )
 
 
@@ -292,17 +336,13 @@ class _Descent:
         system: _Lazy,
         reg: float,
         inverse: LowRank,
-        begin: float,
+        pace: _Pace,
     ):
         self.options, self.system, self.reg = options, system, reg
-        self.inverse, self.begin, self.products = inverse, begin, 0
-        self.stopped = False
+        self.inverse, self.pace, self.products = inverse, pace, 0
 
     def __call__(
-        self,
-        z: np.ndarray,
-        target: np.ndarray,
-        watch: Callable[[Progress], bool] | None,
+        self, z: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """z, Gz and the status."""
         tol, size = self.options.tol, np.maximum(_norms(target), 1e-300)
@@ -312,13 +352,15 @@ class _Descent:
         goal_of_all = tol - self._residual_rounding(z, size)
         while (worst := float(np.max(_norms(residual) / size))) > goal_of_all:
             left = self.options.max_iter - self.products
-            if self.stopped or left <= 0 or worst > before / 2:
-                if not self.stopped and left > 0 and self._sharpened():
+            stopped = self.pace.stopped
+            if stopped or left <= 0 or worst > before / 2:
+                if not stopped and left > 0 and self._sharpened():
                     before = np.inf
                     continue
                 status = "imprecise" if left > 0 else "max_iter"
-                status = "stopped" if self.stopped else status
+                status = "stopped" if stopped else status
                 break
+            self.pace.goal = max(goal_of_all, 1e-300)
             before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
 
             found = conjugate_gradient(
@@ -327,7 +369,7 @@ class _Descent:
                 self.inverse,
                 partial(_below, goal),
                 left,
-                watch=None if watch is None else partial(self._reported, watch, size),
+                watch=partial(self.pace.after_product, size),
             )
             self.products += found.n_iter
             if not found.convex:
@@ -361,26 +403,205 @@ class _Descent:
         """Go on in double precision; False where that was so, or is not asked for."""
         return self.options.precision == "auto" and self.system.sharpen()
 
-    def _reported(
-        self,
-        watch: Callable[[Progress], bool],
-        size: np.ndarray,
-        n_iter: int,
-        r: np.ndarray,
-    ) -> bool:
-        done = self.products + n_iter
-        worst = float(np.max(_norms(r) / size))
-        seconds = time.perf_counter() - self.begin
-        n = len(r)
-        progress = Progress(
-            done, done, done * n, seconds, support=n, violation=worst, words=WORDS
-        )
-        self.stopped = bool(watch(progress))
+
+class _Pace:
+    """Reports of conjugate gradients: after each product, and within long ones."""
+
+    def __init__(self, watch: Callable[[Progress], bool] | None, begin: float, n: int):
+        self.watch, self.begin, self.n = watch, begin, n
+        self.pulse = Pulse(None if watch is None else self._report)
+        self.done, self.worst, self.goal = 0, 1.0, 1e-300
+        self.first: tuple[float, float] | None = None  # seconds and residual, at first
+
+    @property
+    def stopped(self) -> bool:
+        return self.pulse.stopped
+
+    def after_product(self, size: np.ndarray, n_iter: int, r: np.ndarray) -> bool:
+        self.done += 1
+        if self.watch is None:
+            return False
+        self.worst = float(np.max(_norms(r) / size))
+        if self.first is None:
+            self.first = time.perf_counter(), self.worst
+        self.pulse.reported()
+        self.pulse.stopped |= self._report("")
         return self.stopped
+
+    def _report(self, stage: str) -> bool:
+        seconds = time.perf_counter() - self.begin
+        progress = Progress(
+            self.done,
+            self.done,
+            self.done * self.n,
+            seconds,
+            support=self.n,
+            violation=self.worst,
+            words=WORDS,
+            left=self._left(),
+            stage=stage,
+        )
+        return self.watch is not None and bool(self.watch(progress))
+
+    def _left(self) -> float:
+        """Seconds to the goal, if the residual falls as it has fallen so far."""
+        if self.first is None or not 0 < self.worst < self.first[1]:
+            return float("nan")
+        fallen = np.log(self.first[1] / self.worst)
+        missing = max(0.0, np.log(self.worst / self.goal))
+        return float((time.perf_counter() - self.first[0]) * missing / fallen)
 
 
 def _below(goal: np.ndarray, r: np.ndarray) -> bool:
     return bool(np.all(_norms(r) <= goal))
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """Solve a `LinearSystem` by (ΦᵀWΦ + λI) v = ΦᵀWy, c = W(y - Φv)/λ, K = ΦΦᵀ.
+
+    Φ is the explicit map of the kernel, of p columns: the time is linear in the points,
+    and nothing n × n is computed. The matrix is factored, or for many columns the
+    system solved by conjugate gradients; either way from its own residual anew, until
+    the relative residual of the system of c is at most tol. Needs reg > 0.
+
+    Parameters
+    ----------
+    tol : for the worst target, in the norm weighted by `weight`
+    max_iter : products with Φ and Φᵀ, of one reg
+    trust : "optimal" is what has a relative residual of at most this, rounding
+        included; None for tol
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gram, Linear
+    >>> from mercer.solvers import Cholesky, LinearSystem, NormalEquations
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> problem = LinearSystem(Gram(Linear(), X), X @ [1.0, 2.0, 3.0] + 1, reg=0.1)
+    >>> c, direct = (s.solve(problem).value for s in (NormalEquations(), Cholesky()))
+    >>> bool(np.allclose(c, direct))
+    True
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 5000
+    trust: float | None = None
+
+    def solve(
+        self,
+        problem: LinearSystem,
+        *,
+        start: np.ndarray | None = None,
+        watch: Callable[[Progress], bool] | None = None,
+    ) -> Solution:
+        """The solution; `watch`, called with a `Progress`, returns True to stop."""
+        begin = time.perf_counter()
+        system = _Explicit(problem)
+        if not np.all(system.regs > 0):
+            raise ValueError(
+                f"NormalEquations needs reg > 0; got reg={problem.reg!r}. Cholesky "
+                "takes 0."
+            )
+        target, trusted = system.target, self.tol if self.trust is None else self.trust
+        z, image = np.zeros_like(target), np.empty_like(target)
+        if start is not None:
+            z += system.scaled(start)
+        statuses, products = set(), 0
+        with blas_for(system.features.shape[1]):
+            for reg in distinct(system.regs):
+                columns = np.flatnonzero(system.regs == reg)
+                run = _NormalRounds(self, system, reg, begin)
+                found = run(z[:, columns], target[:, columns], watch)
+                z[:, columns], image[:, columns], status = found
+                products += run.products
+                statuses.add(status)
+        numbers, residual_error = system.certified(z, image, trusted)
+        if numbers["violation"] + residual_error > trusted:
+            statuses.add("imprecise")
+        seconds = time.perf_counter() - begin
+        return Solution(
+            value=system.unscaled(z),
+            bias=0.0,
+            **numbers,
+            run=Run(_gravest(statuses), products, seconds),
+        )
+
+
+class _NormalRounds:
+    """The normal equations for one reg: solved, and again from what is left."""
+
+    def __init__(
+        self, options: NormalEquations, system: _Explicit, reg: float, begin: float
+    ):
+        self.options, self.system, self.reg = options, system, reg
+        self.begin, self.products, self.stopped = begin, 0, False
+        self.scale: np.ndarray | float = 1.0
+
+    def __call__(
+        self,
+        z: np.ndarray,
+        target: np.ndarray,
+        watch: Callable[[Progress], bool] | None,
+    ) -> tuple[np.ndarray, np.ndarray, str]:
+        """z, Gz and the status."""
+        system, size = self.system, np.maximum(_norms(target), 1e-300)
+        normal = NormalSystem(
+            system.curved,
+            system.matrix if system.factored else None,
+            lambda: column_squares(system.features, system.root**2),
+            self.reg,
+            self.options.max_iter,
+        )
+        reported = None if watch is None else partial(self._reported, watch)
+        image = system.exact(z)
+        residual = target - image - self.reg * z
+        best, failures, digits = (np.inf, z, image), 0, DIGITS
+        while True:
+            worst = float(np.max(_norms(residual) / size))
+            if worst > best[0] / 2:
+                # What is left of v counts in c by as much as Φ is long.
+                failures, digits = failures + 1, DIGITS * digits
+            best = min(best, (worst, z, image), key=lambda found: found[0])
+            status = self._status(best[0], failures, normal.R is not None)
+            if status:
+                return *best[1:], status
+            rhs = system.gathered(residual)
+            lengths = np.maximum(_norms(rhs), 1e-300)
+            self.scale = worst / lengths  # a residual of v, as one of the system of c
+            v = normal.solve(rhs, digits * lengths, reported)
+            self.products += max(1, normal.products)
+            normal.products = 0
+            z = z + (residual - system.spread(v)) / self.reg
+            image = system.exact(z)
+            residual = target - image - self.reg * z
+            if reported is not None and normal.R is not None:
+                self.scale = 1 / size
+                reported(0, residual)
+
+    def _status(self, worst: float, failures: int, factored: bool) -> str:
+        """How it ended, or nothing."""
+        options = self.options
+        # With factors at hand digits cost next to nothing, as long as there are.
+        if worst <= options.tol and (not factored or failures or worst <= LEAST):
+            return "optimal"
+        if self.stopped:
+            return "stopped"
+        if failures > FAILURES:
+            return "optimal" if worst <= (options.trust or 0.0) else "imprecise"
+        return "max_iter" if self.products >= options.max_iter else ""
+
+    def _reported(
+        self, watch: Callable[[Progress], bool], n_iter: int, r: np.ndarray
+    ) -> bool:
+        done, n = self.products + n_iter, self.system.shape[0]
+        worst = float(np.max(_norms(r) * self.scale))
+        seconds = time.perf_counter() - self.begin
+        progress = Progress(
+            done, done, 0, seconds, support=n, violation=worst, words=WORDS
+        )
+        self.stopped = bool(watch(progress))
+        return self.stopped
 
 
 @dataclass(frozen=True)
@@ -410,7 +631,7 @@ class BySize:
         # So many products cost about as much as the factors.
         budget = max(30, n // 60)
         single = precision(problem.gram.X) == np.float32
-        fits = 8.0 * n * n <= available_memory()
+        fits = n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
         solver = ConjugateGradient(
             1e-6 if single else self.tol,
             budget,
@@ -418,7 +639,7 @@ class BySize:
             trust=Cholesky.tol,
         )
         found = solver.solve(problem, start=start, watch=watch)
-        if found.status in ("optimal", "stopped") or not fits:
+        if found.status in ("optimal", "stopped", "time_limit") or not fits:
             return found
         return Cholesky().solve(problem)
 
@@ -454,6 +675,18 @@ def inverse_diagonal(problem: LinearSystem) -> np.ndarray:
     return system.unscaled(
         system.root * np.column_stack([columns[reg] for reg in system.regs])
     )
+
+
+def inverse_diagonal_by_map(problem: LinearSystem) -> np.ndarray:
+    """`inverse_diagonal` by the hat matrix of an explicit map; needs reg > 0."""
+    system = _Explicit(problem)
+    weights = system.root[:, 0] ** 2
+    columns = {
+        reg: weights * not_hat(system.features, weights, reg) / reg
+        for reg in distinct(system.regs)
+    }
+    found = np.column_stack([columns[reg] for reg in system.regs])
+    return system.unscaled(found / system.root)
 
 
 class _Numbers(TypedDict):
@@ -552,9 +785,10 @@ class _Weighted:
 class _Lazy(_Weighted):
     """G V without G in memory, or in single precision."""
 
-    def __init__(self, problem: LinearSystem):
+    def __init__(self, problem: LinearSystem, pulse: Pulse):
         super().__init__(problem)
-        self.products = Products(self.gram)
+        self.pulse = pulse
+        self.products = Products(self.gram, pulse=pulse)
         # In single precision K z would be known to fewer digits than are asked for.
         self.wide = self.gram.double()
 
@@ -565,13 +799,55 @@ class _Lazy(_Weighted):
         """From now on `fast` is double precision; False if it was."""
         before = self.products.single
         if before:
-            self.products = Products(self.wide, dtype=np.float64)
+            self.products = Products(self.wide, dtype=np.float64, pulse=self.pulse)
         return before
+
+    @cached_property
+    def _whole(self) -> Callable[[np.ndarray], np.ndarray]:
+        return whole_products(self.wide, self.pulse)
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         if not V.any():
             return np.zeros_like(V)
-        return self.root * (self.wide @ (self.root * V))
+        return self.root * self._whole(self.root * V)
+
+
+class _Explicit(_Weighted):
+    """G = W^½ ΦΦᵀ W^½ by the explicit map of the kernel."""
+
+    def __init__(self, problem: LinearSystem):
+        super().__init__(problem)
+        self.features = features_of(self.gram)
+        self.factored = affordable(self.features.shape[1])
+
+    @cached_property
+    def rounding(self) -> FeatureSums:  # type: ignore[override]
+        return FeatureSums(self.features)
+
+    def gathered(self, V: np.ndarray) -> np.ndarray:
+        """ΦᵀW^½ V."""
+        return across(self.features, self.root * V)
+
+    def spread(self, v: np.ndarray) -> np.ndarray:
+        """W^½Φ v."""
+        return self.root * along(self.features, v)
+
+    def curved(self, v: np.ndarray) -> np.ndarray:
+        """ΦᵀWΦ v."""
+        return self.gathered(self.spread(v))
+
+    def matrix(self) -> np.ndarray:
+        return self._normal
+
+    @cached_property
+    def _normal(self) -> np.ndarray:
+        """ΦᵀWΦ."""
+        return weighted_normal(self.features, self.root[:, 0] ** 2)
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        if not V.any():
+            return np.zeros_like(V)
+        return self.root * product(self.features, self.root * V)
 
 
 class _Scaled(_Weighted):

@@ -6,9 +6,14 @@ the optimum has F = λc + wu = 0, and a step solves (λI + HK) Δ = -F. With H =
     Δ = -F/λ + S z,    (λI + SᵀKS) z = SᵀKF/λ
 
 is symmetric, and divides by no curvature: 0 is allowed. For few points the system is
-factored, for many it is solved by preconditioned conjugate gradients. A bias takes its
-best value after every step, which projects S; the products K(wu) that the steps need
-also give the dual objective, so that every step knows its duality gap.
+factored, for many it is solved by preconditioned conjugate gradients. With an explicit
+map, K = ΦΦᵀ, it is solved for p numbers instead (`primal.py`),
+
+    Δ = -F/λ + HΦv,    (λI + ΦᵀHΦ) v = ΦᵀF/λ
+
+in time linear in n. A bias takes its best value after every step, which projects S; the
+products K(wu) that the steps need also give the dual objective, so that every step
+knows its duality gap.
 """
 
 from __future__ import annotations
@@ -28,10 +33,34 @@ from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status
-from mercer.solvers.krylov import Krylov, LowRank, Products, conjugate_gradient, factor
+from mercer.solvers.features import features_of
+from mercer.solvers.krylov import (
+    WIDE_FACTOR,
+    Krylov,
+    LowRank,
+    Products,
+    Pulse,
+    TimeLimit,
+    check_time_limit,
+    conjugate_gradient,
+    factor,
+    preconditioner_rank,
+    whole_products,
+)
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
+from mercer.solvers.primal import (
+    FeatureSums,
+    NormalSystem,
+    across,
+    affordable,
+    along,
+    column_squares,
+    product,
+    weighted_normal,
+)
 
 ROUGH = 20  # steps at most on the low-rank approximation
+CLOSER = 1e-2  # of what a step leaves, in the coordinates of an explicit map
 POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
 
 
@@ -79,6 +108,10 @@ class Newton:
     rank : of the preconditioner of conjugate gradients; None for 3√n
     max_products : of one step by conjugate gradients
     seed : of the columns that make the preconditioner
+    features : whether steps are taken in the coordinates of the kernel's explicit map,
+        in time linear in the points; the problem and its solution are the same
+    time_limit : seconds; None for no limit. What was found by then is returned, with
+        the status "time_limit" and its gap
 
     Examples
     --------
@@ -99,8 +132,11 @@ class Newton:
     rank: int | None = None
     max_products: int = 200
     seed: int = 0
+    features: bool = False
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"Newton needs tol > 0; got tol={self.tol!r}.")
 
@@ -118,13 +154,40 @@ class Newton:
         """
         if problem.reg is None:
             raise ValueError("Newton needs reg; `within_ball` finds it for a norm.")
+        if self.time_limit is None:
+            return self._solve(problem, start, watch, None)
+        limit = TimeLimit(watch, self.time_limit)
+        found = self._solve(problem, start, limit, limit)
+        late = found.status == "stopped" and limit.expired
+        return found.ended(Status.TIME_LIMIT) if late else found
+
+    def _solve(
+        self,
+        problem: Penalized,
+        start: np.ndarray | None,
+        watch: Callable[[Progress], bool] | None,
+        limit: TimeLimit | None,
+    ) -> Solution:
         begin = time.perf_counter()
+        if self.features:
+            primal = _Primal(problem, self)
+            with blas_for(primal.features.shape[1]):
+                return _Run(self, problem, primal, begin, watch)(start)
         side = problem.gram.shape[0] * _columns(problem)
         if side <= self.direct:
             with blas_for(side):
                 return _Run(self, problem, _Factored(problem), begin, watch)(start)
+        pulse = Pulse(None if watch is None else partial(_preparing, watch, begin))
+        if limit is not None:
+            limit.pulse = pulse
         with one_blas_thread():
-            return _Run(self, problem, _Iterated(problem, self), begin, watch)(start)
+            method = _Iterated(problem, self, pulse)
+            return _Run(self, problem, method, begin, watch, pulse)(start)
+
+
+def _preparing(watch: Callable[[Progress], bool], begin: float, stage: str) -> bool:
+    """Report what goes on before the first step."""
+    return bool(watch(Progress(0, 0, 0, time.perf_counter() - begin, stage=stage)))
 
 
 def _columns(problem: Penalized) -> int:
@@ -151,12 +214,19 @@ class _Run:
         self,
         options: Newton,
         problem: Penalized,
-        method: _Factored | _Iterated,
+        method: _Factored | _Iterated | _Primal,
         begin: float,
         watch: Callable[[Progress], bool] | None,
+        pulse: Pulse | None = None,
     ):
         self.options, self.problem, self.method = options, problem, method
         self.begin, self.watch = begin, watch
+        self.pulse = Pulse() if pulse is None else pulse
+        if watch is not None:
+            self.pulse.report = self._report
+        self.round, self.support = 0, 0
+        self.first: tuple[float, float] | None = None  # seconds and gap, at first
+        self.violation = self.primal = self.gap = np.nan
         self.k = _columns(problem)
         self.single = not isinstance(problem.loss, Softmax)
         self.w = problem.weights[:, None]
@@ -169,11 +239,15 @@ class _Run:
         for round in range(self.options.max_iter + 1):
             self._look(at)
             status = self._status(at, goal, round)
-            if status in ("optimal", "stalled") and self.method.sharper():
+            if status and status != "indefinite" and self.method.sharper():
+                # What is stated is true in double precision.
                 self._look(at, *self._sharpened(at))
-                status = self._status(at, goal, round)
-            more = self.method.cheap and round < self.options.max_iter
-            if status == "optimal" and more and polished < POLISH:
+                early = status in ("stopped", "max_iter")
+                status = status if early else self._status(at, goal, round)
+                if early and self.gap <= goal and self._sure(at, goal):
+                    status = "optimal"
+            more = round < self.options.max_iter
+            if status == "optimal" and more and polished < self.method.polish:
                 # Digits are doubled by every step, until rounding ends it.
                 polished, status = polished + 1, ""
                 if self.violation > best / 2 or self.violation <= 1e-15:
@@ -195,7 +269,12 @@ class _Run:
         if c.any():
             return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
         at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
-        return at if self.method.cheap or self.refuted else self._rough(at)
+        if not self.method.roughs or self.refuted:
+            return at
+        zero = _Point(at.c, at.g, at.b)
+        near = self._rough(at)
+        # Coefficients of a step that was cut short may be worse than none.
+        return zero if self.pulse.stopped else near
 
     def _rough(self, at: _Point) -> _Point:
         """The solution for L Lᵀ in place of K, which costs little, and a step from it.
@@ -210,6 +289,8 @@ class _Run:
             if self.gap <= 0.02 * self.problem.zero_loss or not self._advance(at):
                 break
         self.method.coarse = False
+        if self.pulse.stopped:
+            return at
         root = self._root(at.f)
         F = self.w * self._slope(at.f) - root.up(root.down(at.f))
         step = self.method.step(root, F, self.method.times(F), 0.05)
@@ -229,9 +310,10 @@ class _Run:
         reading = Reading(
             at.c, at.f, at.b, self.u, self.image, self.problem.reg, self.rough
         )
-        found = rounding_of(self.problem, reading)
-        if self.problem.sums.bounded and self.gap <= goal < self.gap + found.gap:
-            found = rounding_of(self.problem, reading, tight=True)
+        sums = self.method.sums
+        found = rounding_of(self.problem, reading, sums=sums)
+        if sums.bounded and self.gap <= goal < self.gap + found.gap:
+            found = rounding_of(self.problem, reading, tight=True, sums=sums)
         return found
 
     def _look(
@@ -264,18 +346,13 @@ class _Run:
         self.gap = self.primal - self.dual
 
     def _status(self, at: _Point, goal: float, round: int) -> str:
+        self.round = round
         if self.watch is not None:
-            progress = Progress(
-                round,
-                round,
-                self.method.products,
-                time.perf_counter() - self.begin,
-                support=int(np.count_nonzero(at.c.any(axis=1))),
-                violation=self.violation,
-                objective=self.primal,
-                gap=np.nan if self.refuted else self.gap,
-            )
-            if self.watch(progress):
+            self.support = int(np.count_nonzero(at.c.any(axis=1)))
+            if self.first is None:
+                self.first = time.perf_counter(), self.gap
+            self.pulse.reported()
+            if self.pulse.stopped or self._report(""):
                 near = self.gap <= goal and self._sure(at, goal)
                 return "optimal" if near else "stopped"
         size = self.problem.weights.max() / self.problem.weights.min()
@@ -285,6 +362,32 @@ class _Run:
         if self.gap <= goal and self._sure(at, goal):
             return "optimal"
         return "max_iter" if round == self.options.max_iter else ""
+
+    def _report(self, stage: str) -> bool:
+        """Tell `watch` where the run is; whether to stop."""
+        assert self.watch is not None
+        progress = Progress(
+            self.round,
+            self.round,
+            0 if self.options.features else self.method.products,
+            time.perf_counter() - self.begin,
+            support=self.support,
+            violation=self.violation,
+            objective=self.primal,
+            gap=np.nan if self.refuted else self.gap,
+            left=self._left(),
+            stage=stage,
+        )
+        return bool(self.watch(progress))
+
+    def _left(self) -> float:
+        """Seconds to the goal, if the gap falls as it has fallen so far."""
+        if self.first is None or not 0 < self.gap < self.first[1]:
+            return float("nan")
+        goal = max(self.options.tol * self.problem.zero_loss, 1e-300)
+        fallen = np.log(self.first[1] / self.gap)
+        missing = max(0.0, np.log(self.gap / goal))
+        return float((time.perf_counter() - self.first[0]) * missing / fallen)
 
     def _sure(self, at: _Point, goal: float) -> bool:
         """Whether the gap is below the goal, rounding included."""
@@ -412,7 +515,7 @@ class _Run:
                 Status(status),
                 n_iter,
                 time.perf_counter() - self.begin,
-                self.method.products * len(at.c),
+                0 if self.options.features else self.method.products * len(at.c),
             ),
             function=self._shaped(at.f),
             rounding=rounding.most,
@@ -441,9 +544,14 @@ class _Root:
             self._bare = V
             self.basis = V @ (vectors[:, kept] / np.sqrt(values[kept]))
 
+    def within(self, z: np.ndarray) -> np.ndarray:
+        """z less its component along √p at every point."""
+        if self.side is None:
+            return z
+        return z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+
     def projected(self, z: np.ndarray) -> np.ndarray:
-        if self.side is not None:
-            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        z = self.within(z)
         if self.basis is not None:
             flat = z.ravel()
             z = (flat - self.basis @ (self.basis.T @ flat)).reshape(z.shape)
@@ -461,22 +569,22 @@ class _Root:
         """How much of a change of g its best b takes back."""
         if self.basis is None:
             return np.zeros(change.shape[1])
-        z = self.q * change
-        if self.side is not None:
-            z = z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        z = self.within(self.q * change)
         return self._inverse @ (self._bare.T @ z.ravel())
 
 
 class _Factored:
     """Steps by a factor of λI + SᵀKS, for few points."""
 
-    cheap = True
+    polish = POLISH
+    roughs = False
     sharp = True
 
     def sharper(self) -> bool:
         return False
 
     def __init__(self, problem: Penalized):
+        self.sums = problem.sums
         self.reg, self.products, self.refuted = problem.strength, 0, False
         self.proved = problem.gram.kernel.psd is True
         self.K = np.asarray(problem.wide.dense(), dtype=float)
@@ -544,15 +652,21 @@ def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
 class _Iterated:
     """Steps by conjugate gradients, preconditioned by K ≈ L Lᵀ, for many points."""
 
-    cheap = False
+    polish = 0
+    roughs = True
 
-    def __init__(self, problem: Penalized, options: Newton):
+    def __init__(self, problem: Penalized, options: Newton, pulse: Pulse):
+        self.sums, self.pulse = problem.sums, pulse
         self.problem, self.reg, self.options = problem, problem.strength, options
         self.gram, self.products, self.refuted = problem.wide, 0, False
         self.proved = problem.gram.kernel.psd is True
-        self.fast = Products(problem.gram)
-        rank = options.rank or int(3 * self.gram.shape[0] ** 0.5)
-        self.L = factor(self.gram, rank, options.seed).astype(np.float32, order="F")
+        self.fast = Products(problem.gram, pulse=pulse)
+        n = self.gram.shape[0]
+        rank = options.rank or preconditioner_rank(n, int(3 * n**0.5))
+        dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
+        L = factor(self.gram, rank, options.seed, dtype, pulse)
+        self.L = L.astype(np.float32, order="F", copy=False)
+        self.whole = whole_products(self.gram, pulse)
         self.sharp = not self.fast.single
         self.coarse = False  # whether L Lᵀ stands in for K
 
@@ -565,14 +679,15 @@ class _Iterated:
         """Whether steps were in single precision, and are not from now on."""
         if not self.fast.single:
             return False
-        self.fast, self.sharp = Products(self.gram, dtype=np.float64), True
+        self.fast = Products(self.gram, dtype=np.float64, pulse=self.pulse)
+        self.sharp = True
         return True
 
     def times(self, V: np.ndarray) -> np.ndarray:
         if self.coarse:
             return (self.L @ (self.L.T @ V.astype(np.float32))).astype(float)
         self.products += 1
-        return self.gram @ V if self.sharp else self.fast(V)
+        return self.whole(V) if self.sharp else self.fast(V)
 
     def roughly(self, V: np.ndarray) -> np.ndarray:
         """K V in single precision where there is such a K."""
@@ -603,6 +718,7 @@ class _Iterated:
                 lambda r: np.linalg.norm(root.up(r)) <= goal,
                 self.options.max_products,
                 together=True,
+                watch=lambda n_iter, r: self.pulse.stopped,
             )
 
         found = search()
@@ -611,4 +727,89 @@ class _Iterated:
         # What is negative in a kernel that is proved is rounding.
         self.refuted |= not found.convex and not self.proved
         delta = root.up(found.x) - F / self.reg
+        if not np.isfinite(delta).all():  # λ is nothing beside K in these digits
+            return np.zeros_like(F), np.zeros_like(F)
         return delta, self.times(delta)
+
+
+class _Primal:
+    """Steps in the coordinates of an explicit map, K = ΦΦᵀ: nothing is n × n."""
+
+    roughs = False
+    sharp = True
+
+    def sharper(self) -> bool:
+        return False
+
+    def __init__(self, problem: Penalized, options: Newton):
+        self.features = features_of(problem.gram)
+        self.reg, self.products, self.refuted = problem.strength, 0, False
+        self.options = options
+        self.sums = FeatureSums(self.features)
+        self.factored = affordable(self.features.shape[1] * _columns(problem))
+        self.polish = int(self.factored)  # one more step doubles the digits
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return product(self.features, V)
+
+    def step(
+        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Δ and KΔ."""
+        rhs = across(self.features, F) / self.reg
+
+        def curved(v: np.ndarray) -> np.ndarray:
+            self.products += 1
+            return across(self.features, root.up(root.down(along(self.features, v))))
+
+        system = NormalSystem(
+            curved,
+            (lambda: self._matrix(root)) if self.factored else None,
+            lambda: column_squares(self.features, self._weights(root)),
+            self.reg,
+            self.options.max_products,
+            together=True,
+        )
+        # What is left of it counts in c by as much as Φ is long.
+        v = system.solve(rhs, CLOSER * forcing * float(np.linalg.norm(rhs)))
+        delta = root.up(root.down(along(self.features, v))) - F / self.reg
+        return delta, self.times(delta)
+
+    @staticmethod
+    def _weights(root: _Root) -> np.ndarray:
+        """The diagonal of H at each point, (n, k)."""
+        square = root.q**2
+        return square if root.side is None else square * (1 - root.side**2)
+
+    def _matrix(self, root: _Root) -> np.ndarray:
+        """ΦᵀHΦ, (pk, pk)."""
+        p, k = self.features.shape[1], root.q.shape[1]
+        shift = None
+        if root.basis is not None and not self.features.sparse:
+            # A bias takes any shift of Φ back; without it digits would cancel below.
+            shift = self.features.matrix.mean(axis=0)
+        out = np.empty((k * p, k * p), order="F")
+        for a in range(k):
+            for b in range(a + 1):
+                weights = root.q[:, a] * root.q[:, b]
+                if root.side is not None:
+                    weights = weights * ((a == b) - root.side[:, a] * root.side[:, b])
+                part = weighted_normal(self.features, weights, shift)
+                out[a * p : (a + 1) * p, b * p : (b + 1) * p] = part
+                out[b * p : (b + 1) * p, a * p : (a + 1) * p] = part.T
+        if root.basis is not None and root.basis.shape[1]:
+            n, rank = len(root.q), root.basis.shape[1]
+            images = [
+                root.q * root.within(root.basis[:, j].reshape(n, k))
+                for j in range(rank)
+            ]
+            rows = [across(self.features, image) for image in images]
+            if shift is not None:
+                rows = [
+                    row - np.multiply.outer(shift, image.sum(axis=0))
+                    for row, image in zip(rows, images, strict=True)
+                ]
+            U = np.stack([row.T.ravel() for row in rows])
+            out -= U.T @ U
+        return out

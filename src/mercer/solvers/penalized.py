@@ -228,21 +228,25 @@ class RoundingErrors:
         return max(2 * self.primal, 2 * self.dual + self.slopes, self.violation)
 
 
-def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> RoundingErrors:
+def rounding_of(
+    problem: Penalized, at: Reading, tight: bool = False, sums: Any = None
+) -> RoundingErrors:
     """By how much rounding can have changed the objectives and the violation.
 
     Parameters
     ----------
     tight : whether to read the kernel values that were added, which costs a product,
         where they are otherwise bounded by √(k(x, x) k(y, y))
+    sums : how far products with K can be off, where they are not those of the Gram
     """
+    sums = problem.sums if sums is None else sums
     w, m, lam = problem.weights[:, None], problem.mass, 2 * at.reg * problem.mass
     wu = w * at.slopes
     of_g, of_image = np.split(
-        problem.sums(np.hstack([at.coef, wu]), tight), [at.coef.shape[1]], axis=1
+        sums(np.hstack([at.coef, wu]), tight), [at.coef.shape[1]], axis=1
     )
     if at.rough is not None:
-        of_image = of_image + SINGLE / UNIT * problem.sums(at.rough)
+        of_image = of_image + SINGLE / UNIT * sums(at.rough)
     of_f = of_g + 4 * UNIT * np.abs(at.values)
     u = np.abs(at.slopes)
     # Losses and conjugates are computed to a few units of what they are made of.
@@ -252,12 +256,12 @@ def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> Roundin
     terms = np.where(np.isfinite(terms), terms, 0.0)[:, None] + np.abs(at.values) * u
     # And m is a sum of weights, by which all is divided.
     shares = of_sum(problem.weights) / m + LAST * UNIT
-    sums = of_sum(w * terms) + shares * float(np.sum(w * np.abs(terms)))
+    of_terms = of_sum(w * terms) + shares * float(np.sum(w * np.abs(terms)))
     # Errors of different points are of either sign.
     square = _length(at.coef * of_g) + of_sum(at.coef * at.values)
     steepest = getattr(loss, "steepest", STEEPEST) if loss.curved else 0.0
     of_loss = _length(w * (u + steepest * of_f) * of_f)
-    of_primal = (of_loss + sums) / m + at.reg * square
+    of_primal = (of_loss + of_terms) / m + at.reg * square
     of_u = steepest * of_f
     off = np.abs(at.values - at.bias + at.image / lam)
     of_square = (_length(wu * of_image) + of_sum(wu * at.image)) / (m * lam)
@@ -265,10 +269,10 @@ def rounding_of(problem: Penalized, at: Reading, tight: bool = False) -> Roundin
     if problem.bias:
         left = np.abs(np.sum(wu, axis=0)) + of_sum(wu)
         unbalanced = float(left @ (np.abs(at.bias) + np.abs(at.values).max(axis=0)))
-    of_dual = (sums + unbalanced) / m + of_square
+    of_dual = (of_terms + unbalanced) / m + of_square
     of_slope = float(np.max(of_u + 4 * UNIT * (u + np.abs(lam * at.coef / w))))
     # Slopes other by this much change the dual in the first and in the second order.
-    size = problem.sums.length @ (w * of_u)
+    size = sums.length @ (w * of_u)
     of_slopes = _length(w * of_u * off) / m + float(np.sum(size**2)) / (m * lam)
     return RoundingErrors(of_primal, of_dual, of_slopes, of_slope)
 
@@ -391,7 +395,8 @@ def square_rounding(problem: Penalized, coef: np.ndarray, values: np.ndarray) ->
     sums = problem.sums
     # Of an indefinite kernel there is no norm, and nothing to read K for.
     of_values = sums(coef) if sums.bounded else UNIT * np.abs(values)
-    return _length(coef * of_values) + of_sum(coef * values)
+    # Products by an explicit map add up twice, by at most as many numbers.
+    return 2 * _length(coef * of_values) + of_sum(coef * values)
 
 
 def certified(

@@ -72,16 +72,20 @@ class Tiles:
                 self.kept[i, j] = found
         return found
 
-    def filled(self) -> Tiles:
+    def filled(self, tick: Callable[[float], Any] | None = None) -> Tiles:
         """The same with all tiles in memory, and no more need of the points."""
         for i in range(len(self.chunks)):
+            if tick is not None:
+                tick((i / len(self.chunks)) ** 2)
             for j in range(i + 1):
                 self.tile(i, j)
         del self.compute
         return self
 
-    def times(self, V: np.ndarray) -> np.ndarray:
-        """K V in float64."""
+    def times(
+        self, V: np.ndarray, tick: Callable[[float], Any] | None = None
+    ) -> np.ndarray:
+        """K V in float64; `tick` is called with the share of it that is done."""
         if self.whole is not None:
             self.rows += self.n
             W = np.empty_like(V)
@@ -90,6 +94,8 @@ class Tiles:
         shape, V = V.shape, V.reshape(self.n, -1).astype(self.dtype, order="C")
         out = np.zeros(V.shape)
         for i, rows in enumerate(self.chunks):
+            if tick is not None:
+                tick((i / len(self.chunks)) ** 2)
             for j, columns in enumerate(self.chunks[: i + 1]):
                 tile, mirrored = self.tile(i, j), out[columns] if j < i else None
                 if V.shape[1] <= NARROW:

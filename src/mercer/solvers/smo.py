@@ -22,7 +22,7 @@ from mercer.kernels.base import row_blocks
 from mercer.native import memory
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status
-from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
+from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP, covering
 from mercer.solvers.class_pairs import (
     PairProblems,
     PairReport,
@@ -416,11 +416,6 @@ def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
         rows = changed[part]
         function += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
     return function
-
-
-def covering(rounding: float, objective: float, room: float) -> float:
-    """The larger of two errors, if there is room for it below tol; else the first."""
-    return max(rounding, objective) if objective <= room else rounding
 
 
 class _Source(NamedTuple):

@@ -121,7 +121,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         problems = self._problems(data)
         several = len(problems) > 1
         if several:
-            gram = held_for_many(data.gram)
+            curved = all(problem.loss.curved for problem in problems)
+            gram = held_for_many(data.gram, by_map=curved and self.solver is None)
             problems = [replace(problem, gram=gram) for problem in problems]
         if start is None and self.warm_start:
             start = self._before(data, problems)
@@ -250,7 +251,9 @@ def regularization_path(
     first = clone(machine)
     first._validate_params()
     data = first._prepared(X, y, sample_weight)
-    data = replace(data, gram=held_for_many(data.gram))
+    curved = all(problem.loss.curved for problem in first._problems(data))
+    by_map = curved and first.solver is None
+    data = replace(data, gram=held_for_many(data.gram, by_map))
     fitted: list[Any] = [None] * len(values)
     start = None
     for i in np.argsort(-values if more else values, kind="stable"):

@@ -28,7 +28,8 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     With k > 2 classes f has a column for each, the penalty is ½ Σⱼ ‖fⱼ‖², and
     P(y = j | x) = e^fⱼ(x) / Σᵢ e^fᵢ(x): the multinomial model. On an explicit feature
     map it is scikit-learn's LogisticRegression with an L2 penalty. Minimised by
-    `Newton`, for many points with preconditioned conjugate gradients.
+    `Newton`, for many points with preconditioned conjugate gradients, and in time
+    linear in the points where the kernel has a small explicit map.
 
     Parameters
     ----------

@@ -1,0 +1,265 @@
+"""Least squares and Newton's steps in the coordinates of an explicit map, K = ΦΦᵀ.
+
+With Φ of p columns, (λI + SᵀKS) z = SᵀΦ r is solved by z = SᵀΦ v with
+
+    (λI + ΦᵀHΦ) v = r,    H = S Sᵀ
+
+p numbers instead of n: the matrix is factored where p is a few hundred, else the system
+is solved by conjugate gradients, which read Φ and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.gram import Gram
+from mercer.maps import dense_columns, has_quick_map
+from mercer.native import lapack, memory
+from mercer.native.interruptible import multiply
+from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.krylov import conjugate_gradient
+from mercer.solvers.rounding import LAST, UNIT
+
+FACTORED = 1500  # columns (times functions) up to which a matrix of them is factored
+PIECE = 2**18  # numbers of Φ that are weighted at a time
+DOMINANT = 1e-3  # of 1 - h: below it the point makes up its own prediction
+MOST_WORK = 1e11  # multiplications for the points that do
+SPARSE_SHARE = 0.05  # of the entries; a fuller matrix is multiplied as a dense one
+
+
+class FeatureSums:
+    """Bounds of the rounding errors of f = Φ(Φᵀc), as `SumRounding` has those of Kc.
+
+    Both products add up: n numbers for each column, then p for each point. By Cauchy
+    and Schwarz |Φ|(|Φ|ᵀ|c|) is at most ‖φ(x)‖ Σⱼ ‖φ(xⱼ)‖ |cⱼ|.
+    """
+
+    bounded = True
+
+    def __init__(self, features: FeatureRows):
+        self.features = features
+        n, p = features.shape
+        self.length = np.sqrt(_row_squares(features))
+        # Coordinates themselves are products of a few numbers.
+        self.units = UNIT * (np.sqrt(n) + np.sqrt(p) + 3 * LAST)
+
+    def __call__(self, coef: np.ndarray, tight: bool = False) -> np.ndarray:
+        """How far each f(xᵢ) can be off, in the shape of coef.
+
+        Parameters
+        ----------
+        tight : whether to read the coordinates, at the cost of a product
+        """
+        size = np.abs(coef)
+        if tight:
+            matrix = self.features.matrix
+            if self.features.sparse:
+                return self.units * (abs(matrix) @ (abs(matrix).T @ size))
+            added = np.zeros((matrix.shape[1], *size.shape[1:]))
+            for rows in _pieces(self.features):
+                added += np.abs(matrix[rows]).T @ size[rows]
+            parts = [np.abs(matrix[rows]) @ added for rows in _pieces(self.features)]
+            return self.units * np.concatenate(parts)
+        scaled = size * self.length.reshape(-1, *[1] * (size.ndim - 1))
+        return np.multiply.outer(self.length, self.units * scaled.sum(axis=0))
+
+
+def along(features: FeatureRows, W: np.ndarray) -> np.ndarray:
+    """Φ W, (n, q), of (p, q) arrays."""
+    return np.asarray(multiply(features.matrix, W))
+
+
+def across(features: FeatureRows, V: np.ndarray) -> np.ndarray:
+    """ΦᵀV, (p, q), of (n, q) arrays."""
+    return np.asarray(multiply(features.across, V))
+
+
+def product(features: FeatureRows, V: np.ndarray) -> np.ndarray:
+    """K V = Φ(ΦᵀV)."""
+    return along(features, across(features, V))
+
+
+def weighted_normal(
+    features: FeatureRows, weights: np.ndarray, shift: np.ndarray | None = None
+) -> np.ndarray:
+    """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign.
+
+    Sparse features take no shift.
+    """
+    matrix, p = features.matrix, features.shape[1]
+    if features.sparse and matrix.nnz <= SPARSE_SHARE * matrix.shape[0] * p:
+        assert shift is None
+        scaled = sp.csr_array(matrix.multiply(weights[:, None]))
+        return (features.across @ scaled).toarray()
+    out = np.zeros((p, p))
+    for rows in _pieces(features):
+        part = matrix[rows].toarray() if features.sparse else matrix[rows]
+        part = part if shift is None else part - shift
+        out += multiply((part * weights[rows, None]).T, part)
+    return out
+
+
+def quadratic(features: FeatureRows, M: np.ndarray) -> np.ndarray:
+    """φᵢᵀ M φᵢ of every point, (n,)."""
+    out = np.empty(features.shape[0])
+    for rows in _pieces(features):
+        part = features.matrix[rows]
+        part = part.toarray() if features.sparse else part
+        out[rows] = np.einsum("ij,ij->i", multiply(part, M), part)
+    return out
+
+
+def not_hat(features: FeatureRows, weights: np.ndarray, reg: float) -> np.ndarray:
+    """1 - hᵢ, hᵢ = wᵢ φᵢᵀ (ΦᵀWΦ + reg I)⁻¹ φᵢ the diagonal of the hat matrix, (n,).
+
+    (K + reg W⁻¹)⁻¹ has wᵢ(1 - hᵢ)/reg on its diagonal. Where little is left of 1, the
+    same is 1/(1 + hᵢ') with the hᵢ' of a matrix without point i.
+    """
+    matrix = weighted_normal(features, weights)
+    out = 1 - weights * _inverse_squares(features, slice(None), matrix, reg)
+    dominant = np.flatnonzero(out < DOMINANT)
+    if len(dominant) and len(dominant) * len(matrix) ** 3 <= MOST_WORK:
+        rest = weights.copy()
+        rest[dominant] = 0.0
+        # Taken out of the sum, not subtracted from it: that would leave no digits.
+        matrix = weighted_normal(features, rest)
+        for i in dominant.tolist():
+            others = features.take(dominant[dominant != i])
+            less = matrix + weighted_normal(others, weights[dominant[dominant != i]])
+            square = _inverse_squares(features, np.array([i]), less, reg)
+            out[i] = 1 / (1 + weights[i] * square[0])
+    return out
+
+
+def _inverse_squares(
+    features: FeatureRows, index: slice | np.ndarray, matrix: np.ndarray, reg: float
+) -> np.ndarray:
+    """φᵢᵀ (matrix + reg I)⁻¹ φᵢ of some points."""
+    R = _factored(matrix, reg)
+    if R is None:
+        raise np.linalg.LinAlgError(
+            f"ΦᵀWΦ + λI is singular to rounding at λ={reg}. Raise λ."
+        )
+    lower = np.asfortranarray(np.triu(R).T)
+    some = features if isinstance(index, slice) else features.take(index)
+    out = np.empty(some.shape[0])
+    for rows in _pieces(some):
+        part = some.matrix[rows]
+        part = part.toarray() if some.sparse else part
+        half = lapack.half(lower, np.asfortranarray(part.T))
+        out[rows] = np.einsum("ij,ij->j", half, half)
+    return out
+
+
+class NormalSystem:
+    """(λI + ΦᵀHΦ) v = r by the factors of that matrix, or by conjugate gradients.
+
+    Parameters
+    ----------
+    apply : the function ΦᵀHΦ v of (p, k) arrays
+    matrix : a function that gives ΦᵀHΦ, (pk, pk), columns of v one after another; None
+        where it is too large
+    diagonal : of ΦᵀHΦ or near it, (p, k), to precondition by
+    reg : λ > 0
+    """
+
+    def __init__(
+        self,
+        apply: Callable[[np.ndarray], np.ndarray],
+        matrix: Callable[[], np.ndarray] | None,
+        diagonal: Callable[[], np.ndarray],
+        reg: float,
+        max_products: int,
+        together: bool = False,
+    ):
+        self.apply, self.reg, self.products = apply, reg, 0
+        self.max_products, self.together = max_products, together
+        self.R = None if matrix is None else _factored(matrix(), reg)
+        self.scale = None if self.R is not None else diagonal() + reg
+
+    def solve(
+        self,
+        r: np.ndarray,
+        goal: float | np.ndarray,
+        watch: Callable[[int, np.ndarray], bool] | None = None,
+    ) -> np.ndarray:
+        """v, with a residual of at most the goal in length (of each column)."""
+        if self.R is not None:
+            flat = r.T.reshape(-1, 1) if self.together else r
+            v = lapack.solve(self.R, np.asfortranarray(flat))
+            return v.reshape(r.shape[::-1]).T if self.together else v
+        axis = None if self.together else 0
+
+        def done(rest: np.ndarray) -> bool:
+            return bool(np.all(np.linalg.norm(rest, axis=axis) <= goal))
+
+        found = conjugate_gradient(
+            lambda V: self.apply(V) + self.reg * V,
+            r,
+            lambda rest: rest / self.scale,
+            done,
+            self.max_products,
+            together=self.together,
+            watch=watch,
+        )
+        self.products += found.n_iter
+        return found.x
+
+
+def has_small_map(gram: Gram, few: int) -> bool:
+    """Whether products with Φ cost less than a half of those with K = ΦΦᵀ.
+
+    A product with K reads n² / 2 numbers, one with Φ and Φᵀ its entries twice. Up to
+    `few` points K is as good, and so it is where it is in memory already.
+    """
+    n, kernel = gram.shape[0], gram.kernel
+    if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
+        return False
+    columns = dense_columns(kernel, gram.X)
+    if columns is not None:
+        entries = float(n) * columns
+        if 8 * entries > n**2 or 16 * entries > memory.available_memory():
+            return False  # before Φ is made
+    features = features_of(gram)
+    return 0 < 8.0 * features.entries <= n**2
+
+
+def affordable(columns: int) -> bool:
+    """Whether a matrix of so many columns is factored."""
+    return columns <= FACTORED and memory.keeps(24.0 * columns**2)
+
+
+def column_squares(features: FeatureRows, weights: np.ndarray) -> np.ndarray:
+    """Σᵢ hᵢ φᵢⱼ², (p,) or (p, k) for weights (n, k)."""
+    matrix = features.matrix
+    if features.sparse:
+        return matrix.multiply(matrix).T @ weights
+    out = np.zeros((matrix.shape[1], *weights.shape[1:]))
+    for rows in _pieces(features):
+        out += np.square(matrix[rows]).T @ weights[rows]
+    return out
+
+
+def _factored(matrix: np.ndarray, reg: float) -> np.ndarray | None:
+    """R of matrix + reg I = RᵀR; None where rounding leaves that not definite."""
+    A = np.array(matrix, order="F")
+    A[np.diag_indices_from(A)] += reg
+    return A if lapack.factor(A) else None
+
+
+def _row_squares(features: FeatureRows) -> np.ndarray:
+    """‖φ(x)‖², (n,)."""
+    matrix = features.matrix
+    if features.sparse:
+        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=float).ravel()
+    return np.einsum("ij,ij->i", matrix, matrix)
+
+
+def _pieces(features: FeatureRows) -> Iterator[slice]:
+    n, p = features.shape
+    step = max(64, PIECE // max(p, 1))
+    for begin in range(0, n, step):
+        yield slice(begin, min(begin + step, n))
