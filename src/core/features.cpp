@@ -46,7 +46,7 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
   // Beyond this slope a variable at a kink is left out.
   double allowed = std::numeric_limits<double>::infinity();
   std::size_t active = n;
-  std::int64_t read = 0, since_poll = 0;
+  std::int64_t read = 0, since_poll = 0, passes = 0;
   Descended result{std::numeric_limits<double>::infinity(), false, 0};
   while (read < work) {
     double most = 0;
@@ -96,13 +96,20 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
       for (std::int32_t e = from; e < to; ++e) w[column[e]] += change * entry[e];
       if (!excess.empty()) excess[g] += change;
     }
+    // Where the sums are off by more than the slopes, those that could mend it may be left out.
+    bool lacking = false;
+    const double slope = most;
     for (std::size_t g = 0; g < excess.size(); ++g) {
-      rho[g] -= problem.sigma * excess[g];
-      most = std::max(most, problem.sigma * std::abs(excess[g]));
+      const double off = problem.sigma * std::abs(excess[g]);
+      // Multipliers that do not wait for the minimum they belong to may go in circles.
+      if (passes < 32 || off > slope / 4) rho[g] -= problem.sigma * excess[g];
+      lacking |= off > slope;
+      most = std::max(most, off);
     }
+    ++passes;
     result = {most, complete, read += 8};
     if (complete && most <= tol) break;
-    if (most <= tol || active == 0) {
+    if (most <= tol || lacking || active == 0) {
       active = n;
       allowed = std::numeric_limits<double>::infinity();
     } else {

@@ -109,8 +109,17 @@ class _Run:
             np.ascontiguousarray(group, dtype=np.uint8),
             self.totals,
             lengths,
-            PRICE * (float(lengths.mean()) if len(lengths) else 0.0) or 1.0,
+            self._price(lengths),
         )
+
+    def _price(self, lengths) -> float:
+        """σ of σ/2 (Σβ - total)²: of what moves levels as fast as variables."""
+        if not len(lengths):
+            return 1.0
+        low, high = self.problem.bounds
+        widest = float(np.max(high - low)) or 1.0
+        reach = float(np.ptp(self.problem.target)) / widest
+        return PRICE * max(float(lengths.mean()), reach / 5) or 1.0
 
     def __call__(self, start) -> Solution:
         problem, tol = self.problem, self.options.tol
