@@ -275,6 +275,8 @@ class _Run:
             np.zeros(rows.shape[1]),
         )
         self.scale = _scale(self.terms)
+        sharp = SHARP_ENOUGH if rows.shape[1] > DIRECT else SHARP
+        self.goal = min(options.tol / 8, sharp * self.scale)
         # What rounding does to s comes back in b by the width over the band, and in F
         # by K: together that has to be less than it was.
         size = float(np.max(rows.lengths(), initial=0.0)) * (1 + min(rows.shape))
@@ -287,7 +289,9 @@ class _Run:
         self.best = np.inf, beta
         try:
             self._look(beta, self.terms.pull(beta))
-            if self.violation > WARM * self.scale:
+            if self.violation <= self.goal:
+                pass
+            elif self.violation > WARM * self.scale:
                 point, band = self._from_afar()
                 self.best = np.inf, self._mended(point.b)
                 near = self.terms.distance(point.s) <= 2 * band
@@ -349,9 +353,7 @@ class _Run:
     def _polish(self, beta, w, rho, chosen, band) -> None:
         """Solve for the chosen variables; those that then violate join them."""
         terms = self.terms
-        large = terms.rows.shape[1] > DIRECT
-        goal = (SHARP_ENOUGH if large else SHARP) * self.scale
-        goal = min(self.options.tol / 8, goal)
+        goal = self.goal
         idle = 0
         while idle < 2:
             chosen |= terms.is_inside(beta)
@@ -462,7 +464,7 @@ class _Run:
         border = terms.border(inside)
         # A group with none inside moves as if there were one.
         alone = (border != 0).sum(axis=0) == 0
-        least = np.where(alone, float(np.max(D, initial=0.0)), 0.0)
+        least = np.where(alone, float(np.max(D, initial=0.0)) or 1.0, 0.0)
         close = 1e-8 if exact else 0.01
         if len(inside) > p and p <= DIRECT:
             H = terms.rows.weighted(place, weight, border)
