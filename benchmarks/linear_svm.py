@@ -145,7 +145,8 @@ def main():
         best = min(found, other)
         print(
             f"{name:24} {wall:7.2f} ({busy:6.2f}) s "
-            f"{peer_wall:7.2f} ({peer_busy:6.2f}) s {peer_busy / busy:6.1f}x  {found / best - 1:.1e} {other / best - 1:.1e}",
+            f"{peer_wall:7.2f} ({peer_busy:6.2f}) s {peer_busy / busy:6.1f}x  "
+            f"{found / best - 1:.1e} {other / best - 1:.1e}",
             flush=True,
         )
         if options.gram and len(y) <= FEW:

@@ -564,3 +564,20 @@ def test_a_linear_kernel_is_multiplied_through_its_weights():
         Linear().matmul(X, Y, np.ones(7))
     with pytest.raises(ValueError, match="finite"):
         Linear()(np.full((2, 2), 1e300))
+
+
+def test_weights_of_the_columns_of_a_map_have_names():
+    X, y, _ = data(n=150)
+    machine = SVC(kernel=Polynomial(2, 0.2)).fit(X, y)
+    f = explicit(Polynomial(2, 0.2), X).matrix @ machine.coef_[0] + machine.intercept_
+    assert_allclose(f, machine.decision_function(X), atol=1e-9)
+    assert machine.feature_names_[:2] == ["1", "x0"]
+    assert machine.coef_.shape == (1, len(machine.feature_names_))
+    texts = ["ACGT", "GGCA", "TTTT", "ACAC", "CAAC", "GTGT"]
+    machine = SVC(kernel=Spectrum(1)).fit(texts, [0, 1, 2, 0, 0, 1])
+    assert machine.coef_.shape == (3, len(machine.feature_names_))
+    linear = SVC(kernel="linear").fit(X, y)
+    assert linear.feature_names_ == ["x0", "x1", "x2", "x3"]
+    for kernel in ("poly", "rbf", RBF(1.0)):
+        other = SVC(kernel=kernel).fit(X, y)
+        assert not hasattr(other, "coef_") and not hasattr(other, "feature_names_")
