@@ -533,6 +533,16 @@ def test_machines_learn_the_same_on_either_road(machine, few_are_many):
     assert_allclose(f, other, atol=1e-5)
 
 
+def test_kernel_values_take_over_where_rounding_is_all_there_is(few_are_many):
+    X, y, _ = data(n=300)
+    problem = svc(Gram(Linear(), X + 1e6), y, 1.0, bias=False)
+    assert on_features(problem.gram) is SemismoothNewton
+    alone = SemismoothNewton().solve(problem)
+    found = AutoSMO(max_iter=100_000).solve(problem)
+    assert alone.status == "stalled"
+    assert found.violation < alone.violation
+
+
 @on_solvers
 def test_a_solver_on_features_can_be_asked_for(solver):
     X, y, _ = data(n=150)

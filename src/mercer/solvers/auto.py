@@ -215,6 +215,12 @@ class AutoSMO:
             solution = self._completed(problem, first, watch)
         else:
             solution = solver.solve(problem, start=start, watch=watch)
+        on_rows = isinstance(solver, SemismoothNewton | FeatureDescent)
+        if on_rows and self.solver is None and solution.status == "stalled":
+            # Where rounding is all there is of Φᵀβ, kernel values lose less.
+            rest = self._smo(problem, sharing).solve(problem, watch=watch)
+            if rest.violation < solution.violation:
+                solution = replace(rest, run=rest.run.after(solution.run))
         if solution.status == "stopped" and self._is_reached(solution):
             solution = _at_tol(solution)  # in the very round in which it was stopped
         return _judged(problem, solution)
@@ -227,16 +233,19 @@ class AutoSMO:
         if linear is not None:
             solver = linear(self.tol, self.max_iter)
         elif solver is None:
-            solver = SMO(
-                self.tol,
-                None if self.cache_mb is None else self.cache_mb / sharing,
-                self.max_iter,
-                # With a unit margin f is not Σβk(x, ·).
-                objectives=self.objectives or problem.unit_margin,
-            )
+            solver = self._smo(problem, sharing)
         hard = problem.tube is None and np.isinf(problem.upper).all()
         hulls = hard and problem.total is not None and not problem.lower.any()
         return HullDistance(solver) if hulls else solver
+
+    def _smo(self, problem: BoxQP, sharing: int) -> SMO:
+        return SMO(
+            self.tol,
+            None if self.cache_mb is None else self.cache_mb / sharing,
+            self.max_iter,
+            # With a unit margin f is not Σβk(x, ·).
+            objectives=self.objectives or problem.unit_margin,
+        )
 
     def _to_rounding(self, solver: SMO, size: float) -> SMO:
         """The solver to the last digits of numbers of this size, within limits."""

@@ -51,6 +51,7 @@ SHARP_ENOUGH = 1e-6  # the same, where systems are too large to be factored
 LEAST = 1e-7  # band, relative to that; multipliers do the rest
 WARM = 0.1  # violation, relative to that, up to which a start is near the end
 DIRECT = 1000  # the side of the largest system that is factored
+SHARE = 1e-3  # of band · width, to be gained by a step
 SAMPLE = 8  # points that one stands for, and again
 
 
@@ -441,6 +442,11 @@ class _Run:
 
             at_0 = first + float(b @ ds)
             if not at_0 < 0:
+                break
+            # A small share of what smoothing has changed is not worth a step.
+            if not exact and -at_0 <= SHARE * band * float(
+                np.sum(terms.width[terms.is_inside(b)])
+            ):
                 break
             last, (t, b) = b, _line_search(slope, at_0)
             w, rho, s = w + t * dw, rho + t * drho, s + t * ds
