@@ -15,7 +15,7 @@ void bind_features(nb::module_& m) {
          Vector<double> target, Vector<double> low, Vector<double> high, Vector<double> tube,
          Vector<std::uint8_t> group, Vector<double> total, Vector<double> square, double sigma,
          ResultVector<double> beta, ResultVector<double> w, ResultVector<double> rho,
-         ResultVector<std::int32_t> order, double tol, std::int64_t work, std::uint64_t seed) {
+         ResultVector<std::int32_t> order, ResultVector<double> shrunk, double tol, std::int64_t work, std::uint64_t seed) {
         const std::size_t n = beta.shape(0), p = w.shape(0), groups = total.shape(0);
         check(begin.shape(0) == n + 1 && target.shape(0) == n && low.shape(0) == n &&
                   high.shape(0) == n && square.shape(0) == n && order.shape(0) == n,
@@ -38,6 +38,9 @@ void bind_features(nb::module_& m) {
         for (std::size_t t = 0; t < group.shape(0); ++t) {
           check(group(t) < groups, "Descent needs a total for every group.");
         }
+        check(shrunk.shape(0) == 2 && shrunk(0) >= 0 && shrunk(0) <= static_cast<double>(n),
+              "Descent needs how many variables take part, and the slope allowed.");
+        Shrunk state{static_cast<Index>(shrunk(0)), shrunk(1)};
         FeatureQuadratic problem{{view(begin), view(column), view(entry)},
                                  view(target),
                                  view(low),
@@ -50,13 +53,15 @@ void bind_features(nb::module_& m) {
         Descended found;
         {
           WithoutLock unlocked;
-          found = descend(problem, view(beta), view(w), view(rho), view(order), tol, work, seed,
-                          poll);
+          found = descend(problem, view(beta), view(w), view(rho), view(order), state, tol, work,
+                          seed, poll);
         }
+        shrunk(0) = static_cast<double>(state.active);
+        shrunk(1) = state.allowed;
         return std::tuple(found.violation, found.complete, found.read);
       },
       "begin"_a, "column"_a, "entry"_a, "target"_a, "low"_a, "high"_a, "tube"_a, "group"_a,
-      "total"_a, "square"_a, "sigma"_a, "beta"_a, "w"_a, "rho"_a, "order"_a, "tol"_a, "work"_a,
+      "total"_a, "square"_a, "sigma"_a, "beta"_a, "w"_a, "rho"_a, "order"_a, "shrunk"_a, "tol"_a, "work"_a,
       "seed"_a);
 }
 

@@ -33,7 +33,7 @@ Slopes slopes(double gradient, double beta, double low, double high, double tube
 }  // namespace
 
 Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::span<double> w,
-                  std::span<double> rho, std::span<std::int32_t> order, double tol,
+                  std::span<double> rho, std::span<std::int32_t> order, Shrunk& shrunk, double tol,
                   std::int64_t work, std::uint64_t seed, const Poll& poll) {
   const auto& [begin, column, entry] = problem.rows;
   const std::size_t n = beta.size();
@@ -43,18 +43,16 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
   if (!excess.empty()) {
     for (std::size_t t = 0; t < n; ++t) excess[group_of(t)] += beta[t];
   }
-  // Beyond this slope a variable at a kink is left out.
-  double allowed = std::numeric_limits<double>::infinity();
-  std::size_t active = n;
+  auto& [active, allowed] = shrunk;
   std::int64_t read = 0, since_poll = 0, passes = 0;
   Descended result{std::numeric_limits<double>::infinity(), false, 0};
   while (read < work) {
     double most = 0;
-    const bool complete = active == n;
-    for (std::size_t k = 0; k < active; ++k) {
-      std::swap(order[k], order[k + next(seed) % (active - k)]);
+    const bool complete = active == static_cast<Index>(n);
+    for (Index k = 0; k < active; ++k) {
+      std::swap(order[k], order[k + static_cast<Index>(next(seed) % static_cast<std::uint64_t>(active - k))]);
     }
-    for (std::size_t k = 0; k < active;) {
+    for (Index k = 0; k < active;) {
       const std::int32_t t = order[k];
       const std::int32_t from = begin[t], to = begin[t + 1];
       double F = 0;
@@ -110,7 +108,7 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
     result = {most, complete, read += 8};
     if (complete && most <= tol) break;
     if (most <= tol || lacking || active == 0) {
-      active = n;
+      active = static_cast<Index>(n);
       allowed = std::numeric_limits<double>::infinity();
     } else {
       allowed = most;

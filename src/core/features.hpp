@@ -38,8 +38,14 @@ struct Descended {
   bool complete;
   std::int64_t read;
 };
+// Which variables are left out, from one call to the next: those of `order` from `active` on.
+struct Shrunk {
+  Index active;    // all of them at first
+  double allowed;  // a slope beyond which a variable at a kink is left out; infinite at first
+};
+
 Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::span<double> w,
-                  std::span<double> rho, std::span<std::int32_t> order, double tol,
+                  std::span<double> rho, std::span<std::int32_t> order, Shrunk& shrunk, double tol,
                   std::int64_t work, std::uint64_t seed, const Poll& poll = {});
 
 }  // namespace mercer

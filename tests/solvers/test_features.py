@@ -274,6 +274,7 @@ def test_a_step_of_descent_is_the_best_for_its_variable(name):
             w,
             rho.copy(),
             np.arange(len(problem), dtype=np.int32),
+            np.array([len(problem), np.inf]),
             1e-300,
             1,
             0,
@@ -288,7 +289,7 @@ def test_descent_refuses_arrays_that_do_not_fit():
     one, none = np.ones(1), np.empty(0)
     order, bytes_ = np.zeros(1, np.int32), np.empty(0, np.uint8)
 
-    def call(begin=(0, 1), column=(0,), order=order, total=none, rho=none):
+    def call(begin=(0, 1), column=(0,), order=order, total=none, rho=none, active=1):
         rest = (one, -one, one, none, bytes_, np.array(total), one, 1.0)
         _core.descend_features(
             np.array(begin, np.int32),
@@ -299,6 +300,7 @@ def test_descent_refuses_arrays_that_do_not_fit():
             one.copy(),
             np.array(rho, dtype=float),
             order,
+            np.array([active, np.inf]),
             1e-3,
             10,
             0,
@@ -313,6 +315,7 @@ def test_descent_refuses_arrays_that_do_not_fit():
         {"column": (-1,)},
         {"order": np.array([1], np.int32)},
         {"total": (1.0,)},
+        {"active": 2},
         {"total": (1.0, 2.0), "rho": (0.0, 0.0)},
     ):
         with pytest.raises(ValueError, match="Descent needs"):

@@ -25,7 +25,7 @@ from mercer.solvers.features import (
     totals_of,
 )
 
-WORK = 2e8  # entries of Φ between two reports, some tenths of a second
+WORK = 2e7  # entries of Φ between two reports, some tenths of a second
 NEAR = 0.02  # violation, relative to the largest, from which free ones move at once
 TURN = 20  # passes over the free variables between two such steps
 GRADIENTS = 40  # conjugate gradients of such a step
@@ -88,6 +88,7 @@ class _Run:
         self.rows = features_of(problem.gram).compressed()
         self.totals = totals_of(problem)
         self.order = np.arange(len(problem), dtype=np.int32)
+        self.shrunk = np.array([len(problem), np.inf])  # how many take part; see core
         self.read, self.rounds, self.worst = 0.0, 0, 0.0
         self.program = self._program()
 
@@ -153,6 +154,7 @@ class _Run:
                 w,
                 rho,
                 self.order,
+                self.shrunk,
                 goal,
                 int(max(min(work, left), 1)),
                 self.rounds,
@@ -181,7 +183,7 @@ class _Run:
         problem, (low, high) = self.problem, self.problem.bounds
         free = np.flatnonzero((beta > low) & (beta < high) & (beta != 0))
         rows = self.rows.take(free if problem.index is None else problem.index[free])
-        work = 2 * self._entries() + TURN * (rows.entries + 8.0 * len(free))
+        work = self._entries() + TURN * (rows.entries + 8.0 * len(free))
         if len(free) < 2:
             return work
         slope = rows.times(w) - problem.target[free]
