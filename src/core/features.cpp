@@ -50,7 +50,8 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
     double most = 0;
     const bool complete = active == static_cast<Index>(n);
     for (Index k = 0; k < active; ++k) {
-      std::swap(order[k], order[k + static_cast<Index>(next(seed) % static_cast<std::uint64_t>(active - k))]);
+      std::swap(order[k],
+                order[k + static_cast<Index>(next(seed) % static_cast<std::uint64_t>(active - k))]);
     }
     for (Index k = 0; k < active;) {
       const std::int32_t t = order[k];

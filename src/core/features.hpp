@@ -21,11 +21,11 @@ struct SparseRows {
 struct FeatureQuadratic {
   SparseRows rows;
   std::span<const double> target, low, high;
-  std::span<const double> tube;          // empty for 0
-  std::span<const std::uint8_t> group;   // empty for one group
-  std::span<const double> total;         // of each group; empty for no such condition
-  std::span<const double> square;        // ‖φ‖² of each row
-  double sigma = 0;                      // price of (Σβ - total)²/2
+  std::span<const double> tube;         // empty for 0
+  std::span<const std::uint8_t> group;  // empty for one group
+  std::span<const double> total;        // of each group; empty for no such condition
+  std::span<const double> square;       // ‖φ‖² of each row
+  double sigma = 0;                     // price of (Σβ - total)²/2
 };
 
 // Moves beta and w = Φᵀβ, and the levels rho by the method of multipliers. Variables that are at a

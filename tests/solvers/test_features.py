@@ -436,6 +436,7 @@ def test_products_of_rows_and_their_rounding():
     w, v = rng.normal(size=7), rng.normal(size=3000)
     for rows in (
         FeatureRows(X),
+        FeatureRows(np.asfortranarray(X)),
         FeatureRows(sp.csr_array(X)),
         FeatureRows(X).centered(),
     ):

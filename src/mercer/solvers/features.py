@@ -106,7 +106,7 @@ class FeatureRows:
         if self.sparse:
             return np.asarray(self.across @ v)
         n, p = self.shape
-        if self.center is None:
+        if self.center is None and self.matrix.flags.c_contiguous:
             whole = n - n % RUN
             runs = (n // RUN, RUN)
             part = self.matrix[:whole].reshape(*runs, p)
@@ -114,11 +114,12 @@ class FeatureRows:
                 np.matmul, v[:whole].reshape(runs[0], 1, RUN), part, work=float(n) * p
             )
             return sums[:, 0].sum(axis=0) + v[whole:] @ self.matrix[whole:]
-        sums = [
-            v[rows] @ (self.matrix[rows] - self.center)
-            for rows in (slice(begin, begin + RUN) for begin in range(0, n, RUN))
-        ]
-        return np.sum(sums, axis=0) if n else np.zeros(p)
+        total = np.zeros(p)
+        for begin in range(0, n, RUN):
+            rows = slice(begin, begin + RUN)
+            part = self.matrix[rows]
+            total += v[rows] @ (part if self.center is None else part - self.center)
+        return total
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows, copied."""
