@@ -92,7 +92,7 @@ class _Run:
         self.read, self.rounds, self.worst = 0.0, 0, 0.0
         self.program = self._program()
 
-    def _program(self) -> tuple[Any, ...]:
+    def _program(self) -> Any:
         problem = self.problem
         rows = self.rows
         if problem.index is not None:

@@ -166,13 +166,14 @@ class FeatureRows:
         |Φ|(|Φ|ᵀ|coef|) with what adding n and p numbers does (`rounding.py`).
         """
         size, p = np.abs(coef), self.shape[1]
-        terms = np.count_nonzero(coef)
+        terms = int(np.count_nonzero(coef))
+        of_sums = np.sqrt(terms)
         if not self.sparse:
-            terms = (np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)) ** 2
+            of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
         pulled = np.zeros(p)
         for rows, part in self._magnitudes():
             pulled += part.T @ size[rows]
-        off = (np.sqrt(terms) + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
+        off = (of_sums + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
         most = 0.0
         for _, part in self._magnitudes():
             most = max(most, float(np.max(part @ off, initial=0.0)))

@@ -563,7 +563,7 @@ def _share(terms: _Terms) -> np.ndarray:
 
 def _line_search(slope, at_0: float):
     """t > 0 where the derivative is small next to that at 0, and b there."""
-    low, at_low, high, at_high = 0.0, at_0, None, None
+    low, at_low, high, at_high = 0.0, at_0, np.inf, np.nan
     t = 1.0
     for _ in range(30):
         at_t, b = slope(t)
@@ -573,7 +573,7 @@ def _line_search(slope, at_0: float):
             low, at_low = t, at_t
         else:
             high, at_high = t, at_t
-        if high is None:
+        if high == np.inf:
             t *= 4
         else:
             t = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)
