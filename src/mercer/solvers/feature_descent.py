@@ -92,7 +92,7 @@ class _Run:
         self.read, self.rounds, self.worst = 0.0, 0, 0.0
         self.program = self._program()
 
-    def _program(self) -> Any:
+    def _program(self) -> dict[str, Any]:
         problem = self.problem
         rows = self.rows
         if problem.index is not None:
@@ -100,18 +100,20 @@ class _Run:
         matrix, lengths = rows.matrix, rows.lengths()
         tube = np.empty(0) if problem.tube is None else problem.tube
         group = np.empty(0) if problem.group is None else problem.group
-        return (
-            matrix.indptr,
-            matrix.indices,
-            matrix.data,
-            np.ascontiguousarray(problem.target),
-            *map(np.ascontiguousarray, problem.bounds),
-            np.ascontiguousarray(tube),
-            np.ascontiguousarray(group, dtype=np.uint8),
-            self.totals,
-            lengths,
-            self._price(lengths),
-        )
+        low, high = map(np.ascontiguousarray, problem.bounds)
+        return {
+            "begin": matrix.indptr,
+            "column": matrix.indices,
+            "entry": matrix.data,
+            "target": np.ascontiguousarray(problem.target),
+            "low": low,
+            "high": high,
+            "tube": np.ascontiguousarray(tube),
+            "group": np.ascontiguousarray(group, dtype=np.uint8),
+            "total": self.totals,
+            "square": lengths,
+            "sigma": self._price(lengths),
+        }
 
     def _price(self, lengths) -> float:
         """σ of σ/2 (Σβ - total)²: of what moves levels as fast as variables."""
@@ -149,15 +151,15 @@ class _Run:
             if left < 1:
                 return Status.MAX_ITER
             violation, complete, read = _core.descend_features(
-                *self.program,
-                beta,
-                w,
-                rho,
-                self.order,
-                self.shrunk,
-                goal,
-                int(max(min(work, left), 1)),
-                self.rounds,
+                **self.program,
+                beta=beta,
+                w=w,
+                rho=rho,
+                order=self.order,
+                shrunk=self.shrunk,
+                tol=goal,
+                work=int(max(min(work, left), 1)),
+                seed=self.rounds,
             )
             self.read += read
             self.rounds += 1
@@ -224,7 +226,9 @@ class _Run:
         for _ in range(GRADIENTS):
             Kd = fixed(rows.times(rows.pull(d)))
             curvature = float(d @ Kd)
-            if not curvature > 1e-12 * float(d @ d) * float(np.max(self.program[9])):
+            if not curvature > 1e-12 * float(d @ d) * float(
+                np.max(self.program["square"])
+            ):
                 break
             t = square / curvature
             x, r = x + t * d, r - t * Kd
