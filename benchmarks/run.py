@@ -25,6 +25,7 @@ QUICK = {
     "coordinate": ["1000"],
     "gram": ["--quick", "--repeats", "3"],
     "kmeans": ["--points", "1000"],
+    "linear_svm": ["--quick"],
     "neighbors": ["--quick"],
     "pca": ["2000", "--repeats", "1"],
     "regularized": ["--quick", "--repeats", "1"],

@@ -34,7 +34,7 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "rounding features boxqp class_pairs penalized lasso lasso_features "
+    "solvers": "rounding boxqp features class_pairs penalized lasso lasso_features "
     "products krylov primal sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
@@ -60,10 +60,10 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "boxqp features primal semismooth penalized krylov smo hull coordinate "
-    "linear newton ball l1 perceptron sgd budget eigen clusters lasso lasso_features "
-    "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows auto",
+    "solvers": "boxqp features feature_descent primal semismooth penalized krylov smo "
+    "hull coordinate linear newton ball l1 perceptron sgd budget eigen clusters lasso "
+    "lasso_features components products preimage bayes posterior evidence rounding "
+    "class_pairs nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",
@@ -100,6 +100,7 @@ NATIVE = {
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",
     "solvers/l1": "l1.cpp",
+    "solvers/feature_descent": "features.cpp",
     "data/sequences": "strings.cpp",
     "densities/normals": "normals.cpp",
     "densities/passes": "hidden.cpp",

@@ -99,6 +99,7 @@ void bind_smo(nb::module_& m);
 void bind_perceptron(nb::module_& m);
 void bind_sgd(nb::module_& m);
 void bind_l1(nb::module_& m);
+void bind_features(nb::module_& m);
 void bind_strings(nb::module_& m);
 void bind_trees(nb::module_& m);
 void bind_walks(nb::module_& m);

@@ -369,6 +369,7 @@ NB_MODULE(_core, m) {
   mercer::bind_perceptron(m);
   mercer::bind_sgd(m);
   mercer::bind_l1(m);
+  mercer::bind_features(m);
   mercer::bind_strings(m);
   mercer::bind_trees(m);
   mercer::bind_walks(m);

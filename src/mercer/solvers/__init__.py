@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         ),
         "mercer.solvers.smo": "SMO",
         "mercer.solvers.semismooth": "SemismoothNewton",
+        "mercer.solvers.feature_descent": "FeatureDescent",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
         "mercer.solvers.linear": (

@@ -27,6 +27,7 @@ from mercer.solvers.eigen import BlockKrylov as BlockKrylov
 from mercer.solvers.eigen import Covariance as Covariance
 from mercer.solvers.eigen import Lapack as Lapack
 from mercer.solvers.evidence import EvidenceAscent as EvidenceAscent
+from mercer.solvers.feature_descent import FeatureDescent as FeatureDescent
 from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
 from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import Cholesky as Cholesky

@@ -30,6 +30,7 @@ from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
+from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.features import features_of
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.l1 import Columns, CoordinateDescent
@@ -46,7 +47,7 @@ from mercer.solvers.linear import (
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
 from mercer.solvers.primal import affordable, has_small_map
-from mercer.solvers.semismooth import SemismoothNewton
+from mercer.solvers.semismooth import DIRECT, SemismoothNewton
 from mercer.solvers.smo import SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -65,7 +66,7 @@ DENSE_SHARE = {"double": 1 / 30, "single": 1 / 10}
 _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 
 # Solvers that need no sum to be fixed; None stands for SMO.
-_WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | None
+_WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | FeatureDescent | None
 
 Watch = Callable[[Progress], bool] | None
 Watching = Callable[[int], AbstractContextManager[Watch]]
@@ -76,25 +77,33 @@ RESERVE = 4  # times the points that are few: factors are tried where a map fail
 MANY_POINTS = 4000
 
 
-def on_features(gram: Gram, n: int | None = None) -> bool:
-    """Whether n of its points, or all, are a problem for features, not for K.
+def on_features(gram: Gram, n: int | None = None) -> type | None:
+    """What solves n of its points, or all, on features at less cost than SMO on K.
 
-    Both costs are in multiplications, as measured on noisy classes and targets, of
-    2000 to 1,000,000 points of 2 to 500 columns: Newton's method reads Φ some 60 times,
-    multiplies ΦᵀDΦ out once for all points (the samples and bands it is used for are
-    much smaller) and factors it 30 times; SMO computes half of K, and an entry takes as
-    long as 20 multiplications and one for each column.
+    All costs are in multiplications, as measured on noisy classes and targets of 2000
+    to 1,000,000 points of 2 to 500 columns, on a9a, w8a and the 6-mers of DNA: Newton's
+    method reads Φ some 60 times, multiplies ΦᵀDΦ out once for all points (the samples
+    and bands it is used for are much smaller) and factors it 30 times. Descent reads
+    some 1500 times as many entries as Φ has, most of them of free variables. SMO
+    computes half of K, and an entry takes as long as 20 multiplications and one for
+    each column.
     """
     n = gram.shape[0] if n is None else n
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
-        return False
+        return None
     p = dense_columns(gram.kernel, gram.X)
     if p is None:
-        return False
-    columns = gram.X.shape[1] if hasattr(gram.X, "shape") else p
-    newton = 60.0 * n * p + float(n) * p**2 + 30.0 * p**3
+        rows = features_of(gram)
+        p, wide = rows.shape[1], rows.entries / max(1, rows.shape[0])
+        columns, held = wide, True
+    else:
+        wide, columns = float(p), float(getattr(gram.X, "shape", (n, p))[1])
+        held = memory.keeps(8.0 * gram.shape[0] * p)
     smo = n**2 * (columns + 20.0) / 2
-    return newton < smo and memory.keeps(8.0 * gram.shape[0] * p)
+    newton = 60.0 * n * wide + n * wide**2 + 30.0 * p**3
+    if p <= DIRECT or wide == p:
+        return SemismoothNewton if newton < smo and held else None
+    return FeatureDescent if 1500.0 * n * wide < smo else None
 
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
@@ -148,8 +157,9 @@ class AutoSMO:
     - All pairs of classes go to the core in one call, where the kernel is compiled or
       its matrix fits into memory; other problems of a compiled kernel are solved side
       by side, by one thread each, which share the memory for rows.
-    - Many points of a kernel with few explicit features go to `SemismoothNewton`, in
-      time linear in the points, where that is the cheaper way.
+    - Many points of a kernel with explicit features go to `SemismoothNewton` or, with
+      many sparse features, to `FeatureDescent`, in time linear in the points, where
+      that is the cheaper way.
     - Where two reduced hulls meet, the status is "flat".
 
     Parameters
@@ -226,25 +236,37 @@ class AutoSMO:
             solution = self._completed(problem, first, watch)
         else:
             solution = solver.solve(problem, start=start, watch=watch)
+        on_rows = isinstance(solver, SemismoothNewton | FeatureDescent)
+        if on_rows and self.solver is None and solution.status == "stalled":
+            # Where rounding is all there is of Φᵀβ, kernel values lose less.
+            rest = self._smo(problem, sharing).solve(problem, watch=watch)
+            if rest.violation < solution.violation:
+                solution = replace(rest, run=rest.run.after(solution.run))
         if solution.status == "stopped" and self._is_reached(solution):
             solution = _at_tol(solution)  # in the very round in which it was stopped
         return _judged(problem, solution)
 
     def _chosen(self, problem: BoxQP, sharing: int = 1) -> Any:
         solver, finite = self.solver, bool(np.isfinite(problem.bounds).all())
-        if solver is None and finite and on_features(problem.gram):
-            solver = SemismoothNewton(self.tol, self.max_iter)
+        linear = None
+        if solver is None and finite:
+            linear = on_features(problem.gram)
+        if linear is not None:
+            solver = linear(self.tol, self.max_iter)
         elif solver is None:
-            solver = SMO(
-                self.tol,
-                None if self.cache_mb is None else self.cache_mb / sharing,
-                self.max_iter,
-                # With a unit margin f is not Σβk(x, ·).
-                objectives=self.objectives or problem.unit_margin,
-            )
+            solver = self._smo(problem, sharing)
         hard = problem.tube is None and np.isinf(problem.upper).all()
         hulls = hard and problem.total is not None and not problem.lower.any()
         return HullDistance(solver) if hulls else solver
+
+    def _smo(self, problem: BoxQP, sharing: int) -> SMO:
+        return SMO(
+            self.tol,
+            None if self.cache_mb is None else self.cache_mb / sharing,
+            self.max_iter,
+            # With a unit margin f is not Σβk(x, ·).
+            objectives=self.objectives or problem.unit_margin,
+        )
 
     def _to_rounding(self, solver: SMO, size: float) -> SMO:
         """The solver to the last digits of numbers of this size, within limits."""

@@ -2,11 +2,13 @@
 
 features_of(gram)    Φ of a Gram, made once and kept with it
 FeatureRows          Φ by its rows, less a common offset
+solution_on(...)     the solution of a `BoxQP` whose β was found on features
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import scipy.sparse as sp
 from mercer.gram import Gram
 from mercer.maps import explicit
 from mercer.native.interruptible import interruptible, multiply
+from mercer.outcomes import Run, Solution, Status
+from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
 
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
@@ -32,8 +36,16 @@ class FeatureRows:
     """
 
     def __init__(self, matrix: Any, center: np.ndarray | None = None):
-        self.matrix, self.center = matrix, center
         self.sparse = sp.issparse(matrix)
+        if self.sparse and max(matrix.nnz, *matrix.shape) < 2**31:
+            # Half the memory to read in every product.
+            parts = (
+                matrix.data,
+                matrix.indices.astype(np.int32, copy=False),
+                matrix.indptr.astype(np.int32, copy=False),
+            )
+            matrix = sp.csr_array(parts, shape=matrix.shape)
+        self.matrix, self.center = matrix, center
         self._across: Any = None
 
     @property
@@ -74,6 +86,12 @@ class FeatureRows:
         # A column that is constant is 0 then, and no part of the problem.
         return FeatureRows(self.matrix, np.where(far, mean, 0.0)) if far.any() else self
 
+    def compressed(self) -> FeatureRows:
+        """The same with a sparse matrix."""
+        if self.sparse:
+            return self
+        return FeatureRows(sp.csr_array(self.matrix))
+
     def times(self, w: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ) w."""
         if self.center is None:
@@ -88,7 +106,7 @@ class FeatureRows:
         if self.sparse:
             return np.asarray(self.across @ v)
         n, p = self.shape
-        if self.center is None:
+        if self.center is None and self.matrix.flags.c_contiguous:
             whole = n - n % RUN
             runs = (n // RUN, RUN)
             part = self.matrix[:whole].reshape(*runs, p)
@@ -96,16 +114,31 @@ class FeatureRows:
                 np.matmul, v[:whole].reshape(runs[0], 1, RUN), part, work=float(n) * p
             )
             return sums[:, 0].sum(axis=0) + v[whole:] @ self.matrix[whole:]
-        sums = [
-            v[rows] @ (self.matrix[rows] - self.center)
-            for rows in (slice(begin, begin + RUN) for begin in range(0, n, RUN))
-        ]
-        return np.sum(sums, axis=0) if n else np.zeros(p)
+        total = np.zeros(p)
+        for begin in range(0, n, RUN):
+            rows = slice(begin, begin + RUN)
+            part = self.matrix[rows]
+            total += v[rows] @ (part if self.center is None else part - self.center)
+        return total
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows, copied."""
         some = self.matrix[index]
         return FeatureRows(some if self.center is None else some - self.center)
+
+    def squares(self, weight: np.ndarray) -> np.ndarray:
+        """Σᵢ weightᵢ Φᵢⱼ² of every column."""
+        if self.sparse:
+            return np.asarray(self.matrix.power(2).T @ weight)
+        return np.einsum("ij,ij,i->j", self.matrix, self.matrix, weight)
+
+    def lengths(self) -> np.ndarray:
+        """‖φᵢ - c‖² of every row."""
+        out = np.empty(self.shape[0])
+        for rows, part in self._magnitudes():
+            square = part.power(2) if self.sparse else np.square(part)
+            out[rows] = np.asarray(square.sum(axis=1)).ravel()
+        return out
 
     def weighted(self, index: np.ndarray, weight: np.ndarray, border) -> np.ndarray:
         """UᵀDU of the rows U = [Φ, border] of this index, a block of them at a time."""
@@ -133,13 +166,14 @@ class FeatureRows:
         |Φ|(|Φ|ᵀ|coef|) with what adding n and p numbers does (`rounding.py`).
         """
         size, p = np.abs(coef), self.shape[1]
-        terms = np.count_nonzero(coef)
+        terms = int(np.count_nonzero(coef))
+        of_sums = np.sqrt(terms)
         if not self.sparse:
-            terms = (np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)) ** 2
+            of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
         pulled = np.zeros(p)
         for rows, part in self._magnitudes():
             pulled += part.T @ size[rows]
-        off = (np.sqrt(terms) + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
+        off = (of_sums + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
         most = 0.0
         for _, part in self._magnitudes():
             most = max(most, float(np.max(part @ off, initial=0.0)))
@@ -179,3 +213,75 @@ def _of_origin(gram: Gram) -> FeatureRows | None:
     rows = origin._features
     # Where Φ are the points themselves, they have been taken already.
     return None if rows is None or rows.matrix is origin.X else rows.take(index)
+
+
+# Problems on features
+
+
+def check_bounds(solver, problem: BoxQP) -> None:
+    """Refuse bounds that a solver on features cannot work with."""
+    if not np.isfinite(problem.bounds).all():
+        raise ValueError(
+            f"{type(solver).__name__} needs finite bounds; this BoxQP has infinite "
+            "ones. Choose a finite C, or let AutoSMO choose the solver."
+        )
+
+
+def totals_of(problem: BoxQP) -> np.ndarray:
+    """What β sums to in each group; empty where nothing is fixed."""
+    if problem.total is None:
+        return np.empty(0)
+    return np.atleast_1d(np.asarray(problem.total, dtype=float))
+
+
+def rows_for(problem: BoxQP) -> FeatureRows:
+    """Φ; where all β sum to 0, less what all φ(x) have in common: it does not count."""
+    rows, totals = features_of(problem.gram), totals_of(problem)
+    return rows.centered() if len(totals) and totals.sum() == 0 else rows
+
+
+def solution_on(
+    rows: FeatureRows, problem: BoxQP, beta: np.ndarray, run: Run, tol: float
+) -> Solution:
+    """The solution with these β, F = Φ(Φᵀβ) summed afresh, and its certificate.
+
+    Parameters
+    ----------
+    run : with the status "optimal" where the solver came to its end; what is stated
+        follows from the violation
+    """
+    value = problem.balanced(problem.sign * beta)
+    if problem.tube_is_found:
+        # As `certify` does it, from coef and the bias alone.
+        coef = problem.coef(value)
+        function = rows.times(rows.pull(coef))
+        rho = float(np.mean(problem.level(value, function)))
+        value = problem.balanced(problem.split(coef, function, rho))
+    coef = problem.coef(value)
+    w = rows.pull(coef)
+    function = rows.times(w)
+    rounding = rows.rounding(coef, w)
+    if rows.center is not None:
+        # What all φ(x) have in common adds the same to F at all points.
+        common = float(rows.center @ w)
+        function += common
+        rounding += UNIT * (abs(common) + float(np.abs(rows.center) @ np.abs(w)))
+    rounding += 2 * UNIT * float(np.max(np.abs(problem.target), initial=0.0))
+    level = problem.level(value, function)
+    primal, dual, error = problem.bracket(value, function, level, rounding)
+    violation = problem.violation(value, function)
+    off, status = problem.violation_rounding(rounding), run.status
+    if status == Status.OPTIMAL and violation + off > tol:
+        status = Status.IMPRECISE if violation <= tol else Status.STALLED
+    return Solution(
+        value=value,
+        bias=-float(np.mean(level)),
+        primal=primal,
+        dual=dual,
+        violation=violation,
+        run=replace(run, status=status),
+        level=level,
+        function=function,
+        rounding=covering(off, error, tol - violation),
+        objective_rounding=error,
+    )

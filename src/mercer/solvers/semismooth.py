@@ -33,16 +33,26 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status
-from mercer.solvers.boxqp import BoxQP, covering
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.features import (
+    FeatureRows,
+    check_bounds,
+    features_of,
+    rows_for,
+    solution_on,
+    totals_of,
+)
 from mercer.solvers.rounding import UNIT
 
 STEPS = 1000  # Newton steps, where no other number is asked for
 FINER = 1 / 8  # of the band, from one minimum to the next
 SHARP = 1e-10  # violation to reach, relative to the scale of s
+SHARP_ENOUGH = 1e-6  # the same, where systems are too large to be factored
 LEAST = 1e-7  # band, relative to that; multipliers do the rest
 WARM = 0.1  # violation, relative to that, up to which a start is near the end
-SAMPLE = 16  # points that one stands for, and again
+DIRECT = 1000  # the side of the largest system that is factored
+SHARE = 1e-3  # of band · width, to be gained by a step
+SAMPLE = 8  # points that one stands for, and again
 
 
 class _Point(NamedTuple):
@@ -239,11 +249,7 @@ class SemismoothNewton:
         watch: Callable[[Progress], bool] | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
-        if not np.isfinite(problem.bounds).all():
-            raise ValueError(
-                "SemismoothNewton needs finite bounds; this BoxQP has infinite ones. "
-                "Choose a finite C, or let `AutoSMO` take its own way."
-            )
+        check_bounds(self, problem)
         with blas_for(features_of(problem.gram).shape[1]):
             return _Run(self, problem, watch)(start)
 
@@ -257,11 +263,7 @@ class _Run:
         self.steps = self.rounds = 0
         self.violation = np.nan
         self.budget = STEPS if options.max_iter < 0 else options.max_iter
-        rows = features_of(problem.gram)
-        totals = [] if problem.total is None else np.atleast_1d(problem.total)
-        # Where all β sum to 0, a common part of all φ(x) does not count.
-        if len(totals) and sum(totals) == 0:
-            rows = rows.centered()
+        rows, totals = rows_for(problem), totals_of(problem)
         tube = problem.tube
         self.terms = _Terms(
             rows,
@@ -270,10 +272,17 @@ class _Run:
             *problem.bounds,
             None if tube is None or not tube.any() else tube,
             problem.group,
-            np.array(totals, dtype=float),
+            totals,
             np.zeros(rows.shape[1]),
         )
         self.scale = _scale(self.terms)
+        sharp = SHARP_ENOUGH if rows.shape[1] > DIRECT else SHARP
+        self.goal = min(options.tol / 8, sharp * self.scale)
+        # What rounding does to s comes back in b by the width over the band, and in F
+        # by K: together that has to be less than it was.
+        size = float(np.max(rows.lengths(), initial=0.0)) * (1 + min(rows.shape))
+        widest = float(np.max(self.terms.width, initial=0.0))
+        self.least = max(LEAST * self.scale, UNIT * size * widest)
 
     def __call__(self, start) -> Solution:
         beta = self.problem.sign * self.problem.start(start)  # feasible, or an error
@@ -281,18 +290,22 @@ class _Run:
         self.best = np.inf, beta
         try:
             self._look(beta, self.terms.pull(beta))
-            if self.violation > WARM * self.scale:
+            if self.violation <= self.goal:
+                pass
+            elif self.violation > WARM * self.scale:
                 point, band = self._from_afar()
                 self.best = np.inf, self._mended(point.b)
                 near = self.terms.distance(point.s) <= 2 * band
                 self._polish(point.b, point.w, point.rho, near, band)
             else:
                 rho, moves = self._violators(beta)
-                band = max(self.violation, LEAST * self.scale)
+                band = max(self.violation, self.least)
                 self._polish(beta, self.terms.pull(beta), rho, moves, band)
         except _Ended as ended:
             (status,) = ended.args
-        return self._solution(self.best[1], status)
+        run = Run(status, self.steps, time.perf_counter() - self.begin)
+        tol = self.options.tol
+        return solution_on(self.terms.rows, self.problem, self.best[1], run, tol)
 
     # The way down
 
@@ -301,7 +314,7 @@ class _Run:
         terms, n = self.terms, len(self.terms)
         p = terms.rows.shape[1] + len(terms.totals)
         sizes = [n]
-        while sizes[-1] > SAMPLE * max(2000, 20 * p):
+        while sizes[-1] > SAMPLE * max(1000, 10 * p):
             sizes.append(sizes[-1] // SAMPLE)
         order = np.random.default_rng(0).permutation(n)
         band, point, last = self.scale, None, n
@@ -319,7 +332,7 @@ class _Run:
             while True:
                 point = self._minimised(part, point, part.middle(), band, 0.1 * band)
                 near = np.count_nonzero(part.distance(point.s) <= 2 * band)
-                if near <= max(size / 10, 4 * p) or band <= LEAST * self.scale:
+                if near <= max(size / 10, 4 * p) or band <= self.least:
                     break
                 band *= FINER
                 point = self._at(part, point.w, point.rho, part.middle(), band)
@@ -341,7 +354,7 @@ class _Run:
     def _polish(self, beta, w, rho, chosen, band) -> None:
         """Solve for the chosen variables; those that then violate join them."""
         terms = self.terms
-        goal = min(self.options.tol / 8, SHARP * self.scale)
+        goal = self.goal
         idle = 0
         while idle < 2:
             chosen |= terms.is_inside(beta)
@@ -359,7 +372,7 @@ class _Run:
             idle = 0 if self.best[0] <= before / 2 else idle + 1
             rho, moves = self._violators(beta)
             chosen |= moves
-            band = max(band * FINER, LEAST * self.scale)
+            band = max(band * FINER, self.least)
 
     def _look(self, beta, w) -> None:
         """Keep β if none before had less of a violation."""
@@ -400,7 +413,7 @@ class _Run:
             anchor, w, rho = point.b, point.w, point.rho
             if np.max(moved, initial=0.0) <= goal / 4:
                 break
-            band = max(band * FINER, LEAST * self.scale)
+            band = max(band * FINER, self.least)
         return anchor
 
     # One minimum
@@ -417,7 +430,7 @@ class _Run:
             self._count()
             slope_w = w - terms.offset - terms.pull(b)
             slope_rho = terms.sums(b) - terms.totals
-            dw, drho = self._direction(terms, D, b, slope_w, slope_rho)
+            dw, drho = self._direction(terms, D, b, slope_w, slope_rho, exact)
             ds = terms.spread(drho) - terms.times(dw)
             # The derivative along the direction: line(t) and that of the losses.
             first = float((w - terms.offset) @ dw - terms.totals @ drho)
@@ -430,6 +443,11 @@ class _Run:
             at_0 = first + float(b @ ds)
             if not at_0 < 0:
                 break
+            # A small share of what smoothing has changed is not worth a step.
+            if not exact and -at_0 <= SHARE * band * float(
+                np.sum(terms.width[terms.is_inside(b)])
+            ):
+                break
             last, (t, b) = b, _line_search(slope, at_0)
             w, rho, s = w + t * dw, rho + t * drho, s + t * ds
             most = t * max(float(np.max(ds)), -float(np.min(ds)))
@@ -439,34 +457,63 @@ class _Run:
                 break
         return _Point(w, rho, s, b)
 
-    def _direction(self, terms, D, b, slope_w, slope_rho):
-        """Newton's: -H⁻¹ slope, H = I + ΦᵀDΦ over the variables inside the band."""
+    def _direction(self, terms, D, b, slope_w, slope_rho, exact):
+        """Newton's: -H⁻¹ slope, H = I + ΦᵀDΦ over the variables inside the band.
+
+        Where fewer are inside than Φ has columns, from the changes of their b:
+        (D⁻¹ + ΦΦᵀ) Δb = Φ slope + Δρ, ΣΔb = -slope of ρ. Large systems are solved by
+        conjugate gradients.
+        """
         inside = np.flatnonzero(terms.is_inside(b))
-        weight, levels = D[inside], len(slope_rho)
-        p = len(slope_w)
+        weight, levels, p = D[inside], len(slope_rho), len(slope_w)
         place = inside if terms.place is None else terms.place[inside]
         border = terms.border(inside)
         # A group with none inside moves as if there were one.
         alone = (border != 0).sum(axis=0) == 0
-        least = np.where(alone, float(np.max(D, initial=0.0)), 0.0)
-        if len(inside) <= p:
-            U = terms.rows.take(place)
+        least = np.where(alone, float(np.max(D, initial=0.0)) or 1.0, 0.0)
+        close = 1e-8 if exact else 0.01
+        if len(inside) > p and p <= DIRECT:
+            H = terms.rows.weighted(place, weight, border)
+            H[np.arange(p), np.arange(p)] += 1.0
+            H[np.arange(p, p + levels), np.arange(p, p + levels)] += least
+            step = -_solve(H, np.concatenate([slope_w, slope_rho]))
+            return step[:p], step[p:]
+        U = terms.rows.take(place)
+        if len(inside) > p:
+
+            def times_H(z):
+                v = weight * (U.times(z[:p]) + border @ z[p:])
+                upper = z[:p] + U.pull(v)
+                return np.concatenate([upper, border.T @ v + least * z[p:]])
+
+            diagonal = np.concatenate(
+                [1 + U.squares(weight), np.abs(border).T @ weight + least]
+            )
+            right = np.concatenate([slope_w, slope_rho])
+            step = -_conjugate_gradients(times_H, right, diagonal, close)
+            return step[:p], step[p:]
+        right = np.column_stack([U.times(slope_w), -border])
+        if len(inside) <= DIRECT:
             M = U.matrix @ U.matrix.T
             M = M.toarray() if U.sparse else M
             M[np.diag_indices_from(M)] += 1 / weight
-            right = np.column_stack([U.times(slope_w), -border])
             solved = _solve(M, right) if len(inside) else right
+        else:
+            diagonal = 1 / weight + U.lengths()
+            solved = np.column_stack(
+                [
+                    _conjugate_gradients(
+                        lambda v: v / weight + U.times(U.pull(v)), one, diagonal, close
+                    )
+                    for one in right.T
+                ]
+            )
+        drho = np.zeros(levels)
+        if levels:
             S = -border.T @ solved[:, 1:] + np.diag(least)
-            drho = np.zeros(levels)
-            if levels:
-                drho = np.linalg.solve(S, -slope_rho + border.T @ solved[:, 0])
-            db = solved[:, 0] + solved[:, 1:] @ drho
-            return U.pull(db) - slope_w, drho
-        H = terms.rows.weighted(place, weight, border)
-        H[np.arange(p), np.arange(p)] += 1.0
-        H[np.arange(p, p + levels), np.arange(p, p + levels)] += least
-        step = -_solve(H, np.concatenate([slope_w, slope_rho]))
-        return step[:p], step[p:]
+            drho = np.linalg.solve(S, border.T @ solved[:, 0] - slope_rho)
+        db = solved[:, 0] + solved[:, 1:] @ drho
+        return U.pull(db) - slope_w, drho
 
     def _count(self) -> None:
         """Before each step: whether there is to be another one."""
@@ -492,51 +539,6 @@ class _Run:
         if self.watch(progress):
             raise _Ended(Status.STOPPED)
 
-    # The solution
-
-    def _solution(self, beta, status: Status) -> Solution:
-        problem, tol, rows = self.problem, self.options.tol, self.terms.rows
-        value = problem.balanced(problem.sign * beta)
-        if problem.tube_is_found:
-            value = problem.balanced(self._split(value))
-        coef = problem.coef(value)
-        w = rows.pull(coef)
-        function = rows.times(w)
-        rounding = rows.rounding(coef, w)
-        if rows.center is not None:
-            # What all φ(x) have in common adds the same to F at all points.
-            common = float(rows.center @ w)
-            function += common
-            rounding += UNIT * (abs(common) + np.abs(rows.center) @ np.abs(w))
-        target = float(np.max(np.abs(problem.target), initial=0.0))
-        rounding += UNIT * 2 * target
-        level = problem.level(value, function)
-        primal, dual, error = problem.bracket(value, function, level, rounding)
-        violation = problem.violation(value, function)
-        off = problem.violation_rounding(rounding)
-        if status == Status.OPTIMAL and violation + off > tol:
-            status = Status.IMPRECISE if violation <= tol else Status.STALLED
-        return Solution(
-            value=value,
-            bias=-float(np.mean(level)),
-            primal=primal,
-            dual=dual,
-            violation=violation,
-            run=Run(status, self.steps, time.perf_counter() - self.begin),
-            level=level,
-            function=function,
-            rounding=covering(off, error, tol - violation),
-            objective_rounding=error,
-        )
-
-    def _split(self, value) -> np.ndarray:
-        """α of `nu_svr` as `certify` finds it, from coef and the bias alone."""
-        problem, rows = self.problem, self.terms.rows
-        coef = problem.coef(value)
-        function = rows.times(rows.pull(coef))
-        rho = float(np.mean(problem.level(value, function)))
-        return problem.split(coef, function, rho)
-
 
 def _scale(terms: _Terms) -> float:
     """A typical size of s: of the targets, or of F where these do not differ."""
@@ -561,7 +563,7 @@ def _share(terms: _Terms) -> np.ndarray:
 
 def _line_search(slope, at_0: float):
     """t > 0 where the derivative is small next to that at 0, and b there."""
-    low, at_low, high, at_high = 0.0, at_0, None, None
+    low, at_low, high, at_high = 0.0, at_0, np.inf, np.nan
     t = 1.0
     for _ in range(30):
         at_t, b = slope(t)
@@ -571,7 +573,7 @@ def _line_search(slope, at_0: float):
             low, at_low = t, at_t
         else:
             high, at_high = t, at_t
-        if high is None:
+        if high == np.inf:
             t *= 4
         else:
             t = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)
@@ -592,3 +594,24 @@ def _solve(A, b):
             ridge *= 100
     right = (b.T * scale).T
     return (cho_solve(factor, right, check_finite=False).T * scale).T
+
+
+def _conjugate_gradients(times, right, diagonal, close: float) -> np.ndarray:
+    """A⁻¹ right until the residual is `close` times what it was, scaled by a diagonal.
+
+    Stopped early it still is a direction of descent.
+    """
+    x, r = np.zeros_like(right), right.copy()
+    z = r / diagonal
+    d, rz = z, float(r @ z)
+    enough = close**2 * rz
+    for _ in range(500):
+        if not rz > enough:
+            break
+        Ad = times(d)
+        t = rz / float(d @ Ad)
+        x, r = x + t * d, r - t * Ad
+        z = r / diagonal
+        last, rz = rz, float(r @ z)
+        d = z + (rz / last) * d
+    return x

@@ -34,6 +34,7 @@ from mercer.machines.checks import check_numbers, checked_weight
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.maps import Features, explicit, has_quick_map
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
@@ -467,23 +468,52 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     @property
     def coef_(self) -> np.ndarray:
-        """w of f(x) = ⟨w, x⟩ + b, a row for each function; linear kernel only."""
-        linear = isinstance(self.kernel, Linear) or (
-            isinstance(self.kernel, str) and self.kernel == "linear"
-        )
-        if not linear:
-            raise AttributeError("coef_ is only available when using a linear kernel")
+        """w of f(x) = ⟨w, φ(x)⟩ + b, a row for each function.
+
+        φ(x) = x for the linear kernel. Of another kernel that is given as an object,
+        and has an explicit map, the columns are those that occur in the support
+        vectors, with the names `feature_names_`.
+        """
+        features = None if self._is_linear else self._explicit
         f = self._function
-        if isinstance(f, multiclass.PairExpansion):
-            rows = f.matrix().T @ f.points
-        else:
-            rows = f.coef.reshape(-1, f.n_outputs).T @ f.points
+        pairs = isinstance(f, multiclass.PairExpansion)
+        coef = f.matrix() if pairs else f.coef.reshape(-1, f.n_outputs)
+        if features is not None:
+            weights = features.matrix.T @ coef
+            rows = np.ascontiguousarray(np.asarray(weights).T)
+            rows.flags.writeable = False
+            return rows
+        rows = coef.T @ f.points
         if self._sparse:
             rows = _align_api_if_sparse(sp.csr_array(rows))
             rows.data.flags.writeable = False
         else:
             rows.flags.writeable = False
         return rows
+
+    @property
+    def feature_names_(self) -> list[str]:
+        """What the columns of `coef_` stand for."""
+        if self._is_linear and hasattr(self, "feature_names_in_"):
+            return [str(name) for name in self.feature_names_in_]
+        return list(self._explicit.names())
+
+    @property
+    def _is_linear(self) -> bool:
+        return isinstance(self.kernel, Linear) or (
+            isinstance(self.kernel, str) and self.kernel == "linear"
+        )
+
+    @property
+    def _explicit(self) -> Features:
+        """The explicit map of the support vectors; AttributeError without one."""
+        named = isinstance(self.kernel, Kernel) or self._is_linear
+        if not named:
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        f = self._function
+        if not has_quick_map(f.kernel):
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        return explicit(f.kernel, f.points)
 
     @abstractmethod
     def _dual_rows(self) -> np.ndarray:

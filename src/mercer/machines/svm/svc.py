@@ -48,7 +48,9 @@ class SVC(Classifier):
     random_state : of the folds for probabilities
     fit_intercept : whether f has a bias; without one, the matrix is held in memory
     multiclass : "ovo", every class against every other; "ovr", each against the rest
-    solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter).
+    solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter), or for
+        many points of a kernel with an explicit map `SemismoothNewton` or
+        `FeatureDescent`, where these are cheaper.
         SMO(time_limit=60) gives each two-class problem a minute
     warm_start : whether `fit` starts from the last solution, on points known from it.
         A fit that max_iter, a time limit or a callback ended goes on where it was, also
