@@ -19,6 +19,7 @@ from mercer import _core
 from mercer.outcomes import Progress, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
+    FeatureRows,
     check_bounds,
     features_of,
     solution_on,
@@ -31,6 +32,8 @@ TURN = 20  # passes over the free variables between two such steps
 GRADIENTS = 40  # conjugate gradients of such a step
 PASSES = 10_000  # over all of Φ, where no other number is asked for
 PRICE = 0.1  # of a squared sum that is off, relative to the mean of ‖φ(x)‖²
+
+Watch = Callable[[Progress], bool] | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class FeatureDescent:
     max_iter: int = -1
     time_limit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"FeatureDescent needs tol > 0; got tol={self.tol!r}.")
 
@@ -72,7 +75,7 @@ class FeatureDescent:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         check_bounds(self, problem)
@@ -82,7 +85,7 @@ class FeatureDescent:
 class _Run:
     """One solve."""
 
-    def __init__(self, options: FeatureDescent, problem: BoxQP, watch):
+    def __init__(self, options: FeatureDescent, problem: BoxQP, watch: Watch):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
         self.rows = features_of(problem.gram).compressed()
@@ -115,7 +118,7 @@ class _Run:
             "sigma": self._price(lengths),
         }
 
-    def _price(self, lengths) -> float:
+    def _price(self, lengths: np.ndarray) -> float:
         """σ of σ/2 (Σβ - total)²: of what moves levels as fast as variables."""
         if not len(lengths):
             return 1.0
@@ -124,7 +127,7 @@ class _Run:
         reach = float(np.ptp(self.problem.target)) / widest
         return PRICE * max(float(lengths.mean()), reach / 5) or 1.0
 
-    def __call__(self, start) -> Solution:
+    def __call__(self, start: np.ndarray | None) -> Solution:
         problem, tol = self.problem, self.options.tol
         beta = problem.sign * problem.start(start)
         w = self.rows.pull(problem.coef(problem.sign * beta))
@@ -142,7 +145,9 @@ class _Run:
             goal /= 2  # what is between two slopes may be twice what either is off
         return found
 
-    def _descend(self, beta, w, rho, goal: float) -> Status:
+    def _descend(
+        self, beta: np.ndarray, w: np.ndarray, rho: np.ndarray, goal: float
+    ) -> Status:
         """Move β, w and ρ until no slope is off by more than the goal."""
         most = PASSES if self.options.max_iter < 0 else self.options.max_iter
         work = max(WORK, self._entries())
@@ -177,7 +182,7 @@ class _Run:
             if self.watch is not None and self.watch(self._progress(beta, violation)):
                 return Status.STOPPED
 
-    def _move_free(self, beta, w, rho) -> float:
+    def _move_free(self, beta: np.ndarray, w: np.ndarray, rho: np.ndarray) -> float:
         """Move all free variables towards their common minimum, their sums being fixed.
 
         What to read of Φ until the next such step.
@@ -209,10 +214,12 @@ class _Run:
                 break
         return work
 
-    def _gradients(self, rows, slope, free) -> np.ndarray:
+    def _gradients(
+        self, rows: FeatureRows, slope: np.ndarray, free: np.ndarray
+    ) -> np.ndarray:
         """Conjugate gradients for ½ dᵀKd + slopeᵀd with Σd = 0 in each group."""
 
-        def fixed(v):
+        def fixed(v: np.ndarray) -> np.ndarray:
             if not len(self.totals):
                 return v
             if self.problem.group is None:
@@ -242,7 +249,7 @@ class _Run:
     def _passes(self) -> float:
         return self.read / self._entries()
 
-    def _progress(self, beta, violation: float) -> Progress:
+    def _progress(self, beta: np.ndarray, violation: float) -> Progress:
         return Progress(
             self.rounds,
             int(np.ceil(self._passes())),
@@ -254,7 +261,7 @@ class _Run:
             unit="pass",
         )
 
-    def _settled(self, beta) -> np.ndarray:
+    def _settled(self, beta: np.ndarray) -> np.ndarray:
         """β with its sums put right: what is missing is shared by the free ones."""
         problem, beta = self.problem, beta.copy()
         low, high = problem.bounds

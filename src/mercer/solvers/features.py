@@ -140,7 +140,9 @@ class FeatureRows:
             out[rows] = np.asarray(square.sum(axis=1)).ravel()
         return out
 
-    def weighted(self, index: np.ndarray, weight: np.ndarray, border) -> np.ndarray:
+    def weighted(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
         """UᵀDU of the rows U = [Φ, border] of this index, a block of them at a time."""
         p = self.shape[1]
         out = np.zeros((p + border.shape[1],) * 2)
@@ -218,7 +220,7 @@ def _of_origin(gram: Gram) -> FeatureRows | None:
 # Problems on features
 
 
-def check_bounds(solver, problem: BoxQP) -> None:
+def check_bounds(solver: object, problem: BoxQP) -> None:
     """Refuse bounds that a solver on features cannot work with."""
     if not np.isfinite(problem.bounds).all():
         raise ValueError(

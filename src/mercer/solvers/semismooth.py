@@ -26,6 +26,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,9 @@ SHARE = 1e-3  # of band · width, to be gained by a step
 SAMPLE = 8  # points that one stands for, and again
 
 
+Watch = Callable[[Progress], bool] | None
+
+
 class _Point(NamedTuple):
     """Where Newton's method has come to, for some band."""
 
@@ -71,8 +75,19 @@ class _Ended(Exception):
 class _Terms:
     """Variables of a `BoxQP` with their rows of features, the others being fixed."""
 
-    def __init__(self, rows, place, target, low, high, tube, member, totals, offset):
-        self.rows: FeatureRows = rows
+    def __init__(
+        self,
+        rows: FeatureRows,
+        place: np.ndarray | None,
+        target: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        tube: np.ndarray | None,
+        member: np.ndarray | None,
+        totals: np.ndarray,
+        offset: np.ndarray,
+    ):
+        self.rows = rows
         self.place = place  # the row of each variable; None for its own
         self.target, self.low, self.high, self.tube = target, low, high, tube
         self.width = high - low
@@ -83,7 +98,12 @@ class _Terms:
     def __len__(self) -> int:
         return len(self.target)
 
-    def take(self, chosen: np.ndarray, offset=None, totals=None) -> _Terms:
+    def take(
+        self,
+        chosen: np.ndarray,
+        offset: np.ndarray | None = None,
+        totals: np.ndarray | None = None,
+    ) -> _Terms:
         rows = chosen if self.place is None else self.place[chosen]
         return _Terms(
             self.rows.take(rows),
@@ -110,22 +130,22 @@ class _Terms:
         lowest, highest = self.sums(self.low), self.sums(self.high)
         return bool(np.all((lowest < self.totals) & (self.totals < highest)))
 
-    def times(self, w) -> np.ndarray:
+    def times(self, w: np.ndarray) -> np.ndarray:
         values = self.rows.times(w)
         return values if self.place is None else values[self.place]
 
-    def pull(self, b) -> np.ndarray:
+    def pull(self, b: np.ndarray) -> np.ndarray:
         if self.place is not None:
             b = np.bincount(self.place, weights=b, minlength=self.rows.shape[0])
         return self.rows.pull(b)
 
-    def spread(self, rho) -> Any:
+    def spread(self, rho: np.ndarray) -> Any:
         """ρ at each variable."""
         if not len(self.totals):
             return 0.0
         return rho[0] if self.member is None else rho[self.member]
 
-    def sums(self, b) -> np.ndarray:
+    def sums(self, b: np.ndarray) -> np.ndarray:
         """Σb of each group."""
         if not len(self.totals):
             return np.empty(0)
@@ -133,7 +153,7 @@ class _Terms:
             return np.array([b.sum()])
         return np.bincount(self.member, weights=b, minlength=len(self.totals))
 
-    def border(self, chosen) -> np.ndarray:
+    def border(self, chosen: np.ndarray) -> np.ndarray:
         """What the levels add to features of these variables: -1 for their group."""
         out = np.zeros((len(chosen), len(self.totals)))
         if self.member is None:
@@ -145,66 +165,72 @@ class _Terms:
     def middle(self) -> np.ndarray:
         return (self.low + self.high) / 2
 
-    def maximiser(self, anchor, D, s) -> np.ndarray:
+    def maximiser(self, anchor: np.ndarray, D: np.ndarray, s: np.ndarray) -> np.ndarray:
         """b of the smoothed loss: its slope in s."""
-        b = D * s
-        b += anchor
-        if self.tube is not None:
-            b = np.sign(b) * np.maximum(np.abs(b) - D * self.tube, 0.0)
-        return np.clip(b, self.low, self.high, out=b)
+        return _maximiser(anchor, D, s, self.low, self.high, self.tube)
 
-    def is_inside(self, b) -> np.ndarray:
+    def is_inside(self, b: np.ndarray) -> np.ndarray:
         """Which b move with s."""
         moves = (b > self.low) & (b < self.high)
         if self.tube is not None:
             moves &= (b != 0) | (self.tube == 0)
         return moves
 
-    def same_pieces(self, b, other) -> bool:
+    def same_pieces(self, b: np.ndarray, other: np.ndarray) -> bool:
         """Whether all variables are on the same piece of their loss."""
         inside = self.is_inside(b)
         if not np.array_equal(inside, self.is_inside(other)):
             return False
         return np.array_equal(b[~inside], other[~inside])
 
-    def distance(self, s) -> np.ndarray:
+    def distance(self, s: np.ndarray) -> np.ndarray:
         """How far s is from the nearest kink of its loss."""
         if self.tube is None:
             return np.abs(s)
         return np.abs(np.abs(s) - self.tube)
 
-    def levelled(self, anchor, D, s) -> np.ndarray:
+    def levelled(self, anchor: np.ndarray, D: np.ndarray, s: np.ndarray) -> np.ndarray:
         """ρ with Σb = total in each group, by bisection: s is without ρ."""
         rho = np.zeros(len(self.totals))
-        for g in range(len(rho)):
+        for g, total in enumerate(self.totals):
             own = slice(None) if self.member is None else self.member == g
-            part = _Terms(
-                None,
-                None,
-                self.target[own],
-                self.low[own],
-                self.high[own],
-                None if self.tube is None else self.tube[own],
-                None,
-                self.totals[g : g + 1],
-                None,
-            )
-            if not len(part):
+            base, d = s[own], D[own]
+            if not len(base):
                 continue
-            a, d, base = anchor[own], D[own], s[own]
+            tube = None if self.tube is None else self.tube[own]
             reach = float(np.ptp(base)) + 1.0
-            if self.tube is not None:
-                reach += float(part.tube.max())
-            reach += float(np.max(np.divide(part.width, d, where=d > 0, out=0 * d)))
+            if tube is not None:
+                reach += float(tube.max())
+            width = np.divide(self.width[own], d, where=d > 0, out=0 * d)
+            reach += float(np.max(width))
             low, high = -float(base.max()) - reach, -float(base.min()) + reach
             for _ in range(60):
                 middle = (low + high) / 2
-                if part.maximiser(a, d, base + middle).sum() < self.totals[g]:
+                b = _maximiser(
+                    anchor[own], d, base + middle, self.low[own], self.high[own], tube
+                )
+                if b.sum() < total:
                     low = middle
                 else:
                     high = middle
             rho[g] = (low + high) / 2
         return rho
+
+
+def _maximiser(
+    anchor: np.ndarray,
+    D: np.ndarray,
+    s: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    tube: np.ndarray | None,
+) -> np.ndarray:
+    """b where b s - tube|b| - (b - anchor)² / 2D is largest, low ≤ b ≤ high."""
+    b = D * s
+    b += anchor
+    if tube is not None:
+        b = np.sign(b) * np.maximum(np.abs(b) - D * tube, 0.0)
+    return np.clip(b, low, high, out=b)
 
 
 @dataclass(frozen=True)
@@ -237,7 +263,7 @@ class SemismoothNewton:
     max_iter: int = -1
     time_limit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tol > 0:
             raise ValueError(f"SemismoothNewton needs tol > 0; got tol={self.tol!r}.")
 
@@ -246,7 +272,7 @@ class SemismoothNewton:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         check_bounds(self, problem)
@@ -257,7 +283,7 @@ class SemismoothNewton:
 class _Run:
     """One solve."""
 
-    def __init__(self, options: SemismoothNewton, problem: BoxQP, watch):
+    def __init__(self, options: SemismoothNewton, problem: BoxQP, watch: Watch):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
         self.steps = self.rounds = 0
@@ -284,7 +310,7 @@ class _Run:
         widest = float(np.max(self.terms.width, initial=0.0))
         self.least = max(LEAST * self.scale, UNIT * size * widest)
 
-    def __call__(self, start) -> Solution:
+    def __call__(self, start: np.ndarray | None) -> Solution:
         beta = self.problem.sign * self.problem.start(start)  # feasible, or an error
         status = Status.OPTIMAL
         self.best = np.inf, beta
@@ -345,13 +371,27 @@ class _Run:
         rho = terms.levelled(anchor, D, terms.target)
         return self._at(terms, w, rho, anchor, band)
 
-    def _at(self, terms, w, rho, anchor, band) -> _Point:
+    def _at(
+        self,
+        terms: _Terms,
+        w: np.ndarray,
+        rho: np.ndarray,
+        anchor: np.ndarray,
+        band: float,
+    ) -> _Point:
         s = terms.target - terms.times(w) + terms.spread(rho)
         return _Point(w, rho, s, terms.maximiser(anchor, terms.width / band, s))
 
     # The end of the way
 
-    def _polish(self, beta, w, rho, chosen, band) -> None:
+    def _polish(
+        self,
+        beta: np.ndarray,
+        w: np.ndarray,
+        rho: np.ndarray,
+        chosen: np.ndarray,
+        band: float,
+    ) -> None:
         """Solve for the chosen variables; those that then violate join them."""
         terms = self.terms
         goal = self.goal
@@ -374,7 +414,7 @@ class _Run:
             chosen |= moves
             band = max(band * FINER, self.least)
 
-    def _look(self, beta, w) -> None:
+    def _look(self, beta: np.ndarray, w: np.ndarray) -> None:
         """Keep β if none before had less of a violation."""
         self.rounds += 1
         excess = np.abs(self.terms.sums(beta) - self.terms.totals)
@@ -387,11 +427,11 @@ class _Run:
         if self.violation < self.best[0]:
             self.best = self.violation, beta
 
-    def _mended(self, beta) -> np.ndarray:
+    def _mended(self, beta: np.ndarray) -> np.ndarray:
         """β with the sums that are asked for."""
         return self.problem.sign * self.problem.start(self.problem.sign * beta)
 
-    def _violators(self, beta) -> tuple[np.ndarray, np.ndarray]:
+    def _violators(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Levels for β, and which variables their slopes ask to move."""
         terms, F = self.terms, self.function
         rho = np.array(self.problem.level(self.problem.sign * beta, F), dtype=float)
@@ -402,7 +442,15 @@ class _Run:
         moves = np.abs(terms.maximiser(beta, D, s) - beta) > 0.01 * terms.width
         return rho, moves
 
-    def _multiplied(self, part, w, rho, anchor, band, goal) -> np.ndarray:
+    def _multiplied(
+        self,
+        part: _Terms,
+        w: np.ndarray,
+        rho: np.ndarray,
+        anchor: np.ndarray,
+        band: float,
+        goal: float,
+    ) -> np.ndarray:
         """b of the variables of a part, by the method of multipliers."""
         for _ in range(40):
             point = self._at(part, w, rho, anchor, band)
@@ -418,7 +466,15 @@ class _Run:
 
     # One minimum
 
-    def _minimised(self, terms, point, anchor, band, enough, exact=False) -> _Point:
+    def _minimised(
+        self,
+        terms: _Terms,
+        point: _Point,
+        anchor: np.ndarray,
+        band: float,
+        enough: float,
+        exact: bool = False,
+    ) -> _Point:
         """The minimum for a band, until a step changes no s by more than `enough`.
 
         Where it is to be exact, until a step of Newton's leaves the same variables
@@ -436,9 +492,7 @@ class _Run:
             first = float((w - terms.offset) @ dw - terms.totals @ drho)
             second = float(dw @ dw)
 
-            def slope(t, w=w, s=s, ds=ds, first=first, second=second):
-                b = terms.maximiser(anchor, D, s + t * ds)
-                return first + t * second + float(b @ ds), b
+            slope = partial(_slope, terms, anchor, D, s, ds, first, second)
 
             at_0 = first + float(b @ ds)
             if not at_0 < 0:
@@ -457,7 +511,15 @@ class _Run:
                 break
         return _Point(w, rho, s, b)
 
-    def _direction(self, terms, D, b, slope_w, slope_rho, exact):
+    def _direction(
+        self,
+        terms: _Terms,
+        D: np.ndarray,
+        b: np.ndarray,
+        slope_w: np.ndarray,
+        slope_rho: np.ndarray,
+        exact: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Newton's: -H⁻¹ slope, H = I + ΦᵀDΦ over the variables inside the band.
 
         Where fewer are inside than Φ has columns, from the changes of their b:
@@ -481,7 +543,7 @@ class _Run:
         U = terms.rows.take(place)
         if len(inside) > p:
 
-            def times_H(z):
+            def times_H(z: np.ndarray) -> np.ndarray:
                 v = weight * (U.times(z[:p]) + border @ z[p:])
                 upper = z[:p] + U.pull(v)
                 return np.concatenate([upper, border.T @ v + least * z[p:]])
@@ -561,7 +623,24 @@ def _share(terms: _Terms) -> np.ndarray:
     return np.broadcast_to(terms.spread(share), len(terms))
 
 
-def _line_search(slope, at_0: float):
+def _slope(
+    terms: _Terms,
+    anchor: np.ndarray,
+    D: np.ndarray,
+    s: np.ndarray,
+    ds: np.ndarray,
+    first: float,
+    second: float,
+    t: float,
+) -> tuple[float, np.ndarray]:
+    """The derivative at t along a direction, and b there."""
+    b = terms.maximiser(anchor, D, s + t * ds)
+    return first + t * second + float(b @ ds), b
+
+
+def _line_search(
+    slope: Callable[[float], tuple[float, np.ndarray]], at_0: float
+) -> tuple[float, np.ndarray]:
     """t > 0 where the derivative is small next to that at 0, and b there."""
     low, at_low, high, at_high = 0.0, at_0, np.inf, np.nan
     t = 1.0
@@ -580,7 +659,7 @@ def _line_search(slope, at_0: float):
     return t, b
 
 
-def _solve(A, b):
+def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A⁻¹b of a positive definite A."""
     scale = 1 / np.sqrt(np.diag(A))
     A = A * scale * scale[:, None]
@@ -590,13 +669,20 @@ def _solve(A, b):
             factor = cho_factor(A, lower=True, check_finite=False)
             break
         except LinAlgError:  # singular up to rounding
+            if ridge > 1e-2:  # or not of finite numbers
+                raise _Ended(Status.STALLED) from None
             A[np.diag_indices_from(A)] += ridge
             ridge *= 100
     right = (b.T * scale).T
     return (cho_solve(factor, right, check_finite=False).T * scale).T
 
 
-def _conjugate_gradients(times, right, diagonal, close: float) -> np.ndarray:
+def _conjugate_gradients(
+    times: Callable[[np.ndarray], np.ndarray],
+    right: np.ndarray,
+    diagonal: np.ndarray,
+    close: float,
+) -> np.ndarray:
     """A⁻¹ right until the residual is `close` times what it was, scaled by a diagonal.
 
     Stopped early it still is a direction of descent.
