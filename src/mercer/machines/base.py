@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -194,6 +194,11 @@ class KernelEstimator(BaseEstimator, ABC):
             setattr(cls, name, _all_or_nothing(getattr(cls, name)))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
             cls.score = checked_score(cls.score)
+
+    @classmethod
+    @cache  # scikit-learn reads the signature anew in every fit, a tenth of a small one
+    def _get_param_names(cls) -> list[str]:
+        return list(super()._get_param_names())
 
     def _validate_params(self) -> None:
         """scikit-learn's checks of the parameters, before a fit, and a few more."""
