@@ -13,7 +13,7 @@ A solver sets the status and never warns; a machine warns, with the status's adv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, SupportsInt, overload
@@ -194,6 +194,9 @@ class Progress(NamedTuple):
         text = "   ".join(parts) + f" {self.seconds:8.2f} s"
         text += "" if math.isnan(self.left) else f", about {self.left:.0f} s left"
         return f"{text} ({self.stage})" if self.stage else text
+
+
+Watch = Callable[[Progress], bool]  # sees how far a solver is; True stops it
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from mercer.kernels.ways import Precomputed
 from mercer.maps import dense_columns, has_quick_map
 from mercer.native import memory
 from mercer.native.threads import threads
-from mercer.outcomes import Progress, Solution, Status
+from mercer.outcomes import Progress, Solution, Status, Watch
 from mercer.solvers.ball import within_ball
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
@@ -67,9 +67,7 @@ _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 
 # Solvers that need no sum to be fixed; None stands for SMO.
 _WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | FeatureDescent | None
-
-Watch = Callable[[Progress], bool] | None
-Watching = Callable[[int], AbstractContextManager[Watch]]
+Watching = Callable[[int], AbstractContextManager[Watch | None]]
 Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 
 RESERVE = 4  # times the points that are few: factors are tried where a map failed
@@ -188,7 +186,7 @@ class AutoSMO:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         return self._solve(problem, start, watch, sharing=1)
@@ -222,7 +220,11 @@ class AutoSMO:
     # One problem
 
     def _solve(
-        self, problem: BoxQP, start: np.ndarray | None, watch: Watch, sharing: int
+        self,
+        problem: BoxQP,
+        start: np.ndarray | None,
+        watch: Watch | None,
+        sharing: int,
     ) -> Solution:
         """The minimiser, beside so many others that are being solved."""
         if problem.total is None and not isinstance(self.solver, _WITHOUT_TOTAL):
@@ -273,7 +275,9 @@ class AutoSMO:
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
         return replace(solver, tol=min(self.tol, ROUNDING * size), max_iter=budget)
 
-    def _completed(self, problem: BoxQP, first: Solution, watch: Watch) -> Solution:
+    def _completed(
+        self, problem: BoxQP, first: Solution, watch: Watch | None
+    ) -> Solution:
         """What was solved to rounding; to tol, where that takes too long."""
         if first.status not in _SHORT:
             return first
@@ -290,7 +294,7 @@ class AutoSMO:
         return solution.violation + solution.rounding <= tol
 
     def _solve_without_total(
-        self, problem: BoxQP, start: np.ndarray | None, watch: Watch
+        self, problem: BoxQP, start: np.ndarray | None, watch: Watch | None
     ) -> Solution:
         """The solution of a problem without bias, by one that every solver knows."""
         padded = problem.padded()
@@ -471,7 +475,7 @@ class AutoL1:
         problem: L1Problem,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from `start` or from 0; `watch` returns True to stop."""
         solution = self._solving(problem)(problem, start=start, watch=watch)
@@ -512,7 +516,7 @@ class AutoLinear:
         problem: LinearSystem,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The solution; `watch` returns True to stop."""
         if self._by_map(problem):
@@ -561,7 +565,7 @@ class AutoPenalized:
         problem: Penalized,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from `start` or from 0; `watch` returns True to stop.
 
@@ -579,7 +583,11 @@ class AutoPenalized:
         )
 
     def _newton(
-        self, problem: Penalized, start: np.ndarray | None, watch: Watch, tol: float
+        self,
+        problem: Penalized,
+        start: np.ndarray | None,
+        watch: Watch | None,
+        tol: float,
     ) -> Solution:
         most = 100 if self.max_iter < 0 else self.max_iter
         solver = self.solver
@@ -589,7 +597,11 @@ class AutoPenalized:
         return solver.solve(problem, start=start, watch=watch)
 
     def _box(
-        self, problem: Penalized, start: np.ndarray | None, watch: Watch, tol: float
+        self,
+        problem: Penalized,
+        start: np.ndarray | None,
+        watch: Watch | None,
+        tol: float,
     ) -> Solution:
         """The dual of straight pieces by SMO, until the gap is small enough."""
         box = problem.boxed()
@@ -627,7 +639,7 @@ class AutoPenalized:
         problem: Penalized,
         box: BoxQP,
         near: np.ndarray | None,
-        watch: Watch,
+        watch: Watch | None,
         close: float,
     ) -> Solution:
         size = max(1.0, np.abs(box.linear).max())
@@ -655,7 +667,7 @@ class AutoComponents:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Eigenpairs:
         """The components; `watch` returns True to stop."""
         return self.chosen(problem).solve(problem, start=start, watch=watch)

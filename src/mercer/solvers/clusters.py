@@ -9,7 +9,7 @@ KDD (2004); starts: Arthur and Vassilvitskii, SODA (2007), several candidates a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
-from mercer.outcomes import Progress, Run, Status
+from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.rounding import SumRounding, of_sum
 
 # What the iteration calls its numbers.
@@ -249,7 +249,7 @@ class KernelLloyd:
         problem: Partition,
         *,
         start: np.ndarray,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Clustering:
         """From n labels to a partition; `watch` returns True to stop."""
         begin = time.perf_counter()

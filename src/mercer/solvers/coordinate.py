@@ -8,7 +8,6 @@ plain coordinate ascent, in the same order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import copysign, inf, isinf
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from mercer.data.points import take
 from mercer.native import memory
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 
 BLOCK = 128  # variables visited between two products with all points
@@ -72,7 +71,7 @@ class CoordinateAscent:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         if problem.total is not None:
@@ -148,7 +147,7 @@ class _Ascent:
                 "numbers on these points."
             )
 
-    def run(self, watch: Callable[[Progress], bool] | None, begin: float) -> str:
+    def run(self, watch: Watch | None, begin: float) -> str:
         """Round after round; how it ended."""
         turn = 0
         while True:

@@ -12,7 +12,6 @@ singular value decomposition, NIPS (2015); the start is Nyström's, from a sampl
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -26,7 +25,7 @@ from mercer.kernels.checks import finite
 from mercer.native.interruptible import interruptible, multiply
 from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread
-from mercer.outcomes import Progress, Run, Status
+from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.components import Components, Eigenpairs, eigenpairs
 from mercer.solvers.products import (
     NARROW,
@@ -65,7 +64,7 @@ class Lapack:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Eigenpairs:
         with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
@@ -135,7 +134,7 @@ class Arpack:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Eigenpairs:
         begin = time.perf_counter()
         n, c = problem.gram.shape[0], problem.count
@@ -186,7 +185,7 @@ class Covariance:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Eigenpairs:
         begin = time.perf_counter()
         features = problem.features
@@ -274,7 +273,7 @@ class BlockKrylov:
         problem: Components,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Eigenpairs:
         begin = time.perf_counter()
         n = problem.gram.shape[0]
@@ -307,7 +306,7 @@ class BlockKrylov:
         order: np.ndarray,
         tol: float,
         start: np.ndarray | None,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
         begin: float,
         dtype: npt.DTypeLike = float,
     ) -> Eigenpairs:
@@ -349,9 +348,7 @@ class _Search:
         rng = np.random.default_rng(options.seed)
         self.random = rng.normal(size=(self.n, self.width))
 
-    def run(
-        self, first: np.ndarray, watch: Callable[[Progress], bool] | None
-    ) -> Eigenpairs:
+    def run(self, first: np.ndarray, watch: Watch | None) -> Eigenpairs:
         Q = _orthonormal(first - first.mean(axis=0))
         if Q.shape[1] < self.c:  # the sample has fewer components than that
             rest = self.random - self.random.mean(axis=0)

@@ -15,7 +15,6 @@ as long as these promise more than the best column left outside did.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 
 from mercer.native.interruptible import interruptible
 from mercer.native.threads import one_blas_thread
-from mercer.outcomes import Progress, Run, Status
+from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
 from mercer.solvers.krylov import Pulse, TimeLimit, check_time_limit
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
@@ -92,7 +91,7 @@ class EvidenceAscent:
         problem: SparseBayes,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Posterior:
         """The posterior at the best α found; `watch` returns True to stop.
 
@@ -141,7 +140,7 @@ class _Search:
         self,
         options: EvidenceAscent,
         problem: SparseBayes,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
     ):
         self.options, self.watch = options, watch
         self.begin = time.perf_counter()

@@ -9,14 +9,13 @@ gradients, take turns with those for one after another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer import _core
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
     FeatureRows,
@@ -32,8 +31,6 @@ TURN = 20  # passes over the free variables between two such steps
 GRADIENTS = 40  # conjugate gradients of such a step
 PASSES = 10_000  # over all of Φ, where no other number is asked for
 PRICE = 0.1  # of a squared sum that is off, relative to the mean of ‖φ(x)‖²
-
-Watch = Callable[[Progress], bool] | None
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class FeatureDescent:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         check_bounds(self, problem)
@@ -85,7 +82,7 @@ class FeatureDescent:
 class _Run:
     """One solve."""
 
-    def __init__(self, options: FeatureDescent, problem: BoxQP, watch: Watch):
+    def __init__(self, options: FeatureDescent, problem: BoxQP, watch: Watch | None):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
         self.rows = features_of(problem.gram).compressed()

@@ -7,14 +7,13 @@ of two hulls always exists, so the search ends also where no hyperplane separate
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP, hulls
 
 MEETING = 1e-7  # hulls nearer than this times the width of the data meet
@@ -42,7 +41,7 @@ class HullDistance:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         hull = hulls(problem.gram, problem.sign)
         value = None

@@ -12,7 +12,7 @@ points that provably end at 0 are left out. Working sets: Massias et al., JMLR 2
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from mercer.kernels.base import row_blocks
 from mercer.losses import Squared
 from mercer.native import memory
 from mercer.native.threads import blas_for
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
 
@@ -77,7 +77,7 @@ class CoordinateDescent:
         problem: L1Problem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
         columns: Columns | Design | None = None,
     ) -> Solution:
         """The minimiser, from `start` or from 0; `watch` returns True to stop.
@@ -195,7 +195,7 @@ class _Run:
         self,
         options: CoordinateDescent,
         problem: L1Problem,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
         columns: Columns | Design,
     ):
         self.options, self.problem, self.watch = options, problem, watch

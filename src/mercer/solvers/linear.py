@@ -24,7 +24,7 @@ from mercer.native.interruptible import elementwise, multiply
 from mercer.native.memory import available_memory
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for, one_blas_thread
-from mercer.outcomes import Certificate, Progress, Run, Solution, Status
+from mercer.outcomes import Certificate, Progress, Run, Solution, Status, Watch
 from mercer.solvers.features import features_of
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
@@ -172,7 +172,7 @@ class Cholesky:
         problem: LinearSystem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         with blas_for(problem.gram.shape[0]):
             return self._solve(problem)
@@ -270,7 +270,7 @@ class ConjugateGradient:
         problem: LinearSystem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         with one_blas_thread():
@@ -280,7 +280,7 @@ class ConjugateGradient:
         self,
         problem: LinearSystem,
         start: np.ndarray | None,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
     ) -> Solution:
         begin = time.perf_counter()
         limit = None
@@ -407,7 +407,7 @@ class _Descent:
 class _Pace:
     """Reports of conjugate gradients: after each product, and within long ones."""
 
-    def __init__(self, watch: Callable[[Progress], bool] | None, begin: float, n: int):
+    def __init__(self, watch: Watch | None, begin: float, n: int):
         self.watch, self.begin, self.n = watch, begin, n
         self.pulse = Pulse(None if watch is None else self._report)
         self.done, self.worst, self.goal = 0, 1.0, 1e-300
@@ -493,7 +493,7 @@ class NormalEquations:
         problem: LinearSystem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         begin = time.perf_counter()
@@ -542,7 +542,7 @@ class _NormalRounds:
         self,
         z: np.ndarray,
         target: np.ndarray,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
     ) -> tuple[np.ndarray, np.ndarray, str]:
         """z, Gz and the status."""
         system, size = self.system, np.maximum(_norms(target), 1e-300)
@@ -591,9 +591,7 @@ class _NormalRounds:
             return "optimal" if worst <= (options.trust or 0.0) else "imprecise"
         return "max_iter" if self.products >= options.max_iter else ""
 
-    def _reported(
-        self, watch: Callable[[Progress], bool], n_iter: int, r: np.ndarray
-    ) -> bool:
+    def _reported(self, watch: Watch, n_iter: int, r: np.ndarray) -> bool:
         done, n = self.products + n_iter, self.system.shape[0]
         worst = float(np.max(_norms(r) * self.scale))
         seconds = time.perf_counter() - self.begin
@@ -621,7 +619,7 @@ class BySize:
         problem: LinearSystem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         n = problem.gram.shape[0]
         regs = np.asarray(problem.reg, dtype=float)

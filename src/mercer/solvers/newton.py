@@ -19,7 +19,6 @@ knows its duality gap.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -32,7 +31,7 @@ from scipy.special import log_softmax, softmax, xlogy
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.features import features_of
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
@@ -145,7 +144,7 @@ class Newton:
         problem: Penalized,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from the coefficients `start`; `watch` returns True to stop.
 
@@ -165,7 +164,7 @@ class Newton:
         self,
         problem: Penalized,
         start: np.ndarray | None,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
         limit: TimeLimit | None,
     ) -> Solution:
         begin = time.perf_counter()
@@ -185,7 +184,7 @@ class Newton:
             return _Run(self, problem, method, begin, watch, pulse)(start)
 
 
-def _preparing(watch: Callable[[Progress], bool], begin: float, stage: str) -> bool:
+def _preparing(watch: Watch, begin: float, stage: str) -> bool:
     """Report what goes on before the first step."""
     return bool(watch(Progress(0, 0, 0, time.perf_counter() - begin, stage=stage)))
 
@@ -216,7 +215,7 @@ class _Run:
         problem: Penalized,
         method: _Factored | _Iterated | _Primal,
         begin: float,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
         pulse: Pulse | None = None,
     ):
         self.options, self.problem, self.method = options, problem, method

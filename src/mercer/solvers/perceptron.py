@@ -22,7 +22,7 @@ from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.native.vectors import Packed, native_recipe
-from mercer.outcomes import Progress, Run, Status
+from mercer.outcomes import Progress, Run, Status, Watch
 
 SMALL_MATRIX = 64e6  # bytes; one up to this size is kept for several passes
 WORDS = (
@@ -178,7 +178,7 @@ class PerceptronRule:
         problem: PerceptronProblem,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> PerceptronSolution:
         """The mistakes on the way; f begins with the values `start` at the points."""
         sign = _columns(problem.sign)
@@ -206,7 +206,7 @@ class PerceptronRule:
         sign: np.ndarray,
         weights: Weights,
         *,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> tuple[Weights, PerceptronSolution]:
         """The same for f(x) = ⟨w, x⟩ on vectors, w += eta · sign · x; from `weights`.
 
@@ -224,7 +224,7 @@ class PerceptronRule:
         self,
         one_pass: _Pass,
         sign: np.ndarray,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
     ) -> PerceptronSolution:
         n, q = sign.shape
         sign = np.require(sign, np.int8, ["C"])
@@ -261,7 +261,7 @@ class PerceptronRule:
 class _Reporter:
     """Reports to `watch` how far the passes are; whether it wants them to end."""
 
-    def __init__(self, watch: Callable[[Progress], bool] | None):
+    def __init__(self, watch: Watch | None):
         self.watch, self.begin = watch, time.perf_counter()
         self.passes = self.rounds = self.mistakes = 0
         self.stops = False

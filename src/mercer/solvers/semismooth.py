@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.native.threads import blas_for
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
     FeatureRows,
@@ -54,9 +54,6 @@ WARM = 0.1  # violation, relative to that, up to which a start is near the end
 DIRECT = 1000  # the side of the largest system that is factored
 SHARE = 1e-3  # of band · width, to be gained by a step
 SAMPLE = 8  # points that one stands for, and again
-
-
-Watch = Callable[[Progress], bool] | None
 
 
 class _Point(NamedTuple):
@@ -272,7 +269,7 @@ class SemismoothNewton:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Watch = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         check_bounds(self, problem)
@@ -283,7 +280,7 @@ class SemismoothNewton:
 class _Run:
     """One solve."""
 
-    def __init__(self, options: SemismoothNewton, problem: BoxQP, watch: Watch):
+    def __init__(self, options: SemismoothNewton, problem: BoxQP, watch: Watch | None):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
         self.steps = self.rounds = 0

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -37,7 +36,7 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.outcomes import Progress
+from mercer.outcomes import Progress, Watch
 
 RATES = ("auto", "constant", "root", "pegasos", "theory")
 REMOVALS = ("oldest", "smallest", "merge")
@@ -67,8 +66,6 @@ def native_loss(loss: Loss) -> tuple[str, float] | None:
 
 # What the steps call their numbers.
 WORDS = (("objective", "loss"), ("support", "terms"), ("norm", "norm"))
-
-Watch = Callable[[Progress], bool]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native import memory
 from mercer.native.vectors import Packed, centered, native_recipe, originals
-from mercer.outcomes import Progress, Run, Solution, Status
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP, covering
 from mercer.solvers.class_pairs import (
     PairProblems,
@@ -93,7 +93,7 @@ class SMO:
         problem: BoxQP,
         *,
         start: np.ndarray | None = None,
-        watch: Callable[[Progress], bool] | None = None,
+        watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         begin = time.perf_counter()
@@ -267,7 +267,7 @@ class _Run:
         self,
         options: SMO,
         problem: BoxQP,
-        watch: Callable[[Progress], bool] | None,
+        watch: Watch | None,
         begin: float,
     ):
         self.options, self.problem, self.begin = options, problem, begin
