@@ -32,9 +32,13 @@ TESTS = {
         solvers/test_smo solvers/test_class_pairs solvers/test_boxqp solvers/test_l1
         machines/test_many_classes machines/test_neighbors machines/test_perceptron
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
-        kernels/test_graph
+        kernels/test_graph densities/test_normals densities/test_passes
+        solvers/test_features machines/test_sgd
     """,
-    "thread": "solvers/test_smo solvers/test_class_pairs native/test_threads",
+    "thread": """
+        solvers/test_smo solvers/test_class_pairs native/test_threads
+        densities/test_normals densities/test_passes
+    """,
 }
 # Tests that a sanitizer cannot run, each with its reason.
 LEFT_OUT = {
