@@ -542,3 +542,16 @@ def test_indefinite_kernel_claims_no_gap():
         found = solver.solve(problem)
         assert found.status == "indefinite"
         assert np.isnan(certificate(problem, found).gap)
+
+
+def test_a_loss_that_rounding_hides_is_in_the_primal():
+    apart = made("hulls")
+    problem = svc(apart.gram, apart.sign, 1e6)
+    value = SMO(tol=1e-9).solve(problem).value
+    function = problem.gram @ problem.coef(value)
+    level, rounding = problem.level(value, function), 1e-3
+    # f(x) beside its margin: on the wrong side in truth, on the right one as computed.
+    short, beyond = (function + e * rounding * problem.sign for e in (-0.49, 0.49))
+    primal, _ = problem.objectives(value, short, level, 0.0)
+    said, _ = problem.objectives(value, beyond, level, rounding)
+    assert said >= primal

@@ -456,10 +456,15 @@ class BoxQP:
         scale = np.inf if reached == 0 else reached**-2
         primal = scale * square / 2 + float(np.sum(loss)) - constant
         primal = np.inf if reached == 0 else primal
-        # An error of F counts with β in the square, with the bound where there is loss.
-        ends = np.abs(np.where(np.abs(low) > np.abs(high), low, high))
+        # An error of F counts with β in the square, and with the bound where there is a
+        # loss, or would be one if F were off by that much.
+        rising, falling = surplus + rounding > tube, -surplus + rounding > tube
+        ends = np.maximum(
+            np.where(rising | ~inside, np.abs(high), 0.0),
+            np.where(falling | ~inside, np.abs(low), 0.0),
+        )
         weight = float(np.sum(np.abs(beta)))
-        losing = float(np.sum(ends[(loss != 0) & np.isfinite(ends)]))
+        losing = float(np.sum(ends[np.isfinite(ends)]))
         size = float((np.abs(self.target) + np.abs(F)) @ np.abs(beta))
         losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
         digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)

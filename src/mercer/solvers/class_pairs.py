@@ -294,22 +294,25 @@ def concluded(
     square, product = sums.total(beta * function), sums.total(np.abs(beta * function))
     linear = sums.total(problems.target * beta)
     of_totals = problems.totals[:, : level.shape[1]]
-    loss = sums.losses(level)
+    surplus = sums.surplus(level)
+    loss = sums.losses(surplus)
     primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
-    low, high = problems.bounds
     mass = sums.total(np.abs(beta))
-    weight = mass + sums.total(np.where(loss > 0, high - low, 0.0))
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
     # Of F at a point, and of the violation, the difference of two of them.
     rounding = UNIT * (error * np.maximum(mass, report.moved) + 2)
     rounding += precision.size * report.tidied
+    # Where there is a loss, or would be one if F were off by that much.
+    weight = mass + sums.total(sums.widths(surplus, rounding))
     violation_error = 2 * rounding if problems.bias else rounding
     height = np.maximum(1.0, np.abs(level).max(axis=1))
     size = weight * height + product + np.abs(primal)
-    off = weight * rounding + UNIT * (2 * RUN) * size
+    digits = UNIT * (2 * RUN) * size
+    off, below = weight * rounding + digits, mass * rounding + digits
     # As `BoxQP.bracket` allows for it, with the steepest slope there is.
-    off += 2 * report.missed * sums.steepest()
+    imbalance = 2 * report.missed * sums.steepest()
+    off, below = off + imbalance, below + imbalance
     fits = (4 * off <= tol - violation) & (4 * off > violation_error)
     indefinite = _indefinite(problems, square, product)
     indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
@@ -328,7 +331,7 @@ def concluded(
     found = Certificates.empty(len(problems))
     columns = {
         "primal": np.where(indefinite, np.nan, primal + off),
-        "dual": linear - square / 2 - off,
+        "dual": linear - square / 2 - below,
         "violation": violation,
         "n_free": free,
         "n_bound": bound,
@@ -419,11 +422,21 @@ class _Sums:
         slopes = np.abs(self.function - self.problems.target)
         return np.maximum.reduceat(slopes, self.starts)
 
-    def losses(self, level: np.ndarray) -> np.ndarray:
-        """max { s b : b in its bounds } of each variable, s = target - F + level."""
-        problems = self.problems
-        surplus = problems.target - self.function
-        surplus = surplus + np.repeat(level.ravel(), self.of_group)
-        low, high = problems.bounds
+    def surplus(self, level: np.ndarray) -> np.ndarray:
+        """s = target - F + level of each variable."""
+        surplus = self.problems.target - self.function
+        return surplus + np.repeat(level.ravel(), self.of_group)
+
+    def losses(self, surplus: np.ndarray) -> np.ndarray:
+        """max { s b : b in its bounds } of each variable."""
+        low, high = self.problems.bounds
         most = np.maximum(surplus * low, surplus * high)
         return np.maximum(most, 0.0)
+
+    def widths(self, surplus: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        """How fast the loss of each variable grows within `rounding` of its s."""
+        low, high = self.problems.bounds
+        error = np.repeat(rounding, self.sizes)
+        return np.where(surplus + error > 0, high, 0.0) - np.where(
+            surplus - error < 0, low, 0.0
+        )
