@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from mercer.data.points import Points, as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
+from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import GaussianSeries, beside, rows_multiplied
@@ -108,6 +109,8 @@ def dense_columns(kernel: Kernel, X: Points) -> int | None:
         return dense_columns(kernel.kernel, field(as_points(X), kernel.field))
     if isinstance(kernel, Constant):
         return 1
+    if isinstance(kernel, Approximation):
+        return kernel.n_columns
     X = as_points(X)
     if not is_vectors(X) or sp.issparse(X):
         return None

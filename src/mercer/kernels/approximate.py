@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -65,6 +66,8 @@ from mercer.native.lapack import half
 from mercer.native.sparsity import Vectors
 
 METHODS = ("pivoted", "uniform", "kmeans++")
+WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
+PIECE = 2**16  # points that are read at a time where k(x, L) is never stored
 
 
 class EntryError(NamedTuple):
@@ -99,6 +102,11 @@ class Approximation(FeatureKernel):
     @abstractmethod
     def _mapped(self, X: Points) -> np.ndarray:
         """φ of some points, (n, p), in float64."""
+
+    @property
+    def n_columns(self) -> int:
+        """p, the number of columns of φ."""
+        return self._width()
 
     def features(self, X: Points) -> np.ndarray:
         """Φ, (n, p), a block of points at a time."""
@@ -366,16 +374,87 @@ class Nystrom(Approximation):
             return np.zeros((count(X), 0))
         return half(lower, values(self.kernel, X, points).T).T
 
+    @property
+    def growth(self) -> float:
+        """κ ≥ ‖F⁻¹‖ √(trace K_LL), K_LL = FFᵀ: what rounding of k(x, L) grows by in φ.
+
+        φ(x) = F⁻¹k(L, x), so that an error ε √(k(l, l)) in each k(x, l) is one of at
+        most κε in φ(x).
+        """
+        lower = self._kept()[1]
+        known = self.__dict__.get("_growth")
+        if known is None or known[0] is not lower:
+            inverse = half(lower, np.eye(len(lower), order="F"))
+            sizes = (np.linalg.norm(inverse, order) for order in (1, np.inf))
+            length = min(float(np.linalg.norm(inverse)), math.sqrt(math.prod(sizes)))
+            trace = float(np.einsum("ij,ij->", lower, lower))
+            known = self.__dict__["_growth"] = lower, length * math.sqrt(trace)
+        return float(known[1])
+
+    @property
+    def is_well_conditioned(self) -> bool:
+        """Whether k(L, x) may be summed over points before F⁻¹ is applied.
+
+        Φᵀv = F⁻¹(k(L, X) v) then takes a kernel value for each landmark and point,
+        and no multiplication for each two landmarks.
+        """
+        return self.growth <= WELL_CONDITIONED
+
+    def feature_weights(
+        self, Y: Points, V: npt.ArrayLike, block_mb: float = BLOCK_MB
+    ) -> np.ndarray:
+        points, lower = self._kept()
+        if not len(lower) or not self.is_well_conditioned:
+            return super().feature_weights(Y, V, block_mb)
+        Y, wide = as_points(Y), double(points)
+        V = as_factor(V, count(Y))
+        sums = np.zeros((len(lower), *V.shape[1:]))
+        for rows, part in self._pieces(Y):
+            sums += self.kernel.matmul(wide, part, V[rows], block_mb=block_mb)
+        return solve_triangular(lower, sums, lower=True)
+
     def evaluate(
         self, X: Points, weights: np.ndarray, block_mb: float = BLOCK_MB
     ) -> np.ndarray:
         points, lower = self._kept()
         X = as_points(X)
+        out = np.zeros((count(X), *weights.shape[1:]))
         if not len(lower):
-            return np.zeros((count(X), *weights.shape[1:]))
+            return out
+        coef, wide = self.base_coefficients(weights), double(points)
+        for rows, part in self._pieces(X):
+            out[rows] = self.kernel.matmul(part, wide, coef, block_mb=block_mb)
+        return out
+
+    def base_coefficients(self, weights: np.ndarray) -> np.ndarray:
+        """c of f(x) = ⟨weights, φ(x)⟩ = Σᵢ cᵢ k(lᵢ, x), l the landmarks of `features`.
+
+        f is in the RKHS of k, and has the same norm there: cᵀK_LL c = ‖weights‖².
+        """
+        return solve_triangular(self._kept()[1], weights, trans=1, lower=True)
+
+    def base_points(self) -> Points:
+        """The landmarks that have a feature, those of `base_coefficients`."""
+        return self._kept()[0]
+
+    def base_products(self, X: Points) -> np.ndarray:
+        """k(X, L) of the landmarks that have a feature, in float64."""
+        X = as_points(X)
         self._check_points(X)
-        coef = solve_triangular(lower, weights, trans=1, lower=True)
-        return self.kernel.matmul(double(X), double(points), coef, block_mb=block_mb)
+        return values(self.kernel, X, self._kept()[0])
+
+    def turned(self, sums: np.ndarray) -> np.ndarray:
+        """F⁻¹ sums: what sums of k(L, x) over points are in the coordinates of φ."""
+        return half(self._kept()[1], np.asfortranarray(sums))
+
+    def _pieces(self, X: Points) -> Iterator[tuple[slice, Points]]:
+        """The points in double precision, some of them at a time."""
+        n = count(X)
+        for begin in range(0, n, PIECE):
+            rows = slice(begin, min(begin + PIECE, n))
+            part = double(take(X, rows))
+            self._check_points(part)
+            yield rows, part
 
     def _check_points(self, X: Points) -> None:
         if not self.kernel.missing:  # k(∞, l) may be 0, and φ(∞) would be too

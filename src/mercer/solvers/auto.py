@@ -19,7 +19,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Sum
-from mercer.kernels.ways import Precomputed
+from mercer.kernels.ways import FeatureKernel, Precomputed
 from mercer.maps import dense_columns, has_quick_map
 from mercer.native import memory
 from mercer.native.threads import threads
@@ -93,14 +93,15 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     if p is None:
         rows = features_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, rows.shape[0])
-        columns, held = wide, True
+        columns = wide
     else:
-        wide, columns = float(p), float(getattr(gram.X, "shape", (n, p))[1])
-        held = memory.keeps(8.0 * gram.shape[0] * p)
+        wide = columns = float(p)
+        if not isinstance(gram.kernel, FeatureKernel):
+            columns = float(getattr(gram.X, "shape", (n, p))[1])
     smo = n**2 * (columns + 20.0) / 2
     newton = 60.0 * n * wide + n * wide**2 + 30.0 * p**3
     if p <= DIRECT or wide == p:
-        return SemismoothNewton if newton < smo and held else None
+        return SemismoothNewton if newton < smo else None
     return FeatureDescent if 1500.0 * n * wide < smo else None
 
 

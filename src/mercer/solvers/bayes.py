@@ -193,7 +193,7 @@ class Basis:
         self.size, self.points = n + problem.bias, n
         self.pulse = Pulse() if pulse is None else pulse
         by_map = has_small_map(gram, FEW)
-        self.features = features_of(gram) if by_map else None
+        self.features = features_of(gram).held() if by_map else None
         self.held = not by_map and affordable(gram)
         if not by_map and not self.held:
             _check_size(n)

@@ -2,6 +2,7 @@
 
 features_of(gram)    Φ of a Gram, made once and kept with it
 FeatureRows          Φ by its rows, less a common offset
+ComputedRows         the same, computed whenever it is read: no room for it is needed
 solution_on(...)     the solution of a `BoxQP` whose β was found on features
 """
 
@@ -14,14 +15,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.points import Points, count, double, precision, take
 from mercer.gram import Gram
-from mercer.maps import explicit
+from mercer.kernels.approximate import Nystrom
+from mercer.kernels.base import Kernel
+from mercer.kernels.vector import Linear
+from mercer.maps import dense_columns, explicit
+from mercer.native import memory
 from mercer.native.interruptible import interruptible, multiply
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
 
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
+COMPUTED = 2**23  # the same, of rows that are computed: for products of matrices
+FEW_BYTES = 2.0**28  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
@@ -34,6 +42,8 @@ class FeatureRows:
     matrix : Φ, float64 array or CSR
     center : c, which is subtracted where it is read; None for 0
     """
+
+    computed = False  # whether rows are computed anew whenever they are read
 
     def __init__(self, matrix: Any, center: np.ndarray | None = None):
         self.sparse = sp.issparse(matrix)
@@ -71,20 +81,47 @@ class FeatureRows:
 
         Of sparse rows nothing is subtracted: they would not be sparse any more.
         """
-        if self.sparse or not len(self.matrix):
+        n = self.shape[0]
+        if self.sparse or not n:
             return self
         mean, square = np.zeros((2, self.shape[1]))
-        first = self.matrix[0].copy()
+        first = self._part(slice(0, 1))[0].copy()
         for rows in self._blocks():
-            part = self.matrix[rows] - first
+            part = self._part(rows) - first
             mean += part.sum(axis=0)
             square += np.einsum("ij,ij->j", part, part)
-        n = len(self.matrix)
         spread = np.sqrt(np.maximum(square / n - (mean / n) ** 2, 0.0))
         mean = first + mean / n
         far = np.abs(mean) > FAR * spread
         # A column that is constant is 0 then, and no part of the problem.
-        return FeatureRows(self.matrix, np.where(far, mean, 0.0)) if far.any() else self
+        return self._less(np.where(far, mean, 0.0)) if far.any() else self
+
+    def _less(self, center: np.ndarray) -> FeatureRows:
+        return FeatureRows(self.matrix, center)
+
+    def mean(self) -> np.ndarray:
+        """The mean of the rows."""
+        if self.computed:
+            return self.pull(np.ones(self.shape[0])) / max(1, self.shape[0])
+        return np.asarray(self.matrix.mean(axis=0)).ravel()
+
+    def parts(self, numbers: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        """The rows as dense arrays of about so many numbers, one after another."""
+        n, p = self.shape
+        step = max(64, numbers // max(p, 1))
+        for begin in range(0, n, step):
+            rows = slice(begin, min(begin + step, n))
+            part = self._part(rows)
+            yield rows, part.toarray() if self.sparse else part
+
+    def _part(self, rows: slice) -> Any:
+        """Some of the rows, less the offset."""
+        part = self.matrix[rows]
+        return part if self.center is None else part - self.center
+
+    def held(self) -> FeatureRows:
+        """The same in memory."""
+        return self
 
     def compressed(self) -> FeatureRows:
         """The same with a sparse matrix."""
@@ -96,10 +133,14 @@ class FeatureRows:
         """(Φ - 1cᵀ) w."""
         if self.center is None:
             return np.asarray(multiply(self.matrix, w))
-        out = np.empty(len(self.matrix))
+        out = np.empty((self.shape[0], *w.shape[1:]))
         for rows in self._blocks():
-            out[rows] = (self.matrix[rows] - self.center) @ w
+            out[rows] = self._part(rows) @ w
         return out
+
+    def against(self, V: np.ndarray) -> np.ndarray:
+        """ΦᵀV of (n, q) arrays, in the order in which BLAS adds them."""
+        return np.asarray(multiply(self.across, V))
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ)ᵀ v."""
@@ -117,8 +158,7 @@ class FeatureRows:
         total = np.zeros(p)
         for begin in range(0, n, RUN):
             rows = slice(begin, begin + RUN)
-            part = self.matrix[rows]
-            total += v[rows] @ (part if self.center is None else part - self.center)
+            total += v[rows] @ self._part(rows)
         return total
 
     def take(self, index: np.ndarray) -> FeatureRows:
@@ -130,7 +170,10 @@ class FeatureRows:
         """Σᵢ weightᵢ Φᵢⱼ² of every column."""
         if self.sparse:
             return np.asarray(self.matrix.power(2).T @ weight)
-        return np.einsum("ij,ij,i->j", self.matrix, self.matrix, weight)
+        out = np.zeros((self.shape[1], *weight.shape[1:]))
+        for rows, part in self.parts():
+            out += np.square(part).T @ weight[rows]
+        return out
 
     def lengths(self) -> np.ndarray:
         """‖φᵢ - c‖² of every row."""
@@ -184,10 +227,7 @@ class FeatureRows:
     def _magnitudes(self) -> Iterator[tuple[slice, Any]]:
         """|Φ - 1cᵀ|, a block of rows at a time."""
         for rows in self._blocks():
-            part = self.matrix[rows]
-            if self.center is not None:
-                part = part - self.center
-            yield rows, abs(part)
+            yield rows, abs(self._part(rows))
 
     def _blocks(self) -> Iterator[slice]:
         n, p = self.shape
@@ -197,14 +237,182 @@ class FeatureRows:
             yield slice(begin, min(begin + step, n))
 
 
+class ComputedRows(FeatureRows):
+    """Φ - 1cᵀ of points, each block of rows computed whenever it is read.
+
+    Of a well-conditioned `Nystrom` neither products nor ΦᵀDΦ need φ itself: kernel
+    values with the landmarks are summed first.
+
+    Parameters
+    ----------
+    kernel : with an explicit map of dense columns, their number known beforehand
+    X : the points, perhaps in files
+    """
+
+    computed = True
+    sparse = False
+
+    def __init__(self, kernel: Kernel, X: Points, center: np.ndarray | None = None):
+        self.kernel, self.X, self.center = kernel, X, center
+        columns = dense_columns(kernel, X)
+        assert columns is not None
+        self._shape = count(X), columns
+        self.landmarks = kernel if isinstance(kernel, Nystrom) else None
+        if self.landmarks is not None and not self.landmarks.is_well_conditioned:
+            self.landmarks = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+    @property
+    def entries(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def across(self) -> Any:
+        raise TypeError("Φᵀ is not held: use `against` or `pull`.")
+
+    def held(self) -> FeatureRows:
+        """The same in memory."""
+        return FeatureRows(self._part(slice(None)))
+
+    def _less(self, center: np.ndarray) -> FeatureRows:
+        return ComputedRows(self.kernel, self.X, center)
+
+    def _part(self, rows: Any) -> np.ndarray:
+        part = explicit(self.kernel, take(self.X, rows)).matrix
+        part = part.toarray() if sp.issparse(part) else part
+        return part if self.center is None else part - self.center
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        if self.landmarks is not None:
+            out = self.landmarks.evaluate(self.X, w)
+            return out if self.center is None else out - self.center @ w
+        out = np.empty((self.shape[0], *w.shape[1:]))
+        for rows, part in self.parts(COMPUTED):
+            out[rows] = multiply(part, w)
+        return out
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        if self.landmarks is not None:
+            out = self.landmarks.feature_weights(self.X, v)
+            if self.center is not None:
+                out = out - np.multiply.outer(self.center, v.sum(axis=0))
+            return out
+        out = np.zeros((self.shape[1], *v.shape[1:]))
+        for rows, part in self.parts(COMPUTED):
+            out += multiply(part.T, v[rows])
+        return out
+
+    def against(self, V: np.ndarray) -> np.ndarray:
+        return self.pull(V)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        """Some of the rows: in memory, where they are few."""
+        if 8.0 * len(index) * self.shape[1] <= FEW_BYTES:
+            return FeatureRows(self._part(index))
+        return ComputedRows(self.kernel, take(self.X, index), self.center)
+
+    def lengths(self) -> np.ndarray:
+        """‖φᵢ - c‖² of every row, or a little more: k(x, x) of an approximated k."""
+        if self.landmarks is None or self.center is not None:
+            return super().lengths()
+        out = np.empty(self.shape[0])
+        for rows in self._blocks():
+            out[rows] = self.landmarks.kernel.diag(double(take(self.X, rows)))
+        return out
+
+    def weighted(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        p, turned = self.shape[1], self.landmarks is not None and self.center is None
+        out = np.zeros((p + border.shape[1],) * 2)
+        step = max(64, COMPUTED // max(p, 1))
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
+            U = self._summed(index[part]) if turned else self._part(index[part])
+            U = np.hstack([U, border[part]])
+            U *= np.sqrt(weight[part])[:, None]
+            out += multiply(U.T, U)
+        if turned:
+            assert self.landmarks is not None
+            out[:p] = self.landmarks.turned(out[:p])
+            out[:, :p] = self.landmarks.turned(out[:, :p].T).T
+        return out
+
+    def normal(self, weights: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
+        """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
+        p = self.shape[1]
+        sums, total = np.zeros((p, p)), np.zeros(p)
+        step = max(64, COMPUTED // max(p, 1))
+        negative = bool(np.any(weights < 0))
+        for begin in range(0, self.shape[0], step):
+            rows = slice(begin, min(begin + step, self.shape[0]))
+            some = weights[rows, None]
+            U = self._part(rows) if self.landmarks is None else self._summed(rows)
+            if negative:
+                sums += multiply((some * U).T, U)
+            else:
+                U = U * np.sqrt(some)
+                sums += multiply(U.T, U)  # half the work, for a product with itself
+        if self.landmarks is not None:
+            sums = self.landmarks.turned(self.landmarks.turned(sums).T)
+        if shift is not None:
+            total = self.pull(weights)
+            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
+            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
+        return (sums + sums.T) / 2
+
+    def _summed(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points."""
+        assert self.landmarks is not None
+        return self.landmarks.base_products(take(self.X, rows))
+
+    def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
+        """As of `FeatureRows`; of kernel values summed first, by √(k(x, x)) and κ.
+
+        F = k(x, L) F⁻ᵀF⁻¹ k(L, X) coef: what is rounded in k, in its sums over points
+        and landmarks and in the two triangular systems grows by κ (`Nystrom.growth`).
+        """
+        if self.landmarks is None:
+            return super().rounding(coef, w)
+        lengths = np.sqrt(self.lengths())
+        reach = float(np.max(lengths, initial=0.0)) * float(lengths @ np.abs(coef))
+        return self.units * reach
+
+    @property
+    def units(self) -> float:
+        """The relative error of |Φ|(|Φ|ᵀ|coef|), where every number is rounded."""
+        n, p = self.shape
+        units = UNIT * (np.sqrt(n) + np.sqrt(p) + 3 * LAST)
+        if self.landmarks is not None:
+            units = UNIT * (np.sqrt(n) + 3 * np.sqrt(p) + 3 * LAST)
+            units *= max(1.0, self.landmarks.growth)
+        return float(units)
+
+
 def features_of(gram: Gram) -> FeatureRows:
-    """Φ of the points of a Gram, made when it is first asked for and kept with it."""
+    """Φ of the points of a Gram, made when it is first asked for and kept with it.
+
+    Where there is no room for it, or the points themselves are not in memory, its rows
+    are computed whenever they are read.
+    """
     if gram._features is None:
         rows = _of_origin(gram)
         if rows is None:
-            rows = FeatureRows(explicit(gram.kernel, gram.X).matrix)
+            rows = _made(gram.kernel, gram.X)
         gram._features = rows
     return gram._features
+
+
+def _made(kernel: Kernel, X: Points) -> FeatureRows:
+    columns = dense_columns(kernel, X)
+    if columns is not None:
+        there = isinstance(kernel, Linear) and precision(X) == np.float64
+        if not there and not memory.keeps(8.0 * count(X) * columns):
+            return ComputedRows(kernel, X)
+    return FeatureRows(explicit(kernel, X).matrix)
 
 
 def _of_origin(gram: Gram) -> FeatureRows | None:
@@ -214,7 +422,9 @@ def _of_origin(gram: Gram) -> FeatureRows | None:
     origin, index = gram._origin
     rows = origin._features
     # Where Φ are the points themselves, they have been taken already.
-    return None if rows is None or rows.matrix is origin.X else rows.take(index)
+    if rows is None or (not rows.computed and rows.matrix is origin.X):
+        return None
+    return rows.take(index)
 
 
 # Problems on features

@@ -39,12 +39,12 @@ from mercer.solvers.krylov import (
     whole_products,
 )
 from mercer.solvers.primal import (
+    ONCE,
     FeatureSums,
     NormalSystem,
     across,
     affordable,
     along,
-    column_squares,
     not_hat,
     product,
     weighted_normal,
@@ -549,7 +549,7 @@ class _NormalRounds:
         normal = NormalSystem(
             system.curved,
             system.matrix if system.factored else None,
-            lambda: column_squares(system.features, system.root**2),
+            lambda: system.features.squares(system.root**2),
             self.reg,
             self.options.max_iter,
         )
@@ -582,8 +582,9 @@ class _NormalRounds:
     def _status(self, worst: float, failures: int, factored: bool) -> str:
         """How it ended, or nothing."""
         options = self.options
-        # With factors at hand digits cost next to nothing, as long as there are.
-        if worst <= options.tol and (not factored or failures or worst <= LEAST):
+        # With factors and Φ at hand digits cost next to nothing, as long as there are.
+        cheap = factored and not self.system.features.computed
+        if worst <= options.tol and (not cheap or failures or worst <= LEAST):
             return "optimal"
         if self.stopped:
             return "stopped"
@@ -816,7 +817,7 @@ class _Explicit(_Weighted):
     def __init__(self, problem: LinearSystem):
         super().__init__(problem)
         self.features = features_of(self.gram)
-        self.factored = affordable(self.features.shape[1])
+        self.factored = affordable(self.features.shape[1], ONCE)
 
     @cached_property
     def rounding(self) -> FeatureSums:  # type: ignore[override]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +32,7 @@ from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.features import features_of
+from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
     Krylov,
@@ -53,8 +53,8 @@ from mercer.solvers.primal import (
     across,
     affordable,
     along,
-    column_squares,
     product,
+    sample,
     weighted_normal,
 )
 
@@ -745,8 +745,16 @@ class _Primal:
         self.reg, self.products, self.refuted = problem.strength, 0, False
         self.options = options
         self.sums = FeatureSums(self.features)
-        self.factored = affordable(self.features.shape[1] * _columns(problem))
+        n, p = self.features.shape
+        columns = p * _columns(problem)
+        self.some = sample(n, columns, options.seed)
+        self.factored = self.some is None and affordable(columns)
         self.polish = int(self.factored)  # one more step doubles the digits
+
+    @cached_property
+    def _some_features(self) -> FeatureRows:
+        assert self.some is not None
+        return self.features.take(self.some)
 
     def times(self, V: np.ndarray) -> np.ndarray:
         self.products += 1
@@ -764,11 +772,12 @@ class _Primal:
 
         system = NormalSystem(
             curved,
-            (lambda: self._matrix(root)) if self.factored else None,
-            lambda: column_squares(self.features, self._weights(root)),
+            (lambda: self._matrix(root, self.features)) if self.factored else None,
+            lambda: self.features.squares(self._weights(root)),
             self.reg,
             self.options.max_products,
             together=True,
+            near=None if self.some is None else partial(self._near, root),
         )
         # What is left of it counts in c by as much as Φ is long.
         v = system.solve(rhs, CLOSER * forcing * float(np.linalg.norm(rhs)))
@@ -781,20 +790,29 @@ class _Primal:
         square = root.q**2
         return square if root.side is None else square * (1 - root.side**2)
 
-    def _matrix(self, root: _Root) -> np.ndarray:
+    def _near(self, root: _Root) -> np.ndarray:
+        """ΦᵀHΦ of some of the points, each standing for many."""
+        assert self.some is not None
+        q = root.q[self.some] * np.sqrt(len(root.q) / len(self.some))
+        side = None if root.side is None else root.side[self.some]
+        part = _Root(q, side, root.basis is not None)
+        return self._matrix(part, self._some_features)
+
+    @staticmethod
+    def _matrix(root: _Root, features: FeatureRows) -> np.ndarray:
         """ΦᵀHΦ, (pk, pk)."""
-        p, k = self.features.shape[1], root.q.shape[1]
+        p, k = features.shape[1], root.q.shape[1]
         shift = None
-        if root.basis is not None and not self.features.sparse:
+        if root.basis is not None and not features.sparse:
             # A bias takes any shift of Φ back; without it digits would cancel below.
-            shift = self.features.matrix.mean(axis=0)
+            shift = features.mean()
         out = np.empty((k * p, k * p), order="F")
         for a in range(k):
             for b in range(a + 1):
                 weights = root.q[:, a] * root.q[:, b]
                 if root.side is not None:
                     weights = weights * ((a == b) - root.side[:, a] * root.side[:, b])
-                part = weighted_normal(self.features, weights, shift)
+                part = weighted_normal(features, weights, shift)
                 out[a * p : (a + 1) * p, b * p : (b + 1) * p] = part
                 out[b * p : (b + 1) * p, a * p : (a + 1) * p] = part.T
         if root.basis is not None and root.basis.shape[1]:
@@ -803,7 +821,7 @@ class _Primal:
                 root.q * root.within(root.basis[:, j].reshape(n, k))
                 for j in range(rank)
             ]
-            rows = [across(self.features, image) for image in images]
+            rows = [across(features, image) for image in images]
             if shift is not None:
                 rows = [
                     row - np.multiply.outer(shift, image.sum(axis=0))

@@ -10,7 +10,7 @@ is solved by conjugate gradients, which read Φ and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,12 +19,15 @@ from mercer.gram import Gram
 from mercer.maps import dense_columns, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows, features_of
 from mercer.solvers.krylov import conjugate_gradient
 from mercer.solvers.rounding import LAST, UNIT
 
 FACTORED = 1500  # columns (times functions) up to which a matrix of them is factored
-PIECE = 2**18  # numbers of Φ that are weighted at a time
+ONCE = 6000  # the same, where it is the only one
+TALL = 2048  # rows of a block, at least, whose products with each other are added up
+WIDE = 200  # columns from which a product with Φ costs much less than ΦᵀHΦ
+SAMPLE = 20  # points for each column, of a matrix to precondition by
 DOMINANT = 1e-3  # of 1 - h: below it the point makes up its own prediction
 MOST_WORK = 1e11  # multiplications for the points that do
 SPARSE_SHARE = 0.05  # of the entries; a fuller matrix is multiplied as a dense one
@@ -42,9 +45,11 @@ class FeatureSums:
     def __init__(self, features: FeatureRows):
         self.features = features
         n, p = features.shape
-        self.length = np.sqrt(_row_squares(features))
+        self.length = np.sqrt(features.lengths())
         # Coordinates themselves are products of a few numbers.
         self.units = UNIT * (np.sqrt(n) + np.sqrt(p) + 3 * LAST)
+        if isinstance(features, ComputedRows):
+            self.units = features.units
 
     def __call__(self, coef: np.ndarray, tight: bool = False) -> np.ndarray:
         """How far each f(xᵢ) can be off, in the shape of coef.
@@ -54,14 +59,14 @@ class FeatureSums:
         tight : whether to read the coordinates, at the cost of a product
         """
         size = np.abs(coef)
-        if tight:
-            matrix = self.features.matrix
+        if tight and not self.features.computed:
             if self.features.sparse:
+                matrix = self.features.matrix
                 return self.units * (abs(matrix) @ (abs(matrix).T @ size))
-            added = np.zeros((matrix.shape[1], *size.shape[1:]))
-            for rows in _pieces(self.features):
-                added += np.abs(matrix[rows]).T @ size[rows]
-            parts = [np.abs(matrix[rows]) @ added for rows in _pieces(self.features)]
+            added = np.zeros((self.features.shape[1], *size.shape[1:]))
+            for rows, part in self.features.parts():
+                added += np.abs(part).T @ size[rows]
+            parts = [np.abs(part) @ added for _, part in self.features.parts()]
             return self.units * np.concatenate(parts)
         scaled = size * self.length.reshape(-1, *[1] * (size.ndim - 1))
         return np.multiply.outer(self.length, self.units * scaled.sum(axis=0))
@@ -69,12 +74,12 @@ class FeatureSums:
 
 def along(features: FeatureRows, W: np.ndarray) -> np.ndarray:
     """Φ W, (n, q), of (p, q) arrays."""
-    return np.asarray(multiply(features.matrix, W))
+    return np.asarray(features.times(W))
 
 
 def across(features: FeatureRows, V: np.ndarray) -> np.ndarray:
     """ΦᵀV, (p, q), of (n, q) arrays."""
-    return np.asarray(multiply(features.across, V))
+    return features.against(V)
 
 
 def product(features: FeatureRows, V: np.ndarray) -> np.ndarray:
@@ -89,25 +94,29 @@ def weighted_normal(
 
     Sparse features take no shift.
     """
-    matrix, p = features.matrix, features.shape[1]
-    if features.sparse and matrix.nnz <= SPARSE_SHARE * matrix.shape[0] * p:
+    if isinstance(features, ComputedRows):
+        return features.normal(weights, shift)
+    n, p = features.shape
+    if features.sparse and features.entries <= SPARSE_SHARE * n * p:
         assert shift is None
-        scaled = sp.csr_array(matrix.multiply(weights[:, None]))
+        scaled = sp.csr_array(features.matrix.multiply(weights[:, None]))
         return (features.across @ scaled).toarray()
     out = np.zeros((p, p))
-    for rows in _pieces(features):
-        part = matrix[rows].toarray() if features.sparse else matrix[rows]
+    negative = bool(np.any(weights < 0))
+    for rows, part in features.parts(max(BLOCK, TALL * p)):
         part = part if shift is None else part - shift
-        out += multiply((part * weights[rows, None]).T, part)
+        if negative:
+            out += multiply((part * weights[rows, None]).T, part)
+        else:
+            part = part * np.sqrt(weights[rows, None])
+            out += multiply(part.T, part)  # half the work, for a product with itself
     return out
 
 
 def quadratic(features: FeatureRows, M: np.ndarray) -> np.ndarray:
     """φᵢᵀ M φᵢ of every point, (n,)."""
     out = np.empty(features.shape[0])
-    for rows in _pieces(features):
-        part = features.matrix[rows]
-        part = part.toarray() if features.sparse else part
+    for rows, part in features.parts():
         out[rows] = np.einsum("ij,ij->i", multiply(part, M), part)
     return out
 
@@ -146,9 +155,7 @@ def _inverse_squares(
     lower = np.asfortranarray(np.triu(R).T)
     some = features if isinstance(index, slice) else features.take(index)
     out = np.empty(some.shape[0])
-    for rows in _pieces(some):
-        part = some.matrix[rows]
-        part = part.toarray() if some.sparse else part
+    for rows, part in some.parts():
         half = lapack.half(lower, np.asfortranarray(part.T))
         out[rows] = np.einsum("ij,ij->j", half, half)
     return out
@@ -164,6 +171,7 @@ class NormalSystem:
         where it is too large
     diagonal : of ΦᵀHΦ or near it, (p, k), to precondition by
     reg : λ > 0
+    near : a function that gives a matrix near ΦᵀHΦ, a better one to precondition by
     """
 
     def __init__(
@@ -174,11 +182,16 @@ class NormalSystem:
         reg: float,
         max_products: int,
         together: bool = False,
+        near: Callable[[], np.ndarray] | None = None,
     ):
         self.apply, self.reg, self.products = apply, reg, 0
         self.max_products, self.together = max_products, together
         self.R = None if matrix is None else _factored(matrix(), reg)
-        self.scale = None if self.R is not None else diagonal() + reg
+        self.near = None
+        if self.R is None and near is not None:
+            self.near = _factored(near(), reg)
+        direct = self.R is not None or self.near is not None
+        self.scale = None if direct else diagonal() + reg
 
     def solve(
         self,
@@ -188,9 +201,7 @@ class NormalSystem:
     ) -> np.ndarray:
         """v, with a residual of at most the goal in length (of each column)."""
         if self.R is not None:
-            flat = r.T.reshape(-1, 1) if self.together else r
-            v = lapack.solve(self.R, np.asfortranarray(flat))
-            return v.reshape(r.shape[::-1]).T if self.together else v
+            return self._solved(self.R, r)
         axis = None if self.together else 0
 
         def done(rest: np.ndarray) -> bool:
@@ -199,7 +210,7 @@ class NormalSystem:
         found = conjugate_gradient(
             lambda V: self.apply(V) + self.reg * V,
             r,
-            lambda rest: rest / self.scale,
+            self._preconditioned,
             done,
             self.max_products,
             together=self.together,
@@ -207,6 +218,14 @@ class NormalSystem:
         )
         self.products += found.n_iter
         return found.x
+
+    def _preconditioned(self, r: np.ndarray) -> np.ndarray:
+        return r / self.scale if self.near is None else self._solved(self.near, r)
+
+    def _solved(self, R: np.ndarray, r: np.ndarray) -> np.ndarray:
+        flat = r.T.reshape(-1, 1) if self.together else r
+        v = lapack.solve(R, np.asfortranarray(flat))
+        return v.reshape(r.shape[::-1]).T if self.together else v
 
 
 def has_small_map(gram: Gram, few: int) -> bool:
@@ -219,28 +238,27 @@ def has_small_map(gram: Gram, few: int) -> bool:
     if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
         return False
     columns = dense_columns(kernel, gram.X)
-    if columns is not None:
-        entries = float(n) * columns
-        if 8 * entries > n**2 or 16 * entries > memory.available_memory():
-            return False  # before Φ is made
+    if columns is not None and 8.0 * n * columns > n**2:
+        return False  # before Φ is made
     features = features_of(gram)
     return 0 < 8.0 * features.entries <= n**2
 
 
-def affordable(columns: int) -> bool:
+def affordable(columns: int, most: int = FACTORED) -> bool:
     """Whether a matrix of so many columns is factored."""
-    return columns <= FACTORED and memory.keeps(24.0 * columns**2)
+    return columns <= most and memory.keeps(24.0 * columns**2)
 
 
-def column_squares(features: FeatureRows, weights: np.ndarray) -> np.ndarray:
-    """Σᵢ hᵢ φᵢⱼ², (p,) or (p, k) for weights (n, k)."""
-    matrix = features.matrix
-    if features.sparse:
-        return matrix.multiply(matrix).T @ weights
-    out = np.zeros((matrix.shape[1], *weights.shape[1:]))
-    for rows in _pieces(features):
-        out += np.square(matrix[rows]).T @ weights[rows]
-    return out
+def sample(n: int, columns: int, seed: int) -> np.ndarray | None:
+    """Points whose ΦᵀHΦ, times n over their number, is near that of all.
+
+    None where that would cost about as much as the matrix itself.
+    """
+    size = SAMPLE * columns
+    if columns < WIDE or n < 4 * size or not affordable(columns, ONCE):
+        return None
+    chosen = np.random.default_rng(seed).choice(n, size, replace=False)
+    return np.sort(chosen)
 
 
 def _factored(matrix: np.ndarray, reg: float) -> np.ndarray | None:
@@ -248,18 +266,3 @@ def _factored(matrix: np.ndarray, reg: float) -> np.ndarray | None:
     A = np.array(matrix, order="F")
     A[np.diag_indices_from(A)] += reg
     return A if lapack.factor(A) else None
-
-
-def _row_squares(features: FeatureRows) -> np.ndarray:
-    """‖φ(x)‖², (n,)."""
-    matrix = features.matrix
-    if features.sparse:
-        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=float).ravel()
-    return np.einsum("ij,ij->i", matrix, matrix)
-
-
-def _pieces(features: FeatureRows) -> Iterator[slice]:
-    n, p = features.shape
-    step = max(64, PIECE // max(p, 1))
-    for begin in range(0, n, step):
-        yield slice(begin, min(begin + step, n))
