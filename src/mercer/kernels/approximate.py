@@ -62,11 +62,12 @@ from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import multiply
-from mercer.native.lapack import half
+from mercer.native.lapack import eigh, half
 from mercer.native.sparsity import Vectors
 
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
+FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
 PIECE = 2**16  # points that are read at a time where k(x, L) is never stored
 
 
@@ -374,6 +375,13 @@ class Nystrom(Approximation):
             return np.zeros((count(X), 0))
         return half(lower, values(self.kernel, X, points).T).T
 
+    def slim(self) -> Nystrom:
+        """The same without the m² numbers that its m landmarks give again."""
+        other = self._changed()
+        if "_measured" in self.__dict__:
+            other.__dict__["_measured"] = self.__dict__["_measured"]
+        return other
+
     @property
     def growth(self) -> float:
         """κ ≥ ‖F⁻¹‖ √(trace K_LL), K_LL = FFᵀ: what rounding of k(x, L) grows by in φ.
@@ -384,11 +392,9 @@ class Nystrom(Approximation):
         lower = self._kept()[1]
         known = self.__dict__.get("_growth")
         if known is None or known[0] is not lower:
-            inverse = half(lower, np.eye(len(lower), order="F"))
-            sizes = (np.linalg.norm(inverse, order) for order in (1, np.inf))
-            length = min(float(np.linalg.norm(inverse)), math.sqrt(math.prod(sizes)))
             trace = float(np.einsum("ij,ij->", lower, lower))
-            known = self.__dict__["_growth"] = lower, length * math.sqrt(trace)
+            length = math.sqrt(trace) * _inverse_length(lower)
+            known = self.__dict__["_growth"] = lower, length
         return float(known[1])
 
     @property
@@ -433,9 +439,21 @@ class Nystrom(Approximation):
         """
         return solve_triangular(self._kept()[1], weights, trans=1, lower=True)
 
+    def weights_of(self, coef: np.ndarray) -> np.ndarray:
+        """The weights that `base_coefficients` makes coef of."""
+        return self._kept()[1].T @ coef
+
     def base_points(self) -> Points:
         """The landmarks that have a feature, those of `base_coefficients`."""
         return self._kept()[0]
+
+    def reduced(self, points: Points, coef: np.ndarray) -> tuple[Points, np.ndarray]:
+        """(l, c) with Σᵢ coefᵢ k̃(xᵢ, ·) = Σⱼ cⱼ k(lⱼ, ·): the landmarks suffice.
+
+        k̃(l, ·) = k(l, ·) at a landmark, so f is an expansion of k itself on them.
+        """
+        weights = self.feature_weights(points, coef)
+        return self.base_points(), self.base_coefficients(weights)
 
     def base_products(self, X: Points) -> np.ndarray:
         """k(X, L) of the landmarks that have a feature, in float64."""
@@ -471,6 +489,20 @@ class Nystrom(Approximation):
             "an inner product by construction: of the parts of φ(x) and φ(y) along "
             "the landmarks",
         )
+
+
+def _inverse_length(lower: np.ndarray) -> float:
+    """‖F⁻¹‖ of a triangle F, or more."""
+    m = len(lower)
+    if m <= FEW_LANDMARKS:
+        found = eigh(np.asfortranarray(lower @ lower.T), eigvals_only=True)
+        # What rounding may have added to the least eigenvalue of FFᵀ.
+        least = found[0] - 8 * m * np.finfo(float).eps * found[-1] if m else 1.0
+        if least > 0:
+            return 1 / math.sqrt(least)
+    inverse = half(lower, np.eye(m, order="F"))
+    sizes = (float(np.linalg.norm(inverse, order)) for order in (1, np.inf))
+    return min(float(np.linalg.norm(inverse)), math.sqrt(math.prod(sizes)))
 
 
 # Random Fourier features

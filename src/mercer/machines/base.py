@@ -48,6 +48,7 @@ from mercer.data.points import (
 )
 from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import Kernel, version, warn_of_version
 from mercer.kernels.checks import is_finite, is_number
 from mercer.kernels.ways import Precomputed
@@ -100,6 +101,21 @@ class FitData(WeightedGram):
     target: np.ndarray
     # X, y and sample_weight, all checked, for callbacks
     given: tuple[Points, np.ndarray, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """coef of f = Σᵢ coefᵢ k(xᵢ, ·) on points of a fit; None where these are not kept.
+
+    It is `expansion_` itself, unless that is reduced to landmarks.
+    """
+
+    coef: np.ndarray
+    points: Points | None
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if self.coef.ndim == 1 else self.coef.shape[1]
 
 
 def outside() -> int:
@@ -298,7 +314,11 @@ class KernelEstimator(BaseEstimator, ABC):
         return set().union(*options) if options else set(WORDS)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_version": version()}
+        state = super().__getstate__() | {"_version": version()}
+        if "approximation_" in state:
+            # f needs the landmarks alone.
+            state["approximation_"] = state["approximation_"].slim()
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
@@ -474,6 +494,7 @@ class Machine(KernelEstimator):
     """
 
     expansion_: Expansion
+    approximation_: Nystrom  # the kernel of the fit, where f is reduced to landmarks
 
     # What to say of a solution that is not optimal, by its status ("" for nothing);
     # {name} is the class, {machine} the machine, {solution} what the solver returned.
@@ -580,6 +601,29 @@ class Machine(KernelEstimator):
         points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
 
+    def _on_landmarks(self, f: Expansion) -> Expansion:
+        """The same f as an expansion of k on the landmarks, if its kernel is Nystrom.
+
+        That is small to store and quick to evaluate. What f was on the points of the
+        fit, its dual, is kept as numbers alone, with the points for a warm start.
+        """
+        for name in ("approximation_", "_dual"):
+            self.__dict__.pop(name, None)
+        if not isinstance(f.kernel, Nystrom):
+            return f
+        points = f.points if getattr(self, "warm_start", False) else None
+        self.approximation_, self._dual = f.kernel, Dual(f.coef, points)
+        landmarks, coef = f.kernel.reduced(f.points, f.coef)
+        return Expansion(f.kernel.kernel, landmarks, coef, f.bias)
+
+    @property
+    def _of_points(self) -> Dual:
+        """The coefficients of f on the points of the fit that count, and these."""
+        dual: Dual | None = self.__dict__.get("_dual")
+        if dual is not None:
+            return dual
+        return Dual(self.expansion_.coef, self.expansion_.points)
+
     def _warn_unless_optimal(self, solution: HasRun) -> None:
         """Say how a fit ended that did not come to its end, and what to do about it."""
         status = solution.run.status
@@ -591,7 +635,7 @@ class Machine(KernelEstimator):
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def dual_rows(f: Expansion) -> np.ndarray:
+def dual_rows(f: Expansion | Dual) -> np.ndarray:
     """The coefficients of f as scikit-learn's SVC has them, a row for each output."""
     return f.coef.reshape(len(f.coef), f.n_outputs).T
 

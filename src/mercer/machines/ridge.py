@@ -52,7 +52,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     ----------
     expansion_ : f itself; `expansion_.kernel` is the kernel with all it learnt
     dual_coef_ : c, (n,) or (n, q) for q targets
-    X_fit_ : the training points (for "precomputed" the training matrix)
+    X_fit_ : the training points (for "precomputed" the training matrix; for a
+        `Nystrom`, its landmarks, and dual_coef_ are their coefficients)
     certificate_ : primal, dual and gap of the sum over targets; its violation is the
         relative residual of the system
     run_ : how the solver ended, and what it took
@@ -162,8 +163,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
                 options = {} if watch is None else {"watch": watch}
                 solution = solver.solve(problem, **options)
             coef = problem.coef(solution.value)
-            self.expansion_ = self._expanded(gram, X, coef, solution.bias)
+            f = self._expanded(gram, X, coef, solution.bias)
+            self.expansion_ = self._on_landmarks(f)
             self.X_fit_, self._problem = X, problem
+            if hasattr(self, "approximation_"):
+                self.X_fit_ = self.expansion_.points
             self.run_, self.certificate_ = solution.run, certificate(problem, solution)
             self.__dict__.pop("loo_predictions_", None)
         self._warn_unless_optimal(solution)
@@ -189,7 +193,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         weight; one of weight 0 was never there, so its prediction is f(xᵢ).
         """
         check_is_fitted(self)
-        problem, coef = self._problem, self.dual_coef_
+        if "_problem" not in self.__dict__:
+            raise AttributeError(
+                "loo_predictions_ needs the points of the fit, which KernelRidge on "
+                "Nystrom does not store. Read it before the machine is saved."
+            )
+        problem, coef = self._problem, self._of_points.coef
         diagonal = AutoLinear().inverse_diagonal(problem)
         if problem.weight is None:
             return problem.target - coef / diagonal
@@ -199,6 +208,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         if absent.any():
             predictions[absent] = problem.gram.rows(absent) @ coef
         return predictions
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if hasattr(self, "approximation_"):
+            # Landmarks are all that f needs.
+            del state["_problem"], state["_dual"]
+        return state
 
     def __dir__(self) -> list[str]:
         # scikit-learn reads every attribute it lists, to complete a name or to show

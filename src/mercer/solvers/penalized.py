@@ -20,6 +20,7 @@ from mercer.gram import Gram
 from mercer.kernels.checks import is_finite
 from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.primal import FeatureSums
 from mercer.solvers.rounding import LAST, SINGLE, UNIT, SumRounding, of_sum
 
 STEEPEST = 2.0  # no loss has a larger second derivative
@@ -117,8 +118,11 @@ class Penalized:
         return self.gram.double()
 
     @cached_property
-    def sums(self) -> SumRounding:
+    def sums(self) -> SumRounding | FeatureSums:
         """How far K c in double precision can be off."""
+        rows = self.gram._features
+        if rows is not None and rows.computed:
+            return FeatureSums(rows)
         return SumRounding(self.wide)
 
     def mean(self, values: np.ndarray) -> float:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from mercer.native.threads import blas_for
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
@@ -663,7 +663,10 @@ def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     ridge = 1e-14
     while True:
         try:
-            factor = cho_factor(A, lower=True, check_finite=False)
+            # Threads of BLAS that wait for each other on a busy machine take a hundred
+            # times as long for systems of this size.
+            with one_blas_thread():
+                factor = cho_factor(A, lower=True, check_finite=False)
             break
         except LinAlgError:  # singular up to rounding
             if ridge > 1e-2:  # or not of finite numbers

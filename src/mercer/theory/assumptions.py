@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from mercer.data.points import Points, count
+from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
@@ -210,7 +210,8 @@ class Judged:
         machine = self.machine
         fitted: int | None
         if isinstance(machine, KernelRidge):
-            fitted = len(machine.expansion_.coef)
+            problem = vars(machine).get("_problem")
+            fitted = None if problem is None else problem.gram.shape[0]
         elif isinstance(machine, NearestNeighbors):
             fitted = machine.n_samples_fit_
         elif isinstance(machine, MistakeDriven):
@@ -326,6 +327,13 @@ class Judged:
     def f(self) -> Expansion:
         """The f of the machine on points that are compared in double precision."""
         f = self.machine.expansion_
+        if hasattr(self.machine, "approximation_"):
+            dual, used = (
+                self.machine._of_points,
+                getattr(self.machine, "support_", slice(None)),
+            )
+            points = take(self.points, used)
+            f = Expansion(self.machine.approximation_, points, dual.coef, f.bias)
         coef = f.coef[:, 0] if f.coef.ndim == 2 else f.coef
         bias = float(np.ravel(f.bias)[0])
         return Expansion(self._closed(f.kernel), _double(f.points), coef, bias)
@@ -371,7 +379,8 @@ class Judged:
         machine = self.machine
         if isinstance(machine, NearestNeighbors | ParzenClassifier):
             return self._closed(machine.kernel_)
-        kernel = self._closed(machine.expansion_.kernel)
+        kernel = getattr(machine, "approximation_", machine.expansion_.kernel)
+        kernel = self._closed(kernel)
         constant = isinstance(
             machine, KernelPerceptron | KernelSGDClassifier | KernelSGDRegressor
         )

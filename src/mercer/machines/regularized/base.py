@@ -140,9 +140,9 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         self, data: FitData, problems: Sequence[Penalized]
     ) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
-        f = getattr(self, "expansion_", None)
+        f = self._of_points if hasattr(self, "expansion_") else None
         width = sum(getattr(problem.loss, "k", 1) for problem in problems)
-        if f is None or f.n_outputs != width:
+        if f is None or f.points is None or f.n_outputs != width:
             return None
         rows = f.coef.reshape(-1, width)
         return carried_over(rows, f.points, data.gram.X, self._places)
@@ -156,7 +156,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         used = np.flatnonzero(coef.any(axis=1))
         kept, level = (coef, bias) if coef.shape[1] > 1 else (coef[:, 0], bias[0])
         X = data.given[0]
-        self.expansion_ = self._expanded(data.gram, X, kept[used], level, used)
+        f = self._expanded(data.gram, X, kept[used], level, used)
+        self.expansion_ = self._on_landmarks(f)
         self._places, self.support_ = used, data.index[used]
         pairs = list(zip(problems, found, strict=True))
         self.certificate_ = together([certificate(*pair) for pair in pairs])
@@ -168,7 +169,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     @property
     def dual_coef_(self) -> np.ndarray:
         """c at the points `support_`, (q, s): a row for each function."""
-        return dual_rows(self.expansion_)
+        return dual_rows(self._of_points)
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -188,7 +189,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         machine = copy.copy(self)  # checking data sets attributes
         data = machine._prepared(X, y, sample_weight, reset=False)
         check_same(self, count(data.given[0]), vars(machine).get("classes_"))
-        f, problems = self.expansion_, machine._problems(data)
+        f, problems = self._of_points, machine._problems(data)
         coef = np.zeros((count(data.given[0]), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
         columns = np.array_split(coef[data.index], len(problems), axis=1)

@@ -344,11 +344,13 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         chosen = order[used[order]]
         gram = counted.gram
         if label is None:
-            self.expansion_ = self._expanded(gram, X, coef[chosen], bias, chosen)
+            f = self._expanded(gram, X, coef[chosen], bias, chosen)
+            self.expansion_ = self._on_landmarks(f) if self._f_is_expansion else f
         else:
             assert isinstance(bias, np.ndarray)  # one for each of many pairs
             f = self._expanded(gram, X, coef[chosen], chosen=chosen)
             self.__dict__.pop("_expansion", None)
+            self.__dict__.pop("_dual", None)
             self._pair_function = multiclass.PairExpansion(
                 f.kernel, f.points, label[chosen], f.coef, bias
             )
@@ -364,8 +366,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     def _coefficients_before(self, points: Points, n_columns: int) -> np.ndarray | None:
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
         fitted = self.warm_start and hasattr(self, "support_")
-        f = self._function if fitted else None
-        if f is None or (f.coef.shape[1] if f.coef.ndim == 2 else 1) != n_columns:
+        f = self._dual_function if fitted else None
+        if (
+            f is None
+            or f.points is None
+            or (f.coef.shape[1] if f.coef.ndim == 2 else 1) != n_columns
+        ):
             return None
         # With another C, points at their bound are to stay at it.
         coef = self._growth() * f.coef.reshape(-1, n_columns)
@@ -404,11 +410,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     ) -> Certificate:
         """The certificate from the points and f alone, in float64, by dense blocks."""
         check_same(self, count(X))
-        f = self.expansion_
+        f = self._of_points
         coef = np.zeros((count(X), f.n_outputs))
         coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
         coef = coef[counted.index]
-        bias = np.atleast_1d(f.bias)
+        bias = np.atleast_1d(self.expansion_.bias)
         values, indefinite = self._dense_values(counted.gram, coef)
         found = []
         for j, problem in enumerate(problems):
@@ -451,7 +457,19 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         """The support vectors; for "precomputed" an empty (0, 0) array."""
         if self._precomputed:
             return np.empty((0, 0))
-        return self._function.points
+        points = self._dual_function.points
+        if points is None:
+            raise AttributeError(
+                f"{type(self).__name__} on Nystrom keeps its landmarks, which "
+                "expansion_.points has, and not its support vectors: these are "
+                "X[support_], X the points it was fitted on."
+            )
+        return points
+
+    @property
+    def _dual_function(self) -> Any:
+        """f on the support vectors: `_function`, unless that is on landmarks."""
+        return self.__dict__.get("_dual") or self._function
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -474,6 +492,12 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         and has an explicit map, the columns are those that occur in the support
         vectors, with the names `feature_names_`.
         """
+        if "_dual" in self.__dict__:
+            coef = self.expansion_.coef
+            rows = self.approximation_.weights_of(coef.reshape(len(coef), -1)).T
+            rows = np.ascontiguousarray(rows)
+            rows.flags.writeable = False
+            return rows
         features = None if self._is_linear else self._explicit
         f = self._function
         pairs = isinstance(f, multiclass.PairExpansion)
@@ -496,6 +520,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         """What the columns of `coef_` stand for."""
         if self._is_linear and hasattr(self, "feature_names_in_"):
             return [str(name) for name in self.feature_names_in_]
+        if "_dual" in self.__dict__:
+            return self.approximation_.feature_names()
         return list(self._explicit.names())
 
     @property

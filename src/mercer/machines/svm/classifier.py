@@ -416,7 +416,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         f, n_classes = self._of_pairs(), len(self.classes_)
         if f is not None:
             return f.coef.T
-        coef = self.expansion_.coef
+        coef = self._of_points.coef
         if coef.ndim == 1 or self.multiclass == "ovr":
             return coef.reshape(len(coef), -1).T
         return multiclass.by_rival(coef, self._label, n_classes)

@@ -138,7 +138,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         return np.where(self.decision_function(X) > 0, 1, -1)
 
     def _dual_rows(self) -> np.ndarray:
-        return self.expansion_.coef[None]
+        return self._of_points.coef[None]
 
     @property
     def n_support_(self) -> np.ndarray:

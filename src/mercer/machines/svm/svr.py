@@ -77,7 +77,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         return self._values(X)
 
     def _dual_rows(self) -> np.ndarray:
-        coef = self.expansion_.coef
+        coef = self._of_points.coef
         return coef.reshape(len(coef), -1).T if coef.size else np.zeros((1, 0))
 
     @property

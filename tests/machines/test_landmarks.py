@@ -1,0 +1,176 @@
+"""Machines on Nystrom end on its landmarks, with the dual of all points at hand."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    Expansion,
+    KernelLogisticRegression,
+    KernelRidge,
+    NuSVC,
+    Nystrom,
+    OneClassSVM,
+    bounds,
+)
+from mercer.native import memory
+from mercer.solvers import features as feature_rows
+from mercer.solvers.features import ComputedRows, FeatureRows
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4))
+CLASSES = np.digitize(X[:, 0] * X[:, 1], [-0.3, 0.3])
+NUMBERS = np.sin(X[:, 0])
+KERNEL = Nystrom(RBF(0.3), 20)
+MACHINES = [
+    (SVC(kernel=KERNEL), CLASSES),
+    (SVC(kernel=KERNEL, multiclass="ovr"), CLASSES),
+    (NuSVC(kernel=KERNEL, nu=0.1), CLASSES > 0),
+    (SVR(kernel=KERNEL), np.column_stack([NUMBERS, -NUMBERS])),
+    (OneClassSVM(kernel=KERNEL), None),
+    (KernelRidge(kernel=KERNEL), NUMBERS),
+    (KernelLogisticRegression(kernel=KERNEL), CLASSES),
+]
+
+
+@pytest.mark.parametrize("machine, y", MACHINES, ids=lambda value: type(value).__name__)
+def test_f_is_an_expansion_of_the_base_kernel_on_the_landmarks(machine, y):
+    machine.fit(X, y)
+    f, kernel = machine.expansion_, machine.approximation_
+    assert f.kernel == RBF(0.3) and kernel.kernel == RBF(0.3)
+    assert len(f.points) == len(kernel.landmarks) == 20
+    used = getattr(machine, "support_", slice(None))
+    coef = machine._of_points.coef
+    # Σ coefᵢ k̃(xᵢ, x), from the matrix of k̃ itself.
+    expected = kernel(X, X[used]) @ coef + f.bias
+    assert_allclose(f(X), expected, atol=1e-9 * np.abs(expected).max())
+    assert_allclose(f.norm(), Expansion(kernel, X[used], coef).norm(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "machine, y",
+    [case for case in MACHINES if hasattr(case[0], "certify")],
+    ids=lambda value: type(value).__name__,
+)
+def test_its_certificate_is_recomputed_from_the_dual(machine, y):
+    machine.fit(X, y)
+    said, again = machine.certificate_, machine.certify(X, y)
+    error = said.objective_rounding + again.objective_rounding
+    assert abs(said.primal - again.primal) <= error + 1e-12 * abs(said.primal)
+    assert said.status == "optimal"
+
+
+def test_a_machine_on_landmarks_is_saved_without_its_points():
+    many = np.random.default_rng(1).normal(size=(5000, 4))
+    machine = KernelRidge(kernel=KERNEL).fit(many, many[:, 0])
+    text = pickle.dumps(machine)
+    assert len(text) < many.nbytes / 4
+    again = pickle.loads(text)
+    assert_allclose(again.predict(X), machine.predict(X), rtol=0)
+    with pytest.raises(AttributeError, match="Read it before"):
+        again.loo_predictions_  # noqa: B018
+    svc = SVC(kernel=KERNEL).fit(X, CLASSES)
+    with pytest.raises(AttributeError, match=r"X\[support_\]"):
+        svc.support_vectors_  # noqa: B018
+    assert svc.coef_.shape == (3, 20) and len(svc.feature_names_) == 20
+
+
+def test_a_warm_start_finds_its_points_again():
+    machine = SVC(kernel=Nystrom(RBF(0.3), landmarks=X[:20]), warm_start=True)
+    machine.fit(X, CLASSES > 0)
+    assert machine.fit(X, CLASSES > 0).n_iter_.max() <= 2
+    assert len(machine.support_vectors_) == len(machine.support_)
+
+
+def test_bounds_are_about_the_kernel_of_the_fit():
+    machine = SVC(kernel=KERNEL).fit(X, CLASSES > 0)
+    text = str(bounds(machine, X, CLASSES > 0))
+    assert "margin bound" in text and "Rademacher" in text
+
+
+def test_leave_one_out_of_ridge_on_landmarks_is_that_of_refits():
+    kernel = KERNEL.resolve(X)
+    machine = KernelRidge(0.1, kernel=kernel).fit(X, NUMBERS)
+    for i in (0, 7):
+        rest = np.delete(np.arange(len(X)), i)
+        other = KernelRidge(0.1, kernel=kernel).fit(X[rest], NUMBERS[rest])
+        assert_allclose(machine.loo_predictions_[i], other.predict(X[[i]])[0], 1e-7)
+
+
+# Features that find no room
+
+
+@pytest.fixture
+def no_room(monkeypatch):
+    """Room for small matrices, and not for Φ."""
+    monkeypatch.setattr(memory, "keeps", lambda size, cache_mb=None: size < 1e5)
+    monkeypatch.setattr(feature_rows, "FEW_BYTES", 2.0**14)
+    monkeypatch.setattr(feature_rows, "COMPUTED", 2**12)
+
+
+@pytest.mark.parametrize("low", [False, True], ids=["well", "ill"])
+def test_computed_rows_are_the_rows(low):
+    kernel = Nystrom(RBF(1e-3 if low else 0.3), 20).resolve(X)
+    assert kernel.is_well_conditioned is not low
+    held = FeatureRows(kernel.features(X))
+    rows = ComputedRows(kernel, X)
+    rng = np.random.default_rng(2)
+    v, w = rng.normal(size=300), rng.normal(size=20)
+    some, weight = np.arange(0, 300, 3), rng.uniform(size=300)
+    border = -np.ones((100, 1))
+    pairs = [
+        (rows.times(w), held.times(w)),
+        (rows.pull(v), held.pull(v)),
+        (rows.times(np.outer(w, [1, 2])), held.times(np.outer(w, [1, 2]))),
+        (rows.against(np.outer(v, [1, 2])), held.against(np.outer(v, [1, 2]))),
+        (rows.mean(), held.mean()),
+        (rows.squares(weight), held.squares(weight)),
+        (rows.take(some).times(w), held.take(some).times(w)),
+        (rows.held().matrix, held.matrix),
+        (
+            rows.weighted(some, weight[some], border),
+            held.weighted(some, weight[some], border),
+        ),
+    ]
+    for found, expected in pairs:
+        size = np.abs(expected).max()
+        assert_allclose(found, expected, atol=1e-9 * size, rtol=1e-7)
+    # F = Φ(Φᵀv) is no further off than it says, in extended precision.
+    long = np.asarray(kernel.features(X), dtype=np.longdouble)
+    exact = long @ (long.T @ v)
+    off = np.abs(rows.times(rows.pull(v)) - exact).max()
+    assert off <= rows.rounding(v, rows.pull(v)) + held.rounding(v, held.pull(v))
+    assert np.all(rows.lengths() >= held.lengths() - 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "logistic", "softmax", "svc", "svr"])
+def test_machines_are_the_same_where_features_find_no_room(kind, no_room, monkeypatch):
+    rng = np.random.default_rng(3)
+    many = rng.normal(size=(5000, 4))
+    side = many[:, 0] * many[:, 1] + 0.3 * rng.normal(size=5000) > 0
+    machine, y = {
+        "ridge": (KernelRidge(0.1), np.sin(many[:, 0])),
+        "logistic": (KernelLogisticRegression(), side),
+        "softmax": (KernelLogisticRegression(), np.digitize(many[:, 0], [-1, 1])),
+        "svc": (SVC(), side),
+        "svr": (SVR(), np.sin(many[:, 0])),
+    }[kind]
+    machine.set_params(kernel=Nystrom(RBF(0.3), 30, method="uniform"))
+    made = []
+    build = ComputedRows.__init__
+
+    def counted(self, *args):
+        made.append(1)
+        build(self, *args)
+
+    monkeypatch.setattr(ComputedRows, "__init__", counted)
+    found = machine.fit(many, y).expansion_(X)
+    assert made and machine.certificate_.status == "optimal"
+    monkeypatch.undo()
+    expected = machine.fit(many, y).expansion_(X)
+    assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
