@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -622,7 +623,7 @@ def test_distances_need_lengths_that_rows_of_kernel_values_do_not_have():
     assert known.transform(np.arange(5)).shape == (5, 3)
 
 
-@pytest.mark.parametrize(
+@looped(
     "options, data, message",
     [
         ({"n_clusters": 5}, X[:3], "n_samples=3 < n_clusters=5"),

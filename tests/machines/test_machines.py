@@ -13,6 +13,7 @@ import warnings
 import catalog
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import decomposition, kernel_ridge, svm
 from sklearn.base import clone, is_classifier
@@ -131,7 +132,7 @@ DROP_INS = {
 ALPHA = {"KernelRidge", "KernelPCA", "SparseKernelRegressor"}  # as theirs and Lasso's
 
 
-@pytest.mark.parametrize("name", public_machines())
+@looped("name", public_machines())
 def test_main_parameter_is_by_place_then_kernel_and_all_else_by_name(name):
     by_place, by_name = parameters(public_machines()[name])
     assert ("alpha" in by_place + by_name) == (name in ALPHA)

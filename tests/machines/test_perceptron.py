@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -232,7 +233,7 @@ def test_a_kernel_that_is_not_finite_is_refused(monkeypatch):
 # The exact values of XOR
 
 
-@pytest.mark.parametrize("seed", range(6))
+@looped("seed", range(6))
 def test_xor_takes_exactly_four_mistakes_in_any_order(seed):
     order = np.random.default_rng(seed).permutation(4)
     machine = KernelPerceptron(SQUARED, shuffle=False).fit(XOR[order], XOR_SIDES[order])
@@ -551,8 +552,8 @@ def test_kernel_values_cannot_go_on():
 # The primal
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, np.float32])
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@looped("form", [np.asarray, sp.csr_array, np.float32])
+@looped("fit_intercept", [False, True])
 def test_the_primal_makes_the_mistakes_of_the_loop(form, fit_intercept):
     X, sign = whole_numbers(18, 200, 12), sides(19, 200)[:, 0]
     features = np.hstack([X, np.ones((200, 1))]) if fit_intercept else X

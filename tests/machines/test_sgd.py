@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -755,7 +756,7 @@ def test_ctrl_c_leaves_what_was_learnt_before(monkeypatch):
 # What is refused
 
 
-@pytest.mark.parametrize(
+@looped(
     "params, message",
     [
         ({"learning_rate": "theory"}, "needs a norm and the number of steps"),

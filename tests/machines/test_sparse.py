@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -212,7 +213,7 @@ def test_numbers_are_learnt_from_strings():
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     "word, kernel",
     [
         ("rbf", RBF()),
