@@ -69,7 +69,7 @@ def values(machine, points):
 
 
 # One check shifts a matrix of kernel values, which makes it indefinite.
-@pytest.mark.filterwarnings("ignore:RegularizedMachine met a negative eigenvalue")
+@pytest.mark.filterwarnings("ignore:RegularizedMachine .* .indefinite.")
 @machine_checks(
     [
         RegularizedMachine(),
@@ -431,7 +431,7 @@ def test_lines_are_printed(capsys):
 
 
 def test_early_end_is_said():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         KernelLogisticRegression(1e4, max_iter=1).fit(X, SIDES)
     with pytest.warns(ConvergenceWarning, match="'max_iter'"):
         KernelQuantileRegression(max_iter=3).fit(X, y)

@@ -71,11 +71,6 @@ from mercer.machines.labels import check_classes
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.outcomes import Run, Status
 
-_ENDED_EARLY = (
-    "{name} stopped after {solution.run.iterations} iterations with status "
-    "{solution.run.status!r}. {solution.run.status.advice}"
-)
-
 
 class HasRun(Protocol):
     """What a solver returned: it knows how it ended."""
@@ -475,8 +470,9 @@ class Machine(KernelEstimator):
 
     expansion_: Expansion
 
-    # What to say of a solution that is not optimal, by its status ("" for nothing);
-    # {name} is the class, {machine} the machine, {solution} what the solver returned.
+    # What to do about a solution that is not optimal, where a status means more to this
+    # machine than `Status.advice` says ("" for silence); {machine} and {solution} may
+    # stand in it.
     _advice: ClassVar[dict[str, str]] = {}
 
     @abstractmethod
@@ -583,12 +579,23 @@ class Machine(KernelEstimator):
     def _warn_unless_optimal(self, solution: HasRun) -> None:
         """Say how a fit ended that did not come to its end, and what to do about it."""
         status = solution.run.status
-        advice = self._advice.get(status, _ENDED_EARLY if status.advice else "")
+        advice = self._advice.get(status, status.advice)
         if advice and status != Status.OPTIMAL:
-            name = type(self).__name__
-            message = advice.format(name=name, machine=self, solution=solution)
+            message = (
+                f"{type(self).__name__} stopped after {solution.run.iterations} "
+                f"iterations with status {status!r}{_how_far(solution)}. "
+                + advice.format(machine=self, solution=solution)
+            )
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+
+
+def _how_far(solution: HasRun) -> str:
+    """What is known of the way left to the optimum."""
+    numbers = ((word, getattr(solution, word, None)) for word in ("violation", "gap"))
+    return "".join(
+        f", {word} {value:.2g}" for word, value in numbers if value is not None
+    )
 
 
 def dual_rows(f: Expansion) -> np.ndarray:
