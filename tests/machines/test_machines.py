@@ -6,6 +6,7 @@ kernel has of computing (`WAYS`), and each kernel meets two machines.
 """
 
 import copy
+import functools
 import inspect
 import pickle
 import warnings
@@ -63,15 +64,26 @@ def covering(kernels, group, least=2):
 
 
 def on_pairs(pairs):
-    return pytest.mark.parametrize(
-        "machine, kernel, points",
-        [
-            pytest.param(
-                *machine.values, *kernel.values, id=f"{machine.id}-{kernel.id}"
-            )
-            for machine, kernel in pairs
-        ],
-    )
+    """A test for each machine, which goes through its kernels."""
+    kernels = {}
+    for machine, kernel in pairs:
+        kernels.setdefault(machine.id, []).append(kernel)
+
+    def decorate(test):
+        @functools.wraps(test)
+        def of_machine(machine, name):
+            of_kernel = functools.partial(test, machine)
+            looped("kernel, points", kernels[name])(of_kernel)()
+
+        del of_machine.__wrapped__
+        every = [
+            pytest.param(*entry.values, entry.id, id=entry.id)
+            for entry in catalog.machines
+            if entry.id in kernels
+        ]
+        return pytest.mark.parametrize("machine, name", every)(of_machine)
+
+    return decorate
 
 
 @pytest.mark.parametrize("group", [data_and_way, way])

@@ -567,8 +567,10 @@ def test_mergers_are_those_of_the_plain_algorithm(budget):
 
 
 @every_loss
-@pytest.mark.parametrize("removal", ["oldest", "smallest", "merge"])
-@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(
+    "removal, average",
+    [("oldest", False), ("smallest", True), ("merge", False), ("merge", True)],
+)
 def test_the_core_makes_the_steps_of_python(loss, removal, average, monkeypatch):
     monkeypatch.setattr(sgd, "BLOCK", 17)
     targets = [SIDE, THREE] if loss.of_sides else [TARGET, np.c_[TARGET, X[:, 1]]]
