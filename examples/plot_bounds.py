@@ -85,7 +85,7 @@ for machine in (
 # the grid of norms allows a larger B. The share of support vectors and ξα fall faster,
 # and the span rule lies on the measured error.
 
-sizes = [125, 250, 500, 1000, 2000, 4000, 8000]
+sizes = [125, 250, 500, 1000, 2000, 4000]
 names = "test error", "span", "xi-alpha", "support vectors", "margin bound"
 mean = {name: [] for name in names}
 terms = []

@@ -32,9 +32,18 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 
-from mercer import SVC, Mismatch, Normalized, Spectrum, Subsequence, WeightedDegree
+from mercer import (
+    SVC,
+    Gram,
+    Mismatch,
+    Normalized,
+    Precomputed,
+    Spectrum,
+    Subsequence,
+    WeightedDegree,
+)
+from mercer.solvers import SMO, svc
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "promoters.tsv.gz"
@@ -62,13 +71,17 @@ families = connected_components(Spectrum(12)(X) > 0)[1]
 print(f"{len(X)} stretches in {families.max() + 1} families")
 
 
-def errors(kernel, group):
+def errors(K, group):
     """How many are mistaken by the machine of all that are in other groups."""
-    machine = SVC(C=10, kernel="precomputed")
-    answers = cross_val_predict(
-        machine, kernel(X), y, groups=group, cv=LeaveOneGroupOut()
-    )
-    return int(np.sum(answers != y))
+    mistakes = 0
+    for number in np.unique(group):
+        out, kept = group == number, group != number
+        # What SVC(kernel="precomputed") solves, without its checks 3000 times over.
+        problem = svc(Gram(Precomputed(), K[np.ix_(kept, kept)]), y[kept], 10.0)
+        found = SMO().solve(problem)
+        f = K[np.ix_(out, kept)] @ problem.coef(found.value) + found.bias
+        mistakes += np.sum(f * y[out] <= 0)
+    return mistakes
 
 
 sizes = (1, 2, 3, 4, 6)
@@ -78,14 +91,17 @@ kernels = {
     "Subsequence(k, 0.5)": Subsequence,
     "WeightedDegree(k)": WeightedDegree,
 }
+grams = {  # each computed once, for both counts
+    name: [Normalized(make(k))(X) for k in sizes] for name, make in kernels.items()
+}
 figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
 for ax, group, title in (
     (axes[0], np.arange(len(X)), "one stretch left out at a time"),
     (axes[1], families, "one family of overlapping stretches left out"),
 ):
     print(title)
-    for (name, make), mark in zip(kernels.items(), "osD^", strict=True):
-        mistakes = [errors(Normalized(make(k)), group) for k in sizes]
+    for (name, matrices), mark in zip(grams.items(), "osD^", strict=True):
+        mistakes = [errors(K, group) for K in matrices]
         print(f"{name:<22}" + "".join(f"{count:5d}" for count in mistakes))
         ax.plot(sizes, mistakes, mark + "-", label=name, clip_on=False)
     ax.set(title=title, xlabel="length of words k", xlim=(1, 6), ylim=(0, 50))

@@ -63,9 +63,10 @@ cases = {
     "words and pairs with gaps, λ = 0.9": (words, Subsequence(2, 0.9, [1.0, 0.5])),
     "4 letters in a row": (texts, Spectrum(4)),
 }
-found = {}
+found, machines = {}, {}
 for name, (points, kernel) in cases.items():
     machine = SVC(C=10, kernel=Normalized(kernel)).fit(points[:n], y[:n])
+    machines[name] = machine
     answers = machine.predict(points[n:])
     found[name] = np.mean(answers == y[n:]), matthews_corrcoef(y[n:], answers)
     print(f"{name:<36}{found[name][0]:8.2%} right, Matthews {found[name][1]:.3f}")
@@ -92,8 +93,8 @@ ax.grid(axis="y", alpha=0.3)
 # The features of the kernel can be written out, and the machine is a weight for each:
 # on these the support vectors agree most.
 
-kernel = Subsequence(2, 0.5, [1.0, 4.0])
-machine = SVC(C=10, kernel=Normalized(kernel)).fit(words[:n], y[:n])
+name = "words and pairs with gaps, λ = ½"
+machine, (_, kernel) = machines[name], cases[name]
 support = [words[i] for i in machine.support_]
 features, names = kernel.features(support), kernel.feature_names(support)
 lengths = np.sqrt(np.maximum(kernel.diag(support), 1e-300))

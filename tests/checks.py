@@ -6,9 +6,11 @@ the first machine of a class, and for the first of each way in which points are 
 (`_way_in`); what is left, the checks of what was learnt, runs for every machine.
 """
 
+import functools
 import os
 
 import pytest
+from looped import looped
 from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -95,12 +97,38 @@ def _is_of_what_is_learnt(check):
 
 
 def _parametrized(machines, wanted):
-    mark = parametrize_with_checks(machines).mark
-    names, cases = mark.args
-    chosen = [
-        case for case in cases if _applies(*_values(case)) and wanted(*_values(case))
+    """A test for each machine; its checks, a few milliseconds each, are its cases."""
+    checks = {
+        id(machine): [
+            check
+            for _, check in map(
+                _values, parametrize_with_checks([machine]).mark.args[1]
+            )
+            if _applies(machine, check) and wanted(machine, check)
+        ]
+        for machine in machines
+    }
+
+    def decorate(test):
+        @functools.wraps(test)
+        def passes(estimator):
+            of_machine = functools.partial(test, estimator)
+            looped("check", checks[id(estimator)], ids=_name)(of_machine)()
+
+        del passes.__wrapped__
+        return pytest.mark.parametrize("estimator", machines, ids=repr)(passes)
+
+    return decorate
+
+
+def _checks(machine):
+    return [
+        _values(case)[1] for case in parametrize_with_checks([machine]).mark.args[1]
     ]
-    return pytest.mark.parametrize(names, chosen, **mark.kwargs)
+
+
+def _name(check):
+    return f"{check.func.__name__} {check.keywords or ''}"
 
 
 def _applies(machine, check):

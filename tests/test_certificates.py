@@ -7,6 +7,7 @@ from math import fsum
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -189,9 +190,9 @@ def test_signed_coefficients_sum_to_zero_without_an_error():
     assert [fsum(column.tolist()) for column in columns.T] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("spread", [0.01, 1.0, 6.0])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("machine", [SVC(C=7.3), SVR(C=3.1)])
+@looped("spread", [0.01, 1.0, 6.0])
+@looped("n_classes", [2, 3])
+@looped("machine", [SVC(C=7.3), SVR(C=3.1)])
 def test_sums_are_missed_by_less_than_the_last_digit_of_a_free_coefficient(
     machine, n_classes, spread
 ):
@@ -243,8 +244,8 @@ def test_a_hard_tube_that_is_missed_has_no_finite_primal():
     assert said.dual <= SVR(C=1e4, kernel=RBF(1.0)).fit(X, y).certificate_.primal
 
 
-@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()])
-@pytest.mark.parametrize("n", [60, 1200])
+@looped("machine", [SVC(), SVR(), OneClassSVM()])
+@looped("n", [60, 1200])
 def test_a_kernel_that_overflows_is_an_error(machine, n):
     X, y = labelled(n, d=40)
     machine.set_params(kernel=Polynomial(300))
@@ -262,9 +263,9 @@ def test_single_precision_that_would_overflow_is_not_used(machine):
     assert machine.certificate_.run.precision == "double"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n, d", [(1, 3), (37, 9), (500, 100), (700, 5)])
-@pytest.mark.parametrize("zeros", [0.0, 0.9])
+@looped("dtype", [np.float32, np.float64])
+@looped("n, d", [(1, 3), (37, 9), (500, 100), (700, 5)])
+@looped("zeros", [0.0, 0.9])
 def test_a_symmetric_product_is_the_product(n, d, zeros, dtype):
     rng = np.random.default_rng(n + d)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) >= zeros)
@@ -397,8 +398,8 @@ def test_a_certificate_is_not_better_than_extended_precision(
     assert abs(said.violation - again.violation) <= said.rounding + again.rounding
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "near", "far"])
-@pytest.mark.parametrize("kernel", [Linear(), RBF(0.5)], ids=str)
+@looped("kind", ["ordinary", "near", "far"])
+@looped("kernel", [Linear(), RBF(0.5)], ids=str)
 def test_no_pair_of_classes_is_better_than_extended_precision(kernel, kind):
     X, _, target, weight = hostile(kind, n=90)
     y = np.digitize(target, [-0.4, 0.4])

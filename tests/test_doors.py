@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
@@ -129,9 +130,9 @@ def asked(kernel, X):
     }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1e10, 1e30, 1e160, 1e300])
-@pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
+@looped("dtype", [np.float32, np.float64])
+@looped("scale", [1e10, 1e30, 1e160, 1e300])
+@looped("kernel, points", catalog.vector_kernels)
 def test_kernel_values_are_finite_or_refused(kernel, points, scale, dtype):
     X = points(1)
     kernel = kernel.resolve(X)
@@ -146,9 +147,9 @@ def test_kernel_values_are_finite_or_refused(kernel, points, scale, dtype):
                 assert re.search("finite|beyond|needs|compares", str(error))
 
 
-@pytest.mark.parametrize("form", [np.array, sp.csr_array])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
+@looped("form", [np.array, sp.csr_array])
+@looped("bad", [np.nan, np.inf])
+@looped("kernel, points", catalog.vector_kernels)
 def test_kernels_do_not_pass_over_what_is_missing(kernel, points, bad, form):
     X = points(1)
     kernel = kernel.resolve(X)
@@ -656,7 +657,7 @@ CLASS_WEIGHTED = [m for m in MACHINES if "class_weight" in m.values[0].get_param
 KERNEL_MACHINES = [m for m in MACHINES if "kernel" in m.values[0].get_params()]
 
 
-@pytest.mark.parametrize("machine", KERNEL_MACHINES)
+@looped("machine", KERNEL_MACHINES)
 def test_a_wrong_kernel_parameter_is_answered_with_what_was_meant(machine):
     machine = clone(machine)
     with pytest.raises(ValueError, match=r"class RBF: write kernel=RBF\(\)"):
@@ -689,7 +690,7 @@ def whole_numbers():
                 yield pytest.param(machine, name, id=f"{entry.id}-{name}")
 
 
-@pytest.mark.parametrize("machine, name", list(whole_numbers()))
+@looped("machine, name", list(whole_numbers()))
 def test_a_whole_number_beyond_64_bits_is_refused(machine, name):
     other = clone(machine).set_params(**{name: 2**64})
     with pytest.raises(ValueError, match=rf"{name}.*{2**64}"):
@@ -729,7 +730,7 @@ def test_numbers_of_any_size_are_used_or_named(machine, name):
             assert not np.isnan(answer(NEW)).any(), value
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@looped("machine", MACHINES)
 def test_a_size_that_is_refused_is_outside_the_sizes_that_are_named(machine):
     known = machine._parameter_constraints
     for name in machine.get_params(deep=False):
@@ -757,10 +758,8 @@ def test_one_weight_is_that_of_all_points(machine, weight):
         assert_array_equal(said, found[key], err_msg=key)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    "machine", [m for m in MACHINES if hasattr(m.values[0], "max_iter")]
-)
+@looped("most", [1, 2, 3, 5])
+@looped("machine", [m for m in MACHINES if hasattr(m.values[0], "max_iter")])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_of_few_steps_ends(machine, most):
     fitted = clone(machine).set_params(max_iter=most).fit(POINTS, LABELS)
@@ -779,7 +778,7 @@ def test_a_known_noise_may_be_tiny(kernel, noise):
         machine.set_params(noise=1e-100).fit(POINTS, LABELS)
 
 
-@pytest.mark.parametrize(
+@looped(
     "X, says",
     [
         ([[1.0, 2.0]] * (N - 1) + [[1.0]], "one length"),
@@ -791,15 +790,13 @@ def test_a_known_noise_may_be_tiny(kernel, noise):
     ],
     ids=["ragged", "whole", "graphs", "empty", "series", "categories"],
 )
-@pytest.mark.parametrize("machine", MACHINES)
+@looped("machine", MACHINES)
 def test_points_that_numpy_cannot_hold_are_named(machine, X, says):
     with pytest.raises((ValueError, TypeError), match=says):
         clone(machine).fit(X, LABELS)
 
 
-@pytest.mark.parametrize(
-    "machine", [m for m in MACHINES if hasattr(m.values[0], "certify")]
-)
+@looped("machine", [m for m in MACHINES if hasattr(m.values[0], "certify")])
 def test_certify_leaves_the_machine_as_it_is(machine):
     machine = clone(machine).fit(POINTS, LABELS)
     with pytest.raises(ValueError, match="3 features"):
@@ -831,8 +828,8 @@ def test_a_degree_beyond_64_bits_is_refused():
         Polynomial(2**64)
 
 
-@pytest.mark.parametrize("weight", [np.inf, np.nan, -1.0, "a", 1e300])
-@pytest.mark.parametrize("machine", CLASS_WEIGHTED)
+@looped("weight", [np.inf, np.nan, -1.0, "a", 1e300])
+@looped("machine", CLASS_WEIGHTED)
 def test_class_weights_are_finite_numbers(machine, weight):
     machine = clone(machine).set_params(class_weight={0: weight})
     with pytest.raises(ValueError, match=r"class_weight.*≥ 0.*for the class 0"):
@@ -848,7 +845,7 @@ def test_a_constant_target_is_learnt():
         assert np.isfinite(RVR(fit_intercept=False).fit(POINTS, y).predict(NEW)).all()
 
 
-@pytest.mark.parametrize(
+@looped(
     "ask, says",
     [
         (lambda: NuSVR(C=np.inf).fit(POINTS, LABELS), r"NuSVR\(C=inf\).*finite C"),
@@ -960,15 +957,13 @@ def test_a_message_does_not_print_all_of_a_long_list(ask):
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize(
-    "machine", [KernelRidge(), RBF(), SVC(), RegularizedMachine, None, "ridge"]
-)
+@looped("machine", [KernelRidge(), RBF(), SVC(), RegularizedMachine, None, "ridge"])
 def test_a_path_of_what_has_none_is_refused(machine):
     with pytest.raises(TypeError, match=r"regularization_path fits .* got \w+\."):
         regularization_path(machine, POINTS, LABELS, [1.0])
 
 
-@pytest.mark.parametrize("gram", [RBF(1.0), POINTS @ POINTS.T, None, SVC()])
+@looped("gram", [RBF(1.0), POINTS @ POINTS.T, None, SVC()])
 def test_a_complexity_is_that_of_a_gram(gram):
     with pytest.raises(TypeError, match=r"needs the Gram of the points; got an? "):
         rademacher(gram)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import (
@@ -257,7 +258,7 @@ def test_an_expansion_survives_copy_and_pickle():
         assert_allclose(twin(X), f(X), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@looped(
     "coef, bias, message",
     [
         (np.ones(3), 0.0, r"\(4,\) or \(4, c\); got \(3,\)"),

@@ -11,6 +11,7 @@ import catalog
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -19,13 +20,13 @@ from mercer.data.points import count, same_value, take
 from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.parse import parse
 
-on_all = pytest.mark.parametrize("kernel, points", catalog.all_kernels)
-on_psd = pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
-on_other = pytest.mark.parametrize("kernel, points", catalog.other_kernels)
-on_vectors = pytest.mark.parametrize("kernel, points", catalog.vector_kernels)
-on_learning = pytest.mark.parametrize("kernel, points", catalog.learning_kernels)
+on_all = looped("kernel, points", catalog.all_kernels)
+on_psd = looped("kernel, points", catalog.psd_kernels)
+on_other = looped("kernel, points", catalog.other_kernels)
+on_vectors = looped("kernel, points", catalog.vector_kernels)
+on_learning = looped("kernel, points", catalog.learning_kernels)
 
-on_explicit = pytest.mark.parametrize(
+on_explicit = looped(
     "kernel, points",
     [entry for entry in catalog.psd_kernels if hasattr(entry.values[0], "features")],
 )
@@ -146,7 +147,7 @@ def test_blocks_agree_with_the_whole(kernel, points):
     assert_allclose(block, whole, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     # A row of a data frame is no point by itself.
     [e for e in catalog.all_kernels if not hasattr(e.values[1](0), "columns")],
@@ -158,7 +159,7 @@ def test_value_is_one_entry(kernel, points):
     assert_allclose(number, kernel(X, Y)[3, 2], rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     # An empty list of records does not say of which dimension its numbers are.
     [e for e in catalog.all_kernels if e.values[1] is not catalog.records],
@@ -235,7 +236,7 @@ def test_single_precision_is_near_double(kernel, points):
     assert_allclose(kernel.diag(X), kernel.diag(X.astype(float)), **near)
 
 
-@pytest.mark.parametrize("kernel, points", of_vectors_alone())
+@looped("kernel, points", of_vectors_alone())
 def test_vector_kernels_keep_single_precision(kernel, points):
     X = points(0).astype(np.float32)
     assert kernel(X).dtype == np.float32
@@ -271,7 +272,7 @@ def test_kernels_can_be_pickled(kernel, points):
     is_same(pickle.loads(pickle.dumps(kernel)), kernel, points)
 
 
-@pytest.mark.parametrize("kernel, points", without_functions_and_arrays())
+@looped("kernel, points", without_functions_and_arrays())
 def test_repr_is_parsed_back(kernel, points):
     assert parse(repr(kernel)) == kernel
 
@@ -379,9 +380,7 @@ def test_operators_mean_what_they_say(kernel, points):
 # Proofs
 
 
-@pytest.mark.parametrize(
-    "kernel, points", catalog.all_kernels + catalog.learning_kernels
-)
+@looped("kernel, points", catalog.all_kernels + catalog.learning_kernels)
 def test_the_proof_names_every_leaf_and_every_kind_of_node(kernel, points):
     proof = kernel.proof()
     for node in nodes(kernel):
@@ -408,7 +407,7 @@ def known_to_be_invalid():
     return [e for e in catalog.other_kernels if any(map(shows, nodes(e.values[0])))]
 
 
-@pytest.mark.parametrize("kernel, points", known_to_be_invalid())
+@looped("kernel, points", known_to_be_invalid())
 def test_an_invalid_kernel_shows_its_counterexample(kernel, points):
     assert "eigenvalue -" in kernel.proof()
     assert "the points [" in kernel.proof()

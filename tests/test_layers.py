@@ -1,11 +1,12 @@
 """The import rules: a module imports from the layers below its own, never sideways."""
 
 import ast
+import functools
 import sys
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
+from looped import looped
 
 PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 
@@ -132,24 +133,29 @@ def name_of(dotted):
     return f"{name}/__init__".removeprefix("/") if (PACKAGE / name).is_dir() else name
 
 
+# What a statement may be inside of; expressions hold no imports.
+PARTS = ast.stmt | ast.excepthandler | ast.match_case
+
+
 def imports(source, module):
     """The imports of a source: (what, whether inside a function)."""
     folder = ["mercer", *module.split("/")[:-1]]
 
-    def found(node, late):
+    found, pending = [], [(ast.parse(source), False)]
+    while pending:
+        node, late = pending.pop()
         late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if isinstance(node, ast.Import):
-            yield from ((alias.name, late) for alias in node.names)
+            found += [(alias.name, late) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = folder[: len(folder) + 1 - node.level] if node.level else []
             origin = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 inner = f"{origin}.{alias.name}"
-                yield (inner if is_module(inner) else origin), late
-        for child in ast.iter_child_nodes(node):
-            yield from found(child, late)
-
-    return list(found(ast.parse(source), False))
+                found.append((inner if is_module(inner) else origin, late))
+        inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, PARTS)]
+        pending += [(part, late) for part in reversed(inner)]
+    return found
 
 
 def is_module(dotted):
@@ -195,13 +201,16 @@ def offence(module, target):
     return None
 
 
-IMPORTED = {name: imports(SOURCES[name].read_text(), name) for name in PLACED}
+@functools.cache
+def imported():
+    """What each module imports."""
+    return {name: imports(SOURCES[name].read_text(), name) for name in PLACED}
 
 
 def test_modules_import_only_from_below():
     offences = {
         (module, target): why
-        for module, found in IMPORTED.items()
+        for module, found in imported().items()
         for target in (name_of(n) for n, _ in found if n.split(".")[0] == "mercer")
         if (why := offence(module, target))
     }
@@ -209,7 +218,7 @@ def test_modules_import_only_from_below():
 
 
 def test_modules_import_only_the_packages_they_may():
-    for module, found in IMPORTED.items():
+    for module, found in imported().items():
         for package in {name.split(".")[0] for name, _ in found}:
             if package in sys.stdlib_module_names | {"numpy", "scipy", "mercer"}:
                 continue
@@ -221,7 +230,7 @@ def test_modules_import_only_the_packages_they_may():
 def test_only_one_file_for_each_native_source_imports_the_core():
     users = {
         module
-        for module, found in IMPORTED.items()
+        for module, found in imported().items()
         if any("_core" in name for name, _ in found)
     }
     assert users and users <= set(NATIVE)
@@ -230,7 +239,7 @@ def test_only_one_file_for_each_native_source_imports_the_core():
 def test_modules_import_at_their_top():
     late = {
         (module, name)
-        for module, found in IMPORTED.items()
+        for module, found in imported().items()
         for name, inside in found
         if inside
     }
@@ -270,14 +279,14 @@ def test_problems_solvers_and_classes_do_not_reach_scikit_learn():
     while pending:
         module = pending.pop()
         seen.add(module)
-        for name, _ in IMPORTED[module]:
+        for name, _ in imported()[module]:
             assert not name.startswith("sklearn"), f"they reach it by {module}"
             if name.startswith("mercer"):
-                pending |= {name_of(name)} & IMPORTED.keys() - seen
+                pending |= {name_of(name)} & imported().keys() - seen
     assert {"gram", "expansion", "outcomes", "kernels/base", "data/points"} <= seen
 
 
-@pytest.mark.parametrize(
+@looped(
     "module, source, target",
     [
         ("data/points", "from mercer.kernels.base import Kernel", "kernels/base"),
@@ -301,7 +310,7 @@ def test_an_offence_is_found(module, source, target):
     assert offence(module, target)
 
 
-@pytest.mark.parametrize(
+@looped(
     "module, source",
     [
         ("kernels/radial", "from mercer.kernels.vector import VectorKernel"),

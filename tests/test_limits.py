@@ -3,6 +3,7 @@
 import catalog
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose
 
 from mercer.data.graphs import Graph
@@ -56,8 +57,8 @@ ENDLESS = {
 # Trees
 
 
-@pytest.mark.parametrize("name", ENDLESS)
-@pytest.mark.parametrize(
+@looped("name", ENDLESS)
+@looped(
     "read",
     [
         Tree,
@@ -141,7 +142,7 @@ def test_points_without_end_are_refused(kernel, points):
             assert isinstance(kernel, Constant) and K.shape == (len(X), len(X))
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+@looped("name", ENDLESS)
 def test_machines_refuse_points_without_end(name):
     for X in (list(ENDLESS[name]), [ENDLESS[name]] * 2):
         with pytest.raises((ValueError, TypeError)):
@@ -177,7 +178,7 @@ def test_what_is_longer_than_the_strings_contributes_nothing(huge):
     assert np.isfinite(Normalized(Subsequence(huge))(WORDS)).all()
 
 
-@pytest.mark.parametrize("huge", HUGE)
+@looped("huge", HUGE)
 def test_a_large_degree_weighs_the_lengths_that_there_are(huge):
     kernel = WeightedDegree(huge)
     weights = [2 * (huge - r + 1) / (huge * (huge + 1)) for r in range(1, 7)]
@@ -200,7 +201,7 @@ def test_weights_of_lengths_that_no_string_has_change_nothing(short, long):
     assert short.feature_names(WORDS) == long.feature_names(WORDS)
 
 
-@pytest.mark.parametrize("huge", HUGE)
+@looped("huge", HUGE)
 def test_huge_numbers_are_refused_or_followed_by_the_data(huge):
     X = np.random.default_rng(0).normal(size=(4, 3))
     assert_allclose(Anova(huge, cumulative=True)(X), Anova(3, cumulative=True)(X))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.losses import (
@@ -36,7 +37,7 @@ def definitions(y, f):
 
 
 LOSSES = list(definitions(1, 0))
-on_losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+on_losses = looped("loss", LOSSES, ids=repr)
 GRID = np.linspace(-40, 40, 160_001)
 
 
@@ -139,7 +140,7 @@ def test_logistic_is_exact_far_out():
     assert_allclose(Logistic().slope(1, [-1000.0, 1000.0]), [-1.0, 0.0], atol=1e-300)
 
 
-@pytest.mark.parametrize(
+@looped(
     "made, words",
     [
         (lambda: EpsilonInsensitive(-0.1), "epsilon ≥ 0; got epsilon=-0.1"),

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import catalog
 import numpy as np
-import pytest
+from looped import looped
 
 from mercer import (
     RBF,
@@ -41,7 +41,7 @@ def formula(kernel):
     return text[len(start) : -1]
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, expected",
     [
         (Linear() + 1, r"\langle x, y\rangle + 1"),
@@ -79,7 +79,7 @@ def test_kernel_is_shown_as_its_formula(kernel, expected):
     assert formula(kernel) == expected
 
 
-@pytest.mark.parametrize("kernel, points", catalog.all_kernels)
+@looped("kernel, points", catalog.all_kernels)
 def test_every_kernel_has_a_balanced_formula(kernel, points):
     text = formula(kernel)
     bare = re.sub(r"\\[{}$]", "", text)
@@ -149,7 +149,7 @@ def test_graph_is_drawn_with_its_nodes_edges_and_labels():
     ElementTree.fromstring(Graph([])._repr_svg_())
 
 
-@pytest.mark.parametrize("label", UNSAFE)
+@looped("label", UNSAFE)
 def test_labels_are_escaped(label):
     tree = Tree((label, "leaf"))._repr_html_()
     graph = Graph([(label, 1)], edge_labels=[label])._repr_svg_()

@@ -6,6 +6,7 @@ import warnings
 import catalog
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_array_equal
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
@@ -42,7 +43,7 @@ def targets(machine):
     return X[:, 0] if is_regressor(machine) else X[:, 0] + X[:, 1] > 0
 
 
-@pytest.mark.parametrize("machine", CLASSIFIERS)
+@looped("machine", CLASSIFIERS)
 def test_where_f_is_0_the_second_of_two_classes_is_predicted(machine):
     machine = fitted(machine, THREE != "dog")
     f = machine.expansion_
@@ -84,7 +85,7 @@ def test_of_equal_votes_and_scores_the_first_class_wins():
     ]
 
 
-@pytest.mark.parametrize("machine", EVERY)
+@looped("machine", EVERY)
 def test_every_machine_has_a_run_with_a_status(machine):
     machine = fitted(machine, targets(machine))
     assert isinstance(machine.run_, Run)
@@ -92,7 +93,7 @@ def test_every_machine_has_a_run_with_a_status(machine):
     assert machine.run_.seconds >= 0
 
 
-@pytest.mark.parametrize("machine", EVERY)
+@looped("machine", EVERY)
 def test_a_convex_problem_has_a_certificate_of_the_same_run(machine):
     machine = fitted(machine, targets(machine))
     assert hasattr(machine, "certificate_") == (type(machine).__name__ in CONVEX)

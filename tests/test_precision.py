@@ -6,6 +6,7 @@ import catalog
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -188,8 +189,8 @@ OVERFLOW = [
 REFUSED = "not finite"
 
 
-@pytest.mark.parametrize("kernel, X", OVERFLOW)
-@pytest.mark.parametrize("machine", MACHINES)
+@looped("kernel, X", OVERFLOW)
+@looped("machine", MACHINES)
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_a_fit_refuses_kernel_values_that_overflow(machine, kernel, X):
     machine = clone(machine).set_params(kernel=kernel)
@@ -206,7 +207,7 @@ def test_what_only_single_precision_cannot_hold_is_learnt(machine):
     assert np.isfinite(answers(machine, X, LABELS, X)).all()
 
 
-@pytest.mark.parametrize("entry", catalog.machines)
+@looped("entry", catalog.machines)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_new_points_whose_kernel_values_overflow_are_refused(entry):
@@ -264,9 +265,9 @@ def test_points_on_a_line_have_one_component():
 EXTREME = [1e-300, 1e-200, 1e-160, 1e160, 1e200, 1e300]
 
 
-@pytest.mark.parametrize("factor", EXTREME)
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("weight", [None, np.arange(1.0, 41.0)], ids=["", "weighted"])
+@looped("factor", EXTREME)
+@looped("kind", [np.asarray, sp.csr_array])
+@looped("weight", [None, np.arange(1.0, 41.0)], ids=["", "weighted"])
 def test_scales_of_extreme_points_are_learnt_or_refused(factor, kind, weight):
     X = kind(factor * TALL)
     for kernel in (RBF(), Polynomial(2, None), Sigmoid()):

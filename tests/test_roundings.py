@@ -13,6 +13,7 @@ import catalog
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import KernelKNNClassifier, KernelKNNRegressor, KernelPCA
@@ -84,8 +85,8 @@ def test_neighbours_are_the_least_keys_and_ties_go_by_number(
         assert_array_equal(found, np.take_along_axis(keys, expected[:, :k], axis=1))
 
 
-@pytest.mark.parametrize("part", ["product", "square", "absolute"])
-@pytest.mark.parametrize("d", [1, 8, 30, 500])
+@looped("part", ["product", "square", "absolute"])
+@looped("d", [1, 8, 30, 500])
 def test_sums_of_pairs_are_the_same_for_sparse_and_for_single_points(part, d):
     rng = np.random.default_rng(d)
     A, B = (
@@ -126,8 +127,8 @@ def test_single_precision_and_zeros_left_out_change_no_neighbour(recipe):
         assert_array_equal(found[1], expected[1])
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e18, 1e25])
-@pytest.mark.parametrize("recipe", ["linear", "gaussian", "laplacian"])
+@looped("scale", [1e-30, 1e-20, 1e18, 1e25])
+@looped("recipe", ["linear", "gaussian", "laplacian"])
 def test_numbers_that_leave_single_precision_are_ranked(scale, recipe):
     A = (np.random.default_rng(0).normal(size=(200, 4)) * scale).astype(np.float32)
     keys = all_keys(RANKED[recipe], A, A)
@@ -320,8 +321,8 @@ def whole_numbers(n=40, d=4):
     return np.random.default_rng(5).integers(-30, 31, (n, d)).astype(float)
 
 
-@pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize(
+@looped("offset", OFFSETS)
+@looped(
     "kernel",
     [
         Linear(),
@@ -368,9 +369,9 @@ def test_points_near_each_other_keep_the_digits_of_their_distance():
     assert_allclose(counts, ((x - y) ** 2 / (x + y)).sum(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kernel", [Linear(), RBF(0.001), Laplacian(0.01), Matern(0.5)])
+@looped("offset", OFFSETS)
+@looped("form", FORMS)
+@looped("kernel", [Linear(), RBF(0.001), Laplacian(0.01), Matern(0.5)])
 def test_neighbours_do_not_see_a_common_offset(kernel, form, offset):
     X, new, form = whole_numbers(), whole_numbers(15)[::-1] + 0.25, FORMS[form]
     machine = KernelKNNClassifier(5, kernel=kernel)

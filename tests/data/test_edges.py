@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive import gram
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import kneighbors_graph
@@ -284,8 +285,8 @@ def test_lists_of_matrices_and_of_edges_are_graphs(kernel):
     assert_array_equal(machine.predict(lists), machine.predict(matrices))
 
 
-@pytest.mark.parametrize("kind", [Diffusion, MatrixExponential])
-@pytest.mark.parametrize("form", [sp.csr_array, np.array])
+@looped("kind", [Diffusion, MatrixExponential])
+@looped("form", [sp.csr_array, np.array])
 def test_a_kernel_on_nodes_owns_its_graph(kind, form):
     A = form(np.ones((4, 4)) - np.eye(4))
     kernel, expected = kind(A), kind(A.copy())([0, 1])
@@ -322,7 +323,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("bad, kind, message", BAD)
+@looped("bad, kind, message", BAD)
 def test_bad_graphs_are_refused_in_our_words(bad, kind, message):
     for kernel in KERNELS:
         with pytest.raises(kind, match=message):

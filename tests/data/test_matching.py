@@ -2,8 +2,8 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_array_equal
 
 from mercer.data.matching import carried_over
@@ -21,7 +21,7 @@ FORMS = {
 ROWS = np.array([[1.0, 2], [3, 4], [5, 6]])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@looped("form", FORMS)
 def test_rows_go_with_their_points(form):
     points = FORMS[form]
     known = take(points, np.array([0, 1, 2]))
@@ -33,7 +33,7 @@ def test_rows_go_with_their_points(form):
     assert_array_equal(found, [[0, 0], ROWS[0], ROWS[1], ROWS[2]])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@looped("form", FORMS)
 def test_points_that_are_gone_leave_nothing(form):
     points = FORMS[form]
     known, places = take(points, np.array([0, 1, 2])), np.array([0, 1, 2])

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_array_equal
 
 from mercer.data.points import (
@@ -24,7 +25,7 @@ from mercer.data.points import (
     vectors,
 )
 
-LIBRARIES = pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+LIBRARIES = looped("library", [pd, pl], ids=["pandas", "polars"])
 
 VALUES = np.array([[0.0, 1.0], [2.0, 0.0], [3.0, 4.0], [5.0, 6.0]])
 DATASETS = {
@@ -39,7 +40,7 @@ DATASETS = {
     "dicts": [{"a": i} for i in range(4)],
     "objects": np.array(["w", "xx", None, 3.5], dtype=object),
 }
-ANY_DATASET = pytest.mark.parametrize("X", DATASETS.values(), ids=DATASETS.keys())
+ANY_DATASET = looped("X", DATASETS.values(), ids=DATASETS.keys())
 
 
 def plain(X):
@@ -57,7 +58,7 @@ def test_datasets_are_kept_as_they_are(X):
     assert count(X) == 4
 
 
-@pytest.mark.parametrize("form", ["coo", "csc", "lil", "dok", "bsr", "dia"])
+@looped("form", ["coo", "csc", "lil", "dok", "bsr", "dia"])
 def test_other_sparse_formats_become_csr(form):
     X = as_points(sp.csr_array(VALUES).asformat(form))
     assert X.format == "csr"
@@ -92,9 +93,7 @@ def test_a_series_of_numbers_is_an_array(library):
     assert_array_equal(as_points(library.Series([1, 2])), [1, 2])
 
 
-@pytest.mark.parametrize(
-    "single", ["word", b"word", {"a": 1}, {"a", "b"}, 3.5, None, np.float64(2)]
-)
+@looped("single", ["word", b"word", {"a": 1}, {"a", "b"}, 3.5, None, np.float64(2)])
 def test_a_single_point_is_refused_with_the_advice_to_wrap_it(single):
     with pytest.raises(TypeError, match="Wrap a single point in a list"):
         as_points(single)
@@ -114,7 +113,7 @@ def test_an_array_without_dimension_is_refused():
 
 
 @ANY_DATASET
-@pytest.mark.parametrize(
+@looped(
     "index",
     [
         slice(1, 3),
@@ -145,7 +144,7 @@ def test_take_refuses_a_mask_of_another_length():
         take(["a", "b"], np.array([True, False, True]))
 
 
-@pytest.mark.parametrize(
+@looped(
     "x, expected",
     [
         ("word", ["word"]),
@@ -158,7 +157,7 @@ def test_one_object_is_a_list_of_it(x, expected):
     assert one(x) == expected
 
 
-@pytest.mark.parametrize("x", [2, 2.0, np.float32(2), np.int64(2), np.array(2.0)])
+@looped("x", [2, 2.0, np.float32(2), np.int64(2), np.array(2.0)])
 def test_one_number_is_a_vector_of_dimension_one(x):
     assert one(x).shape == (1, 1)
 
@@ -205,8 +204,8 @@ def test_rows_of_csr_are_one_row_matrices():
 # field
 
 
-@pytest.mark.parametrize("name", [0, -1, np.int64(1), [1, 0], [1], slice(0, 1)])
-@pytest.mark.parametrize("kind", ["array", "csr_matrix", "csr_array"])
+@looped("name", [0, -1, np.int64(1), [1, 0], [1], slice(0, 1)])
+@looped("kind", ["array", "csr_matrix", "csr_array"])
 def test_field_of_an_array_is_its_columns(kind, name):
     columns = [name] if isinstance(name, int | np.integer) else name
     part = field(DATASETS[kind], name)
@@ -218,14 +217,14 @@ def test_field_of_an_array_keeps_float32():
     assert field(VALUES.astype(np.float32), 0).dtype == np.float32
 
 
-@pytest.mark.parametrize("name", [2, -3, [0, 7], slice(5, 6)])
-@pytest.mark.parametrize("kind", ["array", "csr_array"])
+@looped("name", [2, -3, [0, 7], slice(5, 6)])
+@looped("kind", ["array", "csr_array"])
 def test_field_refuses_columns_an_array_does_not_have(kind, name):
     with pytest.raises(IndexError, match="points with 2 columns"):
         field(DATASETS[kind], name)
 
 
-@pytest.mark.parametrize("name", ["a", ["a", "b"]])
+@looped("name", ["a", ["a", "b"]])
 def test_field_refuses_names_on_an_array(name):
     with pytest.raises(TypeError, match="Pass a data frame"):
         field(VALUES, name)
@@ -240,7 +239,7 @@ MIXED = {
 
 
 @LIBRARIES
-@pytest.mark.parametrize(
+@looped(
     "name, expected",
     [
         ("size", [[1.5], [np.nan], [3.0]]),
@@ -260,7 +259,7 @@ def test_field_of_a_frame_is_an_array_of_its_numbers(library, name, expected):
 
 
 @LIBRARIES
-@pytest.mark.parametrize("name", ["note", -1, 3])
+@looped("name", ["note", -1, 3])
 def test_field_of_a_frame_is_a_list_of_its_texts(library, name):
     assert field(library.DataFrame(MIXED), name) == ["x", None, "zz"]
 
@@ -272,7 +271,7 @@ def test_field_of_a_frame_with_mixed_columns_is_a_list_of_records(library):
 
 
 @LIBRARIES
-@pytest.mark.parametrize("name", ["nota", 4, -5, ["count", "nota"], slice(4, 6)])
+@looped("name", ["nota", 4, -5, ["count", "nota"], slice(4, 6)])
 def test_field_names_the_columns_a_frame_has(library, name):
     with pytest.raises(KeyError, match=r"\['size', 'count', 'open', 'note'\]"):
         field(library.DataFrame(MIXED), name)
@@ -327,7 +326,7 @@ def test_field_of_a_column_of_vectors_is_a_list_of_them():
 RECORDS = [("aa", 1.0, 2), ("b", 2.5, 3)]
 
 
-@pytest.mark.parametrize(
+@looped(
     "X",
     [
         RECORDS,
@@ -359,7 +358,7 @@ def test_field_of_ragged_records_stays_a_list():
     assert field([(0, 1, 2), (0, 1)], slice(1, None)) == [(1, 2), (1,)]
 
 
-@pytest.mark.parametrize("name", ["b", 1])
+@looped("name", ["b", 1])
 def test_field_names_the_record_that_lacks_it(name):
     with pytest.raises(KeyError, match=r"point 1 \(a dict \({'a': 0}\)\)"):
         field([{"a": 0, "b": 1, 1: 2}, {"a": 0}], name)
@@ -378,7 +377,7 @@ def test_vectors_are_not_copied():
     assert vectors(frozen) is frozen
 
 
-@pytest.mark.parametrize(
+@looped(
     "dtype, expected",
     [
         (np.int64, np.float64),
@@ -400,7 +399,7 @@ def test_vectors_are_of_single_or_double_precision(dtype, expected):
     assert_array_equal(X, given.astype(float))
 
 
-@pytest.mark.parametrize("dtype, expected", [(int, "f8"), (bool, "f8"), ("f4", "f4")])
+@looped("dtype, expected", [(int, "f8"), (bool, "f8"), ("f4", "f4")])
 def test_sparse_vectors_are_of_single_or_double_precision(dtype, expected):
     X = vectors(sp.csr_array(VALUES.astype(dtype)))
     assert X.dtype == expected
@@ -428,7 +427,7 @@ DAY = datetime.datetime(2020, 1, 2)
 
 
 @LIBRARIES
-@pytest.mark.parametrize("values", [["x", "y"], ["1", "2"], [DAY, DAY]], ids=str)
+@looped("values", [["x", "y"], ["1", "2"], [DAY, DAY]], ids=str)
 def test_frames_with_other_columns_are_refused_by_column(library, values):
     frame = library.DataFrame({"a": [1.0, 2.0], "b": values})
     with pytest.raises(TypeError, match=r"RBF .* column 'b' .*On\(\[...\]"):
@@ -443,7 +442,7 @@ def test_lists_of_vectors_are_vectors():
     assert_array_equal(vectors(rows).toarray(), VALUES)
 
 
-@pytest.mark.parametrize(
+@looped(
     "X, error, message",
     [
         (["ab", "cd"], TypeError, r"point 0 is the string 'ab'"),

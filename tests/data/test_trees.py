@@ -7,6 +7,7 @@ import naive_trees as naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from looped import looped
 from strategies import nested_trees
 
 from mercer.data.trees import Tree, tag, tag_tokens
@@ -49,9 +50,7 @@ def test_a_bracket_without_label_has_the_empty_label():
     assert Tree(str(Tree(("A", "", ("", "b"))))) == Tree(("A", "", ("", "b")))
 
 
-@pytest.mark.parametrize(
-    "word", ["(", ")", "a b", "\\", "\\/", "a\\(", "\n", "𝒳🌲", ""]
-)
+@looped("word", ["(", ")", "a b", "\\", "\\/", "a\\(", "\n", "𝒳🌲", ""])
 def test_any_word_survives_writing_and_reading(word):
     for tree in (Tree((word,)), Tree(("S", word, (word, word)))):
         assert Tree(str(tree)) == tree
@@ -103,7 +102,7 @@ def test_an_array_of_trees_has_one_dimension():
     assert np.array([Tree(APPLE), Tree("(A b)")], dtype=object).shape == (2,)
 
 
-@pytest.mark.parametrize(
+@looped(
     "text, place, words",
     [
         ("(A (B c)", 0, "never closed"),
@@ -135,7 +134,7 @@ def test_an_empty_text_is_no_tree(text):
         Tree(text)
 
 
-@pytest.mark.parametrize("thing", [1.5, None, {"A": 1}, b"(A b)"])
+@looped("thing", [1.5, None, {"A": 1}, b"(A b)"])
 def test_other_things_are_no_trees(thing):
     with pytest.raises(TypeError, match="bracket text, nested tuples"):
         Tree(thing)

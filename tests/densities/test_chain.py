@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.densities.categories import Categories
@@ -116,7 +117,7 @@ def test_moves_that_cannot_happen_have_no_coordinates():
         model.score(["ab", "abb"])
 
 
-@pytest.mark.parametrize(
+@looped(
     "X",
     [
         ["🦋a🦋", "a", "é🦋"],
@@ -126,7 +127,7 @@ def test_moves_that_cannot_happen_have_no_coordinates():
     ],
     ids=["beyond the basic plane", "mixed symbols", "an array", "arrays"],
 )
-@pytest.mark.parametrize("model", [MarkovChain(), HMM(2, Categories())],
+@looped("model", [MarkovChain(), HMM(2, Categories())],
                          ids=["chain", "hidden"])  # fmt: skip
 def test_symbols_are_anything_hashable(model, X):
     fitted = model.fit(X)
@@ -319,7 +320,7 @@ def test_samples_of_a_hidden_chain_have_the_lengths_of_the_fit(rng):
 # Errors
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: MarkovChain("aa"), "symbols as a list without repetition"),
@@ -350,7 +351,7 @@ def test_what_is_wrong_is_said(make, message):
         make()
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: HMM(2, "gaussian"), r"Normals\(...\) or Categories\(...\)"),

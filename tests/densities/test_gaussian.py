@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from mercer.densities.gaussian import Gaussian, GaussianMixture
 from mercer.densities.normals import FORMS, Normals
 
-each_form = pytest.mark.parametrize("form", FORMS)
-each_single_form = pytest.mark.parametrize("form", ["full", "diag", "spherical"])
+each_form = looped("form", FORMS)
+each_single_form = looped("form", ["full", "diag", "spherical"])
 
 
 def clusters(rng, n=60, d=2):
@@ -213,8 +214,8 @@ def test_a_gaussian_with_a_column_half_missing_is_fitted_by_regression(rng):
 
 
 @each_form
-@pytest.mark.parametrize("share", [0.0, 0.4])
-@pytest.mark.parametrize("smoothing", [0.5, 3.0])
+@looped("share", [0.0, 0.4])
+@looped("smoothing", [0.5, 3.0])
 def test_no_step_of_a_fit_goes_down(rng, form, share, smoothing):
     X = with_gaps(rng, clusters(rng), share)
     fitted = GaussianMixture(3, form, smoothing=smoothing, tol=1e-8).fit(X)
@@ -224,7 +225,7 @@ def test_no_step_of_a_fit_goes_down(rng, form, share, smoothing):
 
 
 @each_form
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@looped("share", [0.0, 0.3])
 def test_the_scores_of_the_fitted_points_add_up_to_zero(rng, form, share):
     X = with_gaps(rng, clusters(rng, n=150), share)
     fitted = GaussianMixture(2, form, smoothing=0, tol=1e-13, max_iter=20_000).fit(X)
@@ -317,7 +318,7 @@ def test_samples_are_those_of_the_seed_and_of_the_density():
 # Errors
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: Gaussian([0.0]), "mean and its covariance, or neither"),

@@ -5,6 +5,7 @@ from itertools import pairwise
 import naive_densities as naive
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.densities import base, normals
@@ -47,9 +48,9 @@ def way(request, monkeypatch):
 # The definitions
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("form", ["diag", "spherical"])
+@looped("n", SIZES)
+@looped("share", [0.0, 0.3])
+@looped("form", ["diag", "spherical"])
 def test_diagonal_densities_and_moments_are_their_definitions(n, share, form):
     model, (rows, answers) = some_normals(form), rows_and_answers(n, share=share)
     deviations = model._scales()
@@ -65,8 +66,8 @@ def test_diagonal_densities_and_moments_are_their_definitions(n, share, form):
         assert_allclose(second[a], squares * deviation**2, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
+@looped("n", SIZES)
+@looped("d", [1, 2, 3, 5, 8])
 def test_full_densities_and_moments_are_their_definitions(n, d, way):
     model, (rows, answers) = some_normals("full", d=d), rows_and_answers(n, d=d)
     inverses, dets = np.linalg.inv(model.covariances), np.linalg.det(model.covariances)

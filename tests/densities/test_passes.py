@@ -5,6 +5,7 @@ from itertools import pairwise
 import naive_densities as naive
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.densities.passes import (
@@ -40,9 +41,9 @@ def agree(logs, offsets, start, moves, rtol):
     return found
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("spread", [1.0, 30.0, 150.0, 500.0])
+@looped("k", [1, 2, 5])
+@looped("zeros", [False, True])
+@looped("spread", [1.0, 30.0, 150.0, 500.0])
 def test_passes_agree_with_logarithms(rng, k, zeros, spread):
     # From 200 on logarithms are added in the core too; below, and where all states
     # are near each other, numbers are.

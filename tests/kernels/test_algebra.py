@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -60,7 +61,7 @@ NODES = [
     Exp(Normalized(On([0, 1], Linear() ** 2) + 2 * Pullback(RBF(1.0), squares))),
     Centered(Centered(RBF(0.2), REFERENCE), REFERENCE[:4]),
 ]
-EVERY_NODE = pytest.mark.parametrize("k", NODES, ids=repr)
+EVERY_NODE = looped("k", NODES, ids=repr)
 
 
 # The definitions
@@ -98,7 +99,7 @@ def test_a_single_power_as_a_polynomial_is_the_power(X, p):
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     "coefficients, message",
     [
         ([1, -2], "coefficient of power 1 is -2"),
@@ -174,7 +175,7 @@ def test_normalized_with_points_of_length_zero_is_semidefinite(words):
     assert np.abs(K).max() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e100, 1e150])
+@looped("scale", [1e-150, 1e-100, 1e100, 1e150])
 def test_normalized_bears_very_small_and_large_values(X, scale):
     k = Normalized(BlockFunction(dot))
     assert_allclose(k(scale * X), k(X), rtol=1e-11)
@@ -241,12 +242,12 @@ def test_pullback_refuses_a_map_that_loses_points(X):
 # On: direct sums and products
 
 
-@pytest.mark.parametrize(
+@looped(
     "left, right",
     [(0, 1), (0, 0), ([0, 1], [1, 2]), (slice(0, 2), -1), ([2, 0], slice(None))],
     ids=str,
 )
-@pytest.mark.parametrize("wrap", [np.array, sp.csr_array], ids=["dense", "sparse"])
+@looped("wrap", [np.array, sp.csr_array], ids=["dense", "sparse"])
 def test_direct_sum_and_product_read_their_columns(X, left, right, wrap):
     def part(columns):
         return X[:, [columns] if isinstance(columns, int) else columns]
@@ -295,7 +296,7 @@ def test_on_a_text_column_tells_a_vector_kernel_what_it_got():
         On("note", RBF(1.0))(frame)
 
 
-@pytest.mark.parametrize("field", [True, [True, False], 1.5, None, (0, 1), [], [[0]]])
+@looped("field", [True, [True, False], 1.5, None, (0, 1), [], [[0]]])
 def test_on_refuses_what_names_no_field(field):
     with pytest.raises(TypeError, match="On needs a column name or number"):
         On(field, RBF())
@@ -353,7 +354,7 @@ def test_distances_do_not_see_the_centre(X):
     assert_allclose(Centered(k, REFERENCE).sqdist(X), k.sqdist(X), atol=1e-13)
 
 
-@pytest.mark.parametrize(
+@looped(
     "wrap",
     [sp.csr_array, pd.DataFrame, pl.DataFrame, list, np.ndarray.tolist],
 )
@@ -436,7 +437,7 @@ def test_blocks_agree_with_the_whole(X, k):
 
 
 @EVERY_NODE
-@pytest.mark.parametrize("shape", [(5,), (5, 2)])
+@looped("shape", [(5,), (5, 2)])
 def test_products_are_those_of_the_matrix(X, k, shape):
     V = np.linspace(-1, 2, math.prod(shape)).reshape(shape)
     expected = k(X, X[:5]) @ V
@@ -506,7 +507,7 @@ WRAPPERS = [
 ]
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@looped("wrap", WRAPPERS)
 def test_nodes_keep_validity_and_promise_nothing_else(wrap):
     assert wrap(RBF(1.0)).psd is True
     assert wrap(UNKNOWN).psd is None
@@ -516,7 +517,7 @@ def test_nodes_keep_validity_and_promise_nothing_else(wrap):
     assert "but not every part is known to be a kernel" in lost
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@looped("wrap", WRAPPERS)
 def test_nodes_refuse_what_is_no_kernel(wrap):
     with pytest.raises(TypeError, match="made of kernels; got"):
         wrap("rbf")
@@ -564,7 +565,7 @@ def test_fractional_weights_scale_freely(rng):
     assert_allclose(thirds.gamma, RBF().resolve(X, WEIGHT).gamma, rtol=1e-13)
 
 
-@pytest.mark.parametrize("weight", [[1.0], [0.0, 0.0], [1.0, -1.0], [1.0, np.nan]])
+@looped("weight", [[1.0], [0.0, 0.0], [1.0, -1.0], [1.0, np.nan]])
 def test_centered_refuses_weights_that_have_no_mean(weight):
     with pytest.raises(ValueError, match="one weight ≥ 0"):
         Centered(Linear(), np.eye(2), weight)

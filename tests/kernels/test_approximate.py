@@ -9,6 +9,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -381,8 +382,8 @@ def test_points_of_another_dimension_are_refused():
 # Random Fourier features
 
 
-@pytest.mark.parametrize("orthogonal", [True, False])
-@pytest.mark.parametrize(
+@looped("orthogonal", [True, False])
+@looped(
     "kernel, scale",
     [
         (RBF(0.5), 1.0),
@@ -476,13 +477,13 @@ def test_random_fourier_refuses_what_it_does_not_know():
 # Polynomial sketches
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize(
+@looped("form", [np.asarray, sp.csr_array])
+@looped(
     "kernel",
     [Linear(), Polynomial(2), Polynomial(3, 0.5, 0), Polynomial(3, 2.0, 0.7)],
     ids=repr,
 )
-@pytest.mark.parametrize("size", [1, 5, 8])
+@looped("size", [1, 5, 8])
 def test_sketch_adds_up_all_products(kernel, size, form):
     X = catalog.vectors(0, 4)
     k = PolynomialSketch(kernel, size).resolve(X)

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -66,9 +67,7 @@ def test_product_multiplies_values(X):
     assert a * b == Product(a, b)
 
 
-@pytest.mark.parametrize(
-    "factor", [3, 0.25, np.float64(2), np.int32(2), Fraction(1, 2)]
-)
+@looped("factor", [3, 0.25, np.float64(2), np.int32(2), Fraction(1, 2)])
 def test_a_factor_scales_values_from_either_side(X, factor):
     k = RBF(0.3)
     assert_allclose((factor * k)(X), float(factor) * k(X), rtol=1e-15)
@@ -77,7 +76,7 @@ def test_a_factor_scales_values_from_either_side(X, factor):
     assert (factor * k).matmul(X, None, weights).dtype == np.float64
 
 
-@pytest.mark.parametrize("number", [0, 2, 0.5, np.float32(1.5)])
+@looped("number", [0, 2, 0.5, np.float32(1.5)])
 def test_a_number_is_added_as_a_constant_on_its_side(X, number):
     k = RBF(0.3)
     assert_allclose((k + number)(X), k(X) + float(number), rtol=1e-15)
@@ -85,7 +84,7 @@ def test_a_number_is_added_as_a_constant_on_its_side(X, number):
     assert number + k == Sum(Constant(number), k)
 
 
-@pytest.mark.parametrize("exponent", [1, 2, 3, 7, np.int64(2)])
+@looped("exponent", [1, 2, 3, 7, np.int64(2)])
 def test_a_power_is_a_repeated_product(X, exponent):
     k = Linear()
     expected = np.prod([k(X)] * int(exponent), axis=0)
@@ -107,7 +106,7 @@ def test_sum_of_a_list_of_kernels_is_a_kernel(X):
     assert_allclose(sum(kernels)(X), kernels[0](X) + kernels[1](X), rtol=1e-15)
 
 
-@pytest.mark.parametrize("factor", [0, -1, -0.5, np.inf, np.nan, 10**400])
+@looped("factor", [0, -1, -0.5, np.inf, np.nan, 10**400])
 def test_a_factor_that_is_not_positive_is_refused(factor):
     for scaled in (lambda: factor * RBF(), lambda: RBF() * factor):
         with pytest.raises(ValueError, match="positive number only; got factor="):
@@ -120,11 +119,11 @@ def test_a_constant_that_is_negative_or_infinite_is_refused(number):
         RBF() + number
 
 
-@pytest.mark.parametrize(
+@looped(
     "other",
     [True, np.True_, "2", None, 1j, [1], RBF, pytest.param(np.ones(2), id="array")],
 )
-@pytest.mark.parametrize("join", ["__add__", "__radd__", "__mul__", "__rmul__"])
+@looped("join", ["__add__", "__radd__", "__mul__", "__rmul__"])
 def test_operators_refuse_what_is_neither_kernel_nor_number(join, other):
     assert getattr(RBF(), join)(other) is NotImplemented
 
@@ -134,7 +133,7 @@ def test_an_array_beside_a_kernel_is_refused():
         np.ones(2) * RBF()
 
 
-@pytest.mark.parametrize("exponent", [0, -1, 1.5, 2.0, True, "2", None])
+@looped("exponent", [0, -1, 1.5, 2.0, True, "2", None])
 def test_an_exponent_that_is_not_a_positive_whole_number_is_refused(exponent):
     with pytest.raises(ValueError, match="Power needs a whole number exponent ≥ 1"):
         RBF() ** exponent
@@ -148,15 +147,15 @@ def test_differences_are_refused_with_the_reason():
         -RBF()
 
 
-@pytest.mark.parametrize("node", [Sum, Product, Exp, Normalized])
+@looped("node", [Sum, Product, Exp, Normalized])
 def test_a_class_in_place_of_a_kernel_is_refused_with_the_way_out(node):
     parts = (RBF(), RBF) if node in (Sum, Product) else (RBF,)
     with pytest.raises(TypeError, match=r"made of kernels; .* Write RBF\(\)"):
         node(*parts)
 
 
-@pytest.mark.parametrize("make", [Constant, lambda c: Scaled(c, RBF())])
-@pytest.mark.parametrize("value", [True, "1", None, 1j])
+@looped("make", [Constant, lambda c: Scaled(c, RBF())])
+@looped("value", [True, "1", None, 1j])
 def test_parameters_that_are_not_numbers_are_refused(make, value):
     with pytest.raises(ValueError, match="got "):
         make(value)
@@ -197,8 +196,8 @@ def test_products_do_not_depend_on_the_block(X, block_mb):
     assert_allclose(product, k(X) @ weights, rtol=1e-13)
 
 
-@pytest.mark.parametrize("k", [BlockFunction(dot), Constant(2), 2 * RBF(1.0) + 1])
-@pytest.mark.parametrize("shape", [(), (11,), (1, 12), (12, 1, 1)])
+@looped("k", [BlockFunction(dot), Constant(2), 2 * RBF(1.0) + 1])
+@looped("shape", [(), (11,), (1, 12), (12, 1, 1)])
 def test_products_refuse_weights_that_do_not_fit(X, k, shape):
     with pytest.raises((ValueError, TypeError)):
         k.matmul(X, None, np.ones(shape))
@@ -279,7 +278,7 @@ def test_resolve_reaches_kernels_in_lists(X, container):
 # float32
 
 
-@pytest.mark.parametrize(
+@looped(
     "k",
     [
         RBF(0.5) + Linear(),
@@ -333,7 +332,7 @@ def test_set_params_does_not_reach_into_another_kernel():
     assert shared == RBF(1.0)
 
 
-@pytest.mark.parametrize(
+@looped(
     "params",
     [
         {"left__factor": -1},
@@ -379,8 +378,8 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("k", KERNELS, ids=repr)
-@pytest.mark.parametrize(
+@looped("k", KERNELS, ids=repr)
+@looped(
     "copied",
     [copy.copy, copy.deepcopy, clone, lambda k: pickle.loads(pickle.dumps(k))],
     ids=["copy", "deepcopy", "clone", "pickle"],
@@ -452,13 +451,13 @@ UNEQUAL = [
 ]
 
 
-@pytest.mark.parametrize("a, b", EQUAL)
+@looped("a, b", EQUAL)
 def test_parameters_are_compared_by_value(a, b):
     assert same_value(a, b)
     assert same_value(b, a)
 
 
-@pytest.mark.parametrize("a, b", UNEQUAL)
+@looped("a, b", UNEQUAL)
 def test_different_parameters_differ(a, b):
     assert not same_value(a, b)
     assert not same_value(b, a)
@@ -467,7 +466,7 @@ def test_different_parameters_differ(a, b):
 # repr
 
 
-@pytest.mark.parametrize(
+@looped(
     "k, text",
     [
         (RBF(0.5), "RBF(gamma=0.5)"),
@@ -515,7 +514,7 @@ UNKNOWN = BlockFunction(dot)
 INVALID = BlockFunction(dot, psd=False)
 
 
-@pytest.mark.parametrize("k", [Linear(), RBF(), Constant(), BlockFunction(dot, True)])
+@looped("k", [Linear(), RBF(), Constant(), BlockFunction(dot, True)])
 def test_operators_keep_validity(k):
     for node in (k + RBF(), RBF() + k, k * RBF(), 2 * k, k**2, k + 1):
         assert node.psd is True

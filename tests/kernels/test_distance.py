@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive import gram
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -107,8 +108,8 @@ def test_of_many_points_some_are_candidates(monkeypatch):
 # What it is for
 
 
-@pytest.mark.parametrize("word", sorted(TWINS))
-@pytest.mark.parametrize("power", [1.0, 0.5])
+@looped("word", sorted(TWINS))
+@looped("power", [1.0, 0.5])
 def test_it_is_the_inverse_of_the_distances_in_feature_space(word, power):
     X, Y = vectors(0), vectors(1, 5)
     kernel = FromDistance(word, power=power).resolve(X)
@@ -254,7 +255,7 @@ def test_the_origin_is_a_copy():
 # What is refused
 
 
-@pytest.mark.parametrize(
+@looped(
     "distance, message",
     [
         (lambda x, y: -abs(x - y), r"finite and ≥ 0; that of point 0 and .* is -1.0"),
@@ -299,7 +300,7 @@ def test_symmetry_is_looked_for_among_many_points(monkeypatch):
         FromDistance(lambda x, y: abs(x - y) * (1 + (x < y))).resolve(list(range(30)))
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, kind, message",
     [
         (lambda: FromDistance("euclidian"), ValueError, "Did you mean 'euclidean'"),

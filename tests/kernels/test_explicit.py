@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose
 
 from mercer.kernels import explicit
@@ -38,9 +39,9 @@ def test_polynomial_features_give_the_kernel(degree, scale, offset, pair):
         assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-13 * size)
 
 
-@pytest.mark.parametrize("offset", [0, 1])
-@pytest.mark.parametrize("degree", [1, 2, 3, 5])
-@pytest.mark.parametrize("d", [1, 2, 4])
+@looped("offset", [0, 1])
+@looped("degree", [1, 2, 3, 5])
+@looped("d", [1, 2, 4])
 def test_there_are_as_many_features_as_monomials(d, degree, offset):
     X = catalog.vectors(0, 2)[:, [0, 1, 2, 0][:d]]
     kernel = Polynomial(degree, offset=offset)
@@ -102,11 +103,11 @@ def test_linear_features_are_the_points():
     assert Linear().features(X) is X
 
 
-@pytest.mark.parametrize(
+@looped(
     "features", [Polynomial(3).features, Polynomial(2).ordered_features,
                  GaussianSeries(0.5, 3).features, Linear().features]
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@looped("dtype", [np.float32, np.float64])
 def test_features_of_sparse_points_are_sparse_and_keep_their_type(features, dtype):
     X = catalog.vectors(0).astype(dtype)
     X[np.abs(X) < 0.7] = 0

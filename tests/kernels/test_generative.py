@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -339,7 +340,7 @@ def test_weights_of_points_reach_the_density(rng):
 # Errors
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, kind, message",
     [
         (lambda: Fisher(Gaussian), TypeError, r"Write Gaussian\(...\)"),

@@ -14,6 +14,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive import gram, normalized
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
@@ -108,7 +109,7 @@ def test_networkx_itself_is_read():
         Graph.of(networkx.DiGraph([(0, 1)]))
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: Graph.of(Networkx({}, [], directed=True)), r"to_undirected\(\)"),
@@ -128,7 +129,7 @@ def test_a_graph_that_makes_no_sense_is_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: Graph([3]), r"An edge is a pair .* got an int \(3\)"),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 from sklearn.base import clone
@@ -184,7 +185,7 @@ def test_what_is_no_node_is_refused():
         Diffusion(PATH).matmul(["a", "b"], None, np.ones(3))
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, error, message",
     [
         (lambda: Diffusion(PATH, 0), ValueError, "beta > 0; got beta=0"),

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
 from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
@@ -15,7 +16,7 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import PairKernel, Precomputed
 
 
-@pytest.mark.parametrize(
+@looped(
     "text, kernel",
     [
         ("Linear()", Linear()),
@@ -190,7 +191,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text, position, message", REFUSED, ids=lambda v: str(v)[:30])
+@looped("text, position, message", REFUSED, ids=lambda v: str(v)[:30])
 def test_anything_else_is_refused_with_its_place(text, position, message):
     with pytest.raises(ValueError) as refusal:
         parse(text)
@@ -203,12 +204,12 @@ def test_anything_else_is_refused_with_its_place(text, position, message):
     assert set(caret) <= {" ", "^"}
 
 
-@pytest.mark.parametrize(
+@looped(
     "name",
     ["BlockFunction", "PairFunction", "FeatureFunction", "RankOne", "Conformal",
      "Pullback", "Radial", "DotProduct"],
 )  # fmt: skip
-@pytest.mark.parametrize("arguments", ["", "f", "Linear(), f"])
+@looped("arguments", ["", "f", "Linear(), f"])
 def test_kernels_of_a_function_are_refused_with_the_reason(name, arguments):
     with pytest.raises(
         ValueError, match=f"^{name} at position 4 needs a Python function"
@@ -222,7 +223,7 @@ def test_an_empty_text_is_refused(text):
         parse(text)
 
 
-@pytest.mark.parametrize("thing", [None, 3, b"Linear()", Linear(), ["Linear()"]])
+@looped("thing", [None, 3, b"Linear()", Linear(), ["Linear()"]])
 def test_only_text_is_read(thing):
     with pytest.raises(TypeError, match="parse reads a text"):
         parse(thing)

@@ -9,6 +9,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive import gram
 from naive_strings import (
     edit_distance as naive_edit_distance,
@@ -81,7 +82,7 @@ def test_all_lengths_agree_with_exact_fractions(rng, length, decay):
     assert_allclose(diagonal, np.diagonal(exact), **tight)
 
 
-@pytest.mark.parametrize("decay", [1.0, 0.5, 0.25, 2.0**-60])
+@looped("decay", [1.0, 0.5, 0.25, 2.0**-60])
 def test_the_worked_values_of_subsequences(decay):
     K = Subsequence(2, decay)(["cat", "car"])
     same = 2 * decay**4 + decay**6
@@ -334,7 +335,7 @@ def test_strings_pass_through_grid_searches_and_pipelines(kernel, grid, containe
 # Parameters
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, words",
     [
         (lambda: Subsequence(0), "whole number length ≥ 1; got length=0"),

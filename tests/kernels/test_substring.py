@@ -5,6 +5,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive import gram
 from naive_strings import mismatch, spectrum, substrings
 from numpy.testing import assert_allclose, assert_array_equal
@@ -115,7 +116,7 @@ KERNLAB_SEQUENCE = [
 ]
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, numbers",
     [
         (Spectrum(3), KERNLAB_SPECTRUM),
@@ -244,7 +245,7 @@ def test_resolve_takes_the_tokens_that_occur():
     assert tokens == [1, 2, "x"]
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, words",
     [
         (lambda: Spectrum(0), "whole number k ≥ 1; got k=0"),

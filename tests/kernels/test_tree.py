@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from strategies import nested_trees
@@ -44,13 +45,13 @@ KERNELS = [
     (PartialTree(0.4, 0.6), naive.partial_features(0.4, 0.6)),
     (PartialTree(1.0, 1.0), naive.partial_features(1.0, 1.0)),
 ]
-on_kernels = pytest.mark.parametrize("kernel, features", KERNELS)
+on_kernels = looped("kernel, features", KERNELS)
 
 
 # Values
 
 
-@pytest.mark.parametrize("decay", [1.0, 0.5, 0.1])
+@looped("decay", [1.0, 0.5, 0.1])
 def test_an_apple_with_itself(decay):
     assert_allclose(SubsetTree(decay).value(APPLE, APPLE),
                     2 * decay + decay * (1 + decay) ** 2, rtol=1e-14)  # fmt: skip
@@ -114,7 +115,7 @@ def test_partial_trees_are_those_of_the_definition(x, y, decay, gap):
     assert_allclose(value, naive.partial_tree(decay, gap)(x, y), rtol=1e-12)
 
 
-@pytest.mark.parametrize("gap", [1.0, 0.9, 0.2])
+@looped("gap", [1.0, 0.9, 0.2])
 def test_wide_nodes_are_compared_by_their_matching_children(gap):
     # 60 × 45 children of which few match: the sum over matches only, against the sum
     # over all pairs (by prepending children that match everywhere).
@@ -433,7 +434,7 @@ def test_points_may_come_in_any_form(kernel, features):
         assert_array_equal(kernel(points), K)
 
 
-@pytest.mark.parametrize(
+@looped(
     "point, words",
     [
         (1.5, r"SubsetTree compares trees; point 1 is a float \(1\.5\)\. A tree is"),
@@ -445,8 +446,8 @@ def test_a_point_that_is_no_tree_is_named(point, words):
         SubsetTree()([APPLE, point])
 
 
-@pytest.mark.parametrize("kernel", [SubsetTree, PartialTree, Subtree])
-@pytest.mark.parametrize("decay", [0, -0.5, 1.5, math.nan, math.inf, "a"])
+@looped("kernel", [SubsetTree, PartialTree, Subtree])
+@looped("decay", [0, -0.5, 1.5, math.nan, math.inf, "a"])
 def test_decay_is_a_share(kernel, decay):
     with pytest.raises(ValueError, match=f"{kernel.__name__} needs 0 < decay ≤ 1"):
         kernel(decay)

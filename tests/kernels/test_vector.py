@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
@@ -161,26 +162,26 @@ def test_spline_overflows_to_infinity():
         Spline().value(1e150, 1e150)
 
 
-@pytest.mark.parametrize("value", [1j, "a", None, np.datetime64("2020-01-01")])
-@pytest.mark.parametrize("kernel", [Linear(), Matern(1.5), Anova(2), Spline()])
+@looped("value", [1j, "a", None, np.datetime64("2020-01-01")])
+@looped("kernel", [Linear(), Matern(1.5), Anova(2), Spline()])
 def test_what_is_not_a_number_is_refused(kernel, value):
     with pytest.raises(TypeError, match=type(kernel).__name__):
         kernel(np.array([[value, value]]))
 
 
-@pytest.mark.parametrize("kernel, k", named(EVERY))
+@looped("kernel, k", named(EVERY))
 def test_points_of_two_dimensions_are_refused(kernel, k):
     with pytest.raises(ValueError, match="X has 3 columns and Y has 5"):
         kernel(np.ones((2, 3)), np.ones((2, 5)))
 
 
-@pytest.mark.parametrize("kernel, k", named(EVERY))
+@looped("kernel, k", named(EVERY))
 def test_one_number_after_the_other_is_not_a_dataset(kernel, k):
     with pytest.raises(ValueError, match=r"\(n, d\) array; got an array of shape"):
         kernel(np.ones(3))
 
 
-@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0), Laplacian(1.0), Anova(2)])
+@looped("kernel", [Linear(), RBF(1.0), Laplacian(1.0), Anova(2)])
 def test_kernels_of_the_core_offer_their_recipe_for_vectors(kernel):
     X = catalog.vectors(0)
     recipe = kernel.native(X)
@@ -228,7 +229,7 @@ def test_gaussian_kernels_are_invariant_under_translation():
     assert_allclose(RBF(0.3)(X + shift, Y + shift), RBF(0.3)(X, Y), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, words",
     [
         (lambda: Polynomial(-1), "degree ≥ 0; got degree=-1"),
@@ -279,8 +280,8 @@ def test_three_ways_to_write_a_gaussian_agree():
     assert RBF.from_width(0.1) == RBF(10.0)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csr_matrix])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, int])
+@looped("make", [np.asarray, sp.csr_array, sp.csr_matrix])
+@looped("dtype", [np.float64, np.float32, int])
 def test_the_scale_is_learnt_from_the_variance(make, dtype):
     X = (10 * catalog.vectors(0)).round().astype(dtype)
     X[X < 0] = 0
@@ -304,7 +305,7 @@ def test_points_without_spread_get_the_scale_one(X):
     assert RBF().resolve(X).gamma == 1.0
 
 
-@pytest.mark.parametrize("entry", [1e200, 1e-161, math.nan, math.inf])
+@looped("entry", [1e200, 1e-161, math.nan, math.inf])
 def test_a_scale_out_of_range_is_refused(entry):
     with pytest.raises(ValueError, match=r"RBF\(gamma=None\) learns gamma"):
         RBF().resolve(np.array([[entry], [0.0]]))
@@ -329,7 +330,7 @@ def test_matern_equals_its_bessel_function(nu):
     assert_allclose(Matern(nu)(X)[0], [1, *exact], rtol=1e-10, atol=1e-300)
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.3, 1.5, 2.5, 80.0, math.inf])
+@looped("nu", [0.5, 1.3, 1.5, 2.5, 80.0, math.inf])
 def test_matern_is_one_at_distance_zero_and_zero_at_infinity(nu):
     X = np.array([[0.0], [1e200]])
     assert_array_equal(Matern(nu)(X), np.eye(2))
@@ -385,7 +386,7 @@ def test_tiles_make_up_the_whole(monkeypatch):
 # ANOVA
 
 
-@pytest.mark.parametrize("order, exact", [*enumerate([10, 35, 50, 24], 1)])
+@looped("order, exact", [*enumerate([10, 35, 50, 24], 1)])
 def test_anova_sums_products_of_different_coordinates(order, exact):
     assert Anova(order).value(np.array([1.0, 2, 3, 4]), np.ones(4)) == exact
     assert naive.anova(order)([1.0, 2, 3, 4], [1.0] * 4) == exact
@@ -399,7 +400,7 @@ def test_anova_of_the_worked_example(order, exact):
     assert Anova(order, [Linear(), Linear(), Linear()]).value(x, y) == exact
 
 
-@pytest.mark.parametrize(
+@looped(
     "order, cumulative",
     [(1, False), (2, False), (3, False), (1, True), (2, True), (3, True), (7, True)],
 )
@@ -444,8 +445,8 @@ def test_anova_needs_as_many_kernels_as_coordinates():
 # Histograms
 
 
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("kernel", [ChiSquared(), Intersection()])
+@looped("make", [np.asarray, sp.csr_array])
+@looped("kernel", [ChiSquared(), Intersection()])
 def test_negative_histograms_are_refused(kernel, make):
     X = catalog.histograms(0, 9)
     X[7, 3] = -0.5
@@ -466,7 +467,7 @@ def test_chi_squared_agrees_with_scikit_learn():
     assert_allclose(ChiSquared(0.3)(X, Y), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@looped(
     "ours, theirs, parameters",
     [
         (RBF(0.3), pairwise.rbf_kernel, {"gamma": 0.3}),
@@ -492,7 +493,7 @@ def test_bilinear_equals_its_definition():
     assert_allclose(Bilinear(A.tolist())(X, Y), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize(
+@looped(
     "A, words",
     [
         ([[1.0, 2.0], [2.0, 1.0]], "its smallest eigenvalue is -1"),
@@ -519,8 +520,8 @@ def shown_points(kernel):
     return np.array(literal_eval(re.search(r"points (\[\[.*?\]\])", kernel.proof())[1]))
 
 
-@pytest.mark.parametrize("gamma", [1e-6, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("offset", [-2.0, -1e-3, 0.0, 1e-3, 0.5, 3.0, 40.0])
+@looped("gamma", [1e-6, 0.3, 1.0, 50.0])
+@looped("offset", [-2.0, -1e-3, 0.0, 1e-3, 0.5, 3.0, 40.0])
 def test_sigmoid_is_indefinite_on_the_points_it_shows(gamma, offset):
     kernel = Sigmoid(gamma, offset)
     assert kernel.psd is False
@@ -533,7 +534,7 @@ def test_sigmoid_needs_no_scale_to_be_indefinite():
     assert np.linalg.eigvalsh(Sigmoid(1.0)(shown_points(Sigmoid())))[0] < -0.1
 
 
-@pytest.mark.parametrize(
+@looped(
     "function", [catalog.falling_exponential, np.cos, np.sin, catalog.absolute_cube,
                  lambda t: t - 0.5, lambda t: np.minimum(t, 0.25)]
 )  # fmt: skip
@@ -545,7 +546,7 @@ def test_functions_of_products_are_indefinite_on_the_points_they_show(function):
     assert np.linalg.eigvalsh(kernel(points))[0] < 0
 
 
-@pytest.mark.parametrize("function", [np.exp, np.square, np.cosh, lambda t: 1 + t**3])
+@looped("function", [np.exp, np.square, np.cosh, lambda t: 1 + t**3])
 def test_valid_functions_of_products_stay_unproved(function):
     kernel = DotProduct(function, t_max=2.0)
     assert kernel.psd is None

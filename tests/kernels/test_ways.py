@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.kernels.algebra import On
@@ -82,7 +83,7 @@ def test_pair_function_on_sparse_points_sees_one_row_matrices(X):
     assert_allclose(k(sp.csr_array(X)), X @ X.T, rtol=1e-12)
 
 
-@pytest.mark.parametrize("value", [None, "x", np.ones(2), 1j])
+@looped("value", [None, "x", np.ones(2), 1j])
 def test_pair_function_that_returns_no_number_is_refused(value):
     with pytest.raises(TypeError, match="takes two points and must return a number"):
         PairFunction(lambda x, y: value)(["a"])
@@ -110,9 +111,7 @@ def test_feature_function_is_the_inner_product_of_features():
     assert k.psd is True
 
 
-@pytest.mark.parametrize(
-    "form", [sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix]
-)
+@looped("form", [sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix])
 def test_feature_function_may_be_sparse(form):
     k, same = FeatureFunction(lambda X: form(letters(X))), FeatureFunction(letters)
     assert_array_equal(k(WORDS), same(WORDS))
@@ -123,8 +122,8 @@ def test_feature_function_may_be_sparse(form):
     assert_array_equal(product, same.matmul(WORDS, None, np.ones((5, 2))))
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8])
-@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@looped("dtype", [bool, np.int8, np.uint8])
+@looped("form", [np.array, sp.csr_array])
 def test_features_of_small_types_do_not_overflow(dtype, form):
     k = FeatureFunction(lambda X: form(np.ones((len(X), 300), dtype=dtype)))
     assert_array_equal(k(["a", "b"]), np.full((2, 2), 300))
@@ -203,9 +202,7 @@ def test_block_function_of_another_shape_is_refused(X):
         BlockFunction(lambda X, Y: X @ Y.T * 1j)(X)
 
 
-@pytest.mark.parametrize(
-    "kind", [BlockFunction, PairFunction, FeatureFunction, RankOne]
-)
+@looped("kind", [BlockFunction, PairFunction, FeatureFunction, RankOne])
 def test_what_cannot_be_called_is_refused(kind):
     with pytest.raises(TypeError, match=f"{kind.__name__} needs a function"):
         kind("rbf")
@@ -226,13 +223,13 @@ def test_validity_is_what_the_user_vouches_for(kind):
 MATRIX = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 0.5], [2.0, 0.5, 5.0]])
 
 
-@pytest.mark.parametrize(
+@looped(
     "matrix",
     [MATRIX, MATRIX.tolist(), sp.csr_array(MATRIX), sp.csr_matrix(MATRIX),
      pd.DataFrame(MATRIX)],
     ids=["array", "lists", "csr_array", "csr_matrix", "frame"],
 )  # fmt: skip
-@pytest.mark.parametrize(
+@looped(
     "wrap",
     [list, np.array, pd.Series, lambda i: np.array(i)[:, None].astype(float)],
     ids=["list", "array", "series", "column"],
@@ -279,7 +276,7 @@ def test_precomputed_on_a_column_beside_other_kernels(X):
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     "points, error, message",
     [
         (

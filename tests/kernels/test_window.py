@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import kstest
@@ -51,7 +52,7 @@ WINDOWS = [
     *(RadialWindow(K, 0.7) for K in OWN),
     *(ProductWindow(K, 0.7) for K in OWN),
 ]
-each_window = pytest.mark.parametrize("kernel", WINDOWS, ids=repr)
+each_window = looped("kernel", WINDOWS, ids=repr)
 
 
 def breaks(K):
@@ -62,7 +63,7 @@ def breaks(K):
 
 
 @each_window
-@pytest.mark.parametrize("d", [1, 2, 3, 7])
+@looped("d", [1, 2, 3, 7])
 def test_the_integral_is_that_of_the_definition(kernel, d):
     if kernel == RadialWindow(heavy, 0.7) and d >= 4:
         with pytest.raises(ValueError, match="no finite integral over 7"):
@@ -92,8 +93,8 @@ def test_the_integral_is_that_of_the_definition(kernel, d):
     assert (found.relative_error == 0) == named and found.relative_error < 1e-8
 
 
-@pytest.mark.parametrize("word", SHAPES)
-@pytest.mark.parametrize("d", [1, 2, 5, 40])
+@looped("word", SHAPES)
+@looped("d", [1, 2, 5, 40])
 def test_quadrature_gives_the_formula(word, d):
     K = SHAPES[word].function
     for kind in (RadialWindow, ProductWindow):
@@ -123,7 +124,7 @@ def test_a_density_of_any_window_integrates_to_1(kernel):
     assert_allclose(p.sum() * (t[1] - t[0]), 1, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel",
     [
         RadialWindow("box", 0.7),
@@ -146,11 +147,11 @@ def test_a_density_of_any_window_in_the_plane_integrates_to_1(kernel):
 # Scikit-learn's
 
 
-@pytest.mark.parametrize(
+@looped(
     "word", ["tophat", "epanechnikov", "exponential", "linear", "cosine", "gaussian"]
 )
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("weight", [None, rng.uniform(0.1, 2, 50)])
+@looped("d", [1, 2, 3])
+@looped("weight", [None, rng.uniform(0.1, 2, 50)])
 def test_the_windows_of_scikit_learn_are_ours(word, d, weight):
     A, B = rng.normal(size=(50, d)), rng.normal(size=(30, d))
     ours = ParzenDensity(0.8, kernel=word).fit(A, sample_weight=weight)
@@ -208,7 +209,7 @@ def test_a_function_and_a_radial_kernel_are_radial_windows():
     assert ParzenDensity(kernel=Radial(heavy)).fit(X).bandwidth_ == 1.0
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel",
     [*(RadialWindow(w, 0.8) for w in SHAPES), RadialWindow(ring, 0.8),
      ProductWindow(steps, 0.8), ProductWindow("cosine", 0.8)],
@@ -237,7 +238,7 @@ def test_a_window_is_copied_and_pickled():
 
 
 @pytest.mark.filterwarnings("ignore:The bandwidth")
-@pytest.mark.parametrize(
+@looped(
     "kernel",
     [RadialWindow("epanechnikov"), RadialWindow("box"), ProductWindow(heavy)],
     ids=repr,
@@ -281,7 +282,7 @@ def test_far_away_there_is_no_density_and_priors_decide():
         assert_allclose(machine.predict_proba(NEW).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize(
+@looped(
     "K, line",
     [
         (lambda r: r**20 * np.exp(-r), math.gamma(21)),
@@ -305,7 +306,7 @@ def test_functions_of_all_kinds_are_integrated_without_a_warning(K, line):
 # What is no window
 
 
-@pytest.mark.parametrize(
+@looped(
     "K, message",
     [
         (lambda r: np.cos(r), "never negative"),

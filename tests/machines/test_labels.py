@@ -6,6 +6,7 @@ import catalog
 import numpy as np
 import pytest
 import sklearn.svm as reference
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -37,15 +38,15 @@ def with_one(value):
     return y
 
 
-@pytest.mark.parametrize("machine", CLASSIFIERS)
-@pytest.mark.parametrize("value", [None, np.nan, 1, b"a", (1, 2)], ids=repr)
+@looped("machine", CLASSIFIERS)
+@looped("value", [None, np.nan, 1, b"a", (1, 2)], ids=repr)
 def test_classes_of_two_kinds_are_refused_by_their_place(machine, value):
     said = "all numbers or all strings; point 3 has|contains NaN|y.3. is missing"
     with pytest.raises(ValueError, match=said):
         clone(machine).fit(X, with_one(value))
 
 
-@pytest.mark.parametrize("machine", CLASSIFIERS)
+@looped("machine", CLASSIFIERS)
 def test_measurements_are_no_classes(machine):
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         clone(machine).fit(X, X[:, 0])
@@ -63,21 +64,21 @@ def test_classes_may_have_any_names(machine, names):
     assert_array_equal(named.predict(X), np.array(names)[plain.predict(X)])
 
 
-@pytest.mark.parametrize("machine", CLASSIFIERS)
+@looped("machine", CLASSIFIERS)
 def test_numbers_that_are_objects_are_refused_with_the_way_out(machine):
     with pytest.raises(ValueError, match=r"Unknown label type.*pass y.astype\(int\)"):
         clone(machine).fit(X, CLASSES.astype(object))
 
 
-@pytest.mark.parametrize("machine", WEIGHTED, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("factor", [np.inf, np.nan, -1.0, "a", None], ids=repr)
+@looped("machine", WEIGHTED, ids=lambda m: type(m).__name__)
+@looped("factor", [np.inf, np.nan, -1.0, "a", None], ids=repr)
 def test_class_weights_are_numbers_from_zero(machine, factor):
     machine = clone(machine).set_params(class_weight={0: 1.0, 1: factor})
     with pytest.raises(ValueError, match=r"finite numbers ≥ 0. Got .* for the class 1"):
         machine.fit(X, CLASSES)
 
 
-@pytest.mark.parametrize("machine", WEIGHTED, ids=lambda m: type(m).__name__)
+@looped("machine", WEIGHTED, ids=lambda m: type(m).__name__)
 def test_class_weights_of_other_classes_are_refused(machine):
     machine = clone(machine).set_params(class_weight={"0": 1.0, 1: 2.0})
     with pytest.raises(ValueError, match=r"\['0'\], of class_weight are not in y"):
@@ -86,7 +87,7 @@ def test_class_weights_of_other_classes_are_refused(machine):
     machine.fit(X, CLASSES)  # 3 may be the class of another fold
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine, weight",
     [
         (SVC(C=1e300, class_weight={0: 1e10, 1: 1e10}), None),
@@ -188,7 +189,7 @@ def test_probabilities_that_were_not_asked_for_say_how():
     assert_allclose(SVC.predict_proba(machine, X), p)
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine, method, reason",
     [
         (KernelSGDClassifier("hinge"), "predict_proba", "logistic loss"),

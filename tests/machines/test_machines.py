@@ -6,6 +6,7 @@ kernel has of computing (`WAYS`), and each kernel meets two machines.
 """
 
 import copy
+import functools
 import inspect
 import pickle
 import warnings
@@ -13,6 +14,7 @@ import warnings
 import catalog
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import decomposition, kernel_ridge, svm
 from sklearn.base import clone, is_classifier
@@ -62,15 +64,26 @@ def covering(kernels, group, least=2):
 
 
 def on_pairs(pairs):
-    return pytest.mark.parametrize(
-        "machine, kernel, points",
-        [
-            pytest.param(
-                *machine.values, *kernel.values, id=f"{machine.id}-{kernel.id}"
-            )
-            for machine, kernel in pairs
-        ],
-    )
+    """A test for each machine, which goes through its kernels."""
+    kernels = {}
+    for machine, kernel in pairs:
+        kernels.setdefault(machine.id, []).append(kernel)
+
+    def decorate(test):
+        @functools.wraps(test)
+        def of_machine(machine, name):
+            of_kernel = functools.partial(test, machine)
+            looped("kernel, points", kernels[name])(of_kernel)()
+
+        del of_machine.__wrapped__
+        every = [
+            pytest.param(*entry.values, entry.id, id=entry.id)
+            for entry in catalog.machines
+            if entry.id in kernels
+        ]
+        return pytest.mark.parametrize("machine, name", every)(of_machine)
+
+    return decorate
 
 
 @pytest.mark.parametrize("group", [data_and_way, way])
@@ -131,7 +144,7 @@ DROP_INS = {
 ALPHA = {"KernelRidge", "KernelPCA", "SparseKernelRegressor"}  # as theirs and Lasso's
 
 
-@pytest.mark.parametrize("name", public_machines())
+@looped("name", public_machines())
 def test_main_parameter_is_by_place_then_kernel_and_all_else_by_name(name):
     by_place, by_name = parameters(public_machines()[name])
     assert ("alpha" in by_place + by_name) == (name in ALPHA)

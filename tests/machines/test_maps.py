@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import kernel_approximation as reference
 from sklearn.base import clone
@@ -98,7 +99,7 @@ def both(name, points=X, **parameters):
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_parameters_and_defaults_are_scikit_learn_s(name):
     ours, theirs = getattr(maps, name)(), getattr(reference, name)()
     assert ours.get_params() == theirs.get_params()
@@ -123,13 +124,11 @@ CASES = [
     ("PolynomialCountSketch", {"degree": 1, "n_components": 5, "coef0": 2}),
     ("PolynomialCountSketch", {"gamma": 0.0, "coef0": 1.0}),
 ]
-on_cases = pytest.mark.parametrize(
-    "name, parameters", CASES, ids=[f"{n}-{p}" for n, p in CASES]
-)
+on_cases = looped("name, parameters", CASES, ids=[f"{n}-{p}" for n, p in CASES])
 
 
 @on_cases
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, int])
+@looped("dtype", [np.float64, np.float32, int])
 def test_numbers_are_scikit_learn_s_for_a_random_state(name, parameters, dtype):
     points, new = (10 * X).astype(dtype), (10 * NEW).astype(dtype)
     if dtype is not int:
@@ -209,7 +208,7 @@ def test_kernel_values_need_not_be_of_all_points():
         Nystroem("precomputed").fit(across)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     [
         (Spectrum(2), catalog.words),
@@ -250,7 +249,7 @@ def test_a_fit_that_fails_leaves_the_machine_as_it_was():
     assert_array_equal(machine.transform(NEW), before)
 
 
-@pytest.mark.parametrize("machine", [SVC(), SVR(), KernelPCA(2), KernelKMeans(2)])
+@looped("machine", [SVC(), SVR(), KernelPCA(2), KernelKMeans(2)])
 def test_a_transformer_is_no_kernel_and_the_kernel_is_named(machine):
     for given, named in (
         (Nystroem(), r"Nystrom\(kernel, size\)"),
@@ -271,7 +270,7 @@ def test_sketch_refuses_a_negative_constant():
 # Explicit maps
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     [e for e in catalog.psd_kernels if hasattr(e.values[0], "features")]
     + [e for e in catalog.learning_kernels if hasattr(e.values[0], "features")],

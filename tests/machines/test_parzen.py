@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from checks import machine_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.polynomial.legendre import leggauss
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -45,7 +46,7 @@ WINDOWS = [
     RationalQuadratic(6.0, 0.4),
     3.0 * RBF(0.8),
 ]
-each_window = pytest.mark.parametrize("kernel", WINDOWS, ids=repr)
+each_window = looped("kernel", WINDOWS, ids=repr)
 
 
 @machine_checks(
@@ -78,7 +79,7 @@ def test_a_density_on_the_line_integrates_to_1(kernel):
     assert_allclose(inside + tails, 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel",
     [RBF(1.5), Laplacian(2.0), Matern(1.5, 0.5), RationalQuadratic(6.0, 0.4)],
     ids=repr,
@@ -94,7 +95,7 @@ def test_a_density_in_the_plane_integrates_to_1(kernel):
     assert_allclose(4 * step @ p @ step, 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, d",
     [
         (kernel, d)
@@ -136,8 +137,8 @@ def test_a_bandwidth_is_the_unit_of_distance(kernel):
     assert_allclose(difference, 2 * np.log(3))
 
 
-@pytest.mark.parametrize("h", [0.05, 0.5, 3.0])
-@pytest.mark.parametrize("weight", [None, rng.uniform(0.1, 2, 80)])
+@looped("h", [0.05, 0.5, 3.0])
+@looped("weight", [None, rng.uniform(0.1, 2, 80)])
 def test_the_gaussian_window_is_scikit_learns(h, weight):
     ours = ParzenDensity(h).fit(X, sample_weight=weight)
     reference = KernelDensity(bandwidth=h, rtol=1e-12).fit(X, sample_weight=weight)
@@ -184,10 +185,8 @@ def far_log(kernel, r):
     return first + (nu - 0.5) * np.log(z) + 0.5 * np.log(np.longdouble(np.pi) / 2) - z
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(
-    "size", [1e12, 1e100, 1e153, 1e155, 1e160, 1e250, 1e300, 1.5e308]
-)
+@looped("sparse", [False, True])
+@looped("size", [1e12, 1e100, 1e153, 1e155, 1e160, 1e250, 1e300, 1.5e308])
 @each_window
 def test_logarithms_of_far_points_are_numbers_or_refused(kernel, size, sparse):
     form = sp.csr_array if sparse else np.array
@@ -203,7 +202,7 @@ def test_logarithms_of_far_points_are_numbers_or_refused(kernel, size, sparse):
             machine.score_samples(new)
 
 
-@pytest.mark.parametrize("size", [1e12, 1e160, 1.5e308])
+@looped("size", [1e12, 1e160, 1.5e308])
 @each_window
 def test_classes_far_away_are_decided_or_refused(kernel, size):
     machine = ParzenClassifier(method="density", kernel=kernel).fit(X, y)
@@ -215,11 +214,9 @@ def test_classes_far_away_are_decided_or_refused(kernel, size):
             assert "is so far from the others" in str(error)
 
 
-@pytest.mark.parametrize("size", [10.0, 1e160, 1.5e308])
-@pytest.mark.parametrize(
-    "word", [w for w in SHAPES if w not in ("gaussian", "exponential")]
-)
-@pytest.mark.parametrize("kind", [RadialWindow, ProductWindow])
+@looped("size", [10.0, 1e160, 1.5e308])
+@looped("word", [w for w in SHAPES if w not in ("gaussian", "exponential")])
+@looped("kind", [RadialWindow, ProductWindow])
 def test_windows_that_end_have_no_density_beyond(kind, word, size):
     machine = ParzenDensity(kernel=kind(word, 1.0)).fit(X)
     found = machine.score_samples([[size, size], [0.0, 0.0], [-size, size]])
@@ -255,7 +252,7 @@ def test_random_points_have_the_density(kernel):
     assert_array_equal(points, machine.sample(1500, random_state=0))
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.8), Matern(1.5, 0.4)], ids=repr)
+@looped("kernel", [RBF(0.8), Matern(1.5, 0.4)], ids=repr)
 def test_random_vectors_spread_as_their_window_does(kernel):
     machine = ParzenDensity(kernel=kernel).fit(sp.csr_array(np.zeros((1, 3))))
     lengths = np.linalg.norm(machine.sample(3000, random_state=1), axis=1)
@@ -387,7 +384,7 @@ def test_bandwidths_are_searched_by_held_out_likelihood():
 # What is no density
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, message",
     [
         (Linear(), "integral is known"),
@@ -421,7 +418,7 @@ def densities(machine):
     ]
 
 
-@pytest.mark.parametrize("priors", [None, [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]])
+@looped("priors", [None, [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]])
 def test_probabilities_are_by_bayes_rule(priors):
     machine = ParzenClassifier(kernel=Laplacian(), priors=priors).fit(X, y)
     share = np.unique(y, return_counts=True)[1] / 80 if priors is None else priors
@@ -466,7 +463,7 @@ def test_classes_of_one_point_each_share_a_window():
     assert_array_equal(machine.predict([[0.2], [1.2], [9.0]]), [0, 1, 2])
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@looped("classes", [2, 3])
 def test_the_nearest_mean_is_that_of_explicit_features(classes):
     kernel, chosen = Polynomial(2, offset=0), y != ("c" if classes == 2 else "")
     machine = ParzenClassifier(method="mean", kernel=kernel).fit(X[chosen], y[chosen])
@@ -539,7 +536,7 @@ def test_a_second_fit_forgets_the_other_method():
     assert not hasattr(machine, "bandwidth_") and not hasattr(machine, "priors_")
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine", [ParzenDensity(0.5), ParzenClassifier()], ids=["density", "classifier"]
 )
 def test_a_machine_is_pickled_with_its_points(machine):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -227,7 +228,7 @@ def test_new_points_are_centred_by_the_training_mean():
     assert_allclose(machine.transform(X).mean(axis=0), 0, atol=1e-10)
 
 
-@pytest.mark.parametrize("solver", EIGEN_SOLVERS)
+@looped("solver", EIGEN_SOLVERS)
 def test_coordinates_of_the_training_points_come_without_a_second_look(solver):
     machine = KernelPCA(3, kernel=RBF(0.8), eigen_solver=solver, random_state=0)
     found = machine.fit_transform(X)

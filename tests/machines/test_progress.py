@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
@@ -139,7 +140,7 @@ def test_function_sees_every_round_and_changes_nothing(machine, y):
     assert_array_equal(watched.expansion_.coef, alone.expansion_.coef)
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_function_that_returns_true_stops_the_fit(machine, y):
     machine = clone(machine).set_params(
         solver=ROUNDS, callback=lambda progress: progress.round == 1
@@ -218,7 +219,7 @@ def test_exception_of_a_function_comes_through_and_leaves_the_last_fit():
 # scikit-learn's callbacks
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_callbacks_see_the_fit_its_problem_and_its_rounds(machine, y):
     recorder = Recorder()
     machine = clone(machine).set_params(solver=ROUNDS)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone, is_classifier, is_regressor
@@ -46,7 +47,7 @@ from mercer.solvers.newton import Newton
 SIDED = [Hinge(), SquaredHinge(), Logistic(), PerceptronLoss()]
 NUMBERED = [Squared(), EpsilonInsensitive(0.1), Huber(0.3), Quantile(0.3)]
 LOSSES = SIDED + NUMBERED
-on_losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+on_losses = looped("loss", LOSSES, ids=repr)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -68,7 +69,7 @@ def values(machine, points):
 
 
 # One check shifts a matrix of kernel values, which makes it indefinite.
-@pytest.mark.filterwarnings("ignore:RegularizedMachine met a negative eigenvalue")
+@pytest.mark.filterwarnings("ignore:RegularizedMachine .* .indefinite.")
 @machine_checks(
     [
         RegularizedMachine(),
@@ -101,7 +102,7 @@ def test_squared_loss_is_kernel_ridge():
         assert_allclose(ours.predict(NEW), ridge.predict(NEW), rtol=1e-9)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
+@looped("intercept", [False, True])
 def test_hinge_loss_is_the_svm(intercept):
     reg = 0.01
     ours = RegularizedMachine(
@@ -168,9 +169,9 @@ def monomials(Z):
     return PolynomialFeatures(2, include_bias=False).fit_transform(Z)
 
 
-@pytest.mark.parametrize("labels", [SIDES, LABELS], ids=["two classes", "three"])
-@pytest.mark.parametrize("C", [0.1, 10.0])
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@looped("labels", [SIDES, LABELS], ids=["two classes", "three"])
+@looped("C", [0.1, 10.0])
+@looped("weight", [None, WEIGHT], ids=["", "weighted"])
 def test_explicit_map_gives_scikit_learn_s_logistic_regression(labels, C, weight):
     reference = LogisticRegression(C=C, tol=1e-10, max_iter=10_000)
     reference.fit(monomials(X), labels, weight)
@@ -235,7 +236,7 @@ def test_linear_huber_is_no_worse_than_scikit_learn_s():
 
 
 @on_losses
-@pytest.mark.parametrize("intercept", [False, True])
+@looped("intercept", [False, True])
 def test_weight_two_is_the_row_twice_and_weight_zero_no_row(loss, intercept):
     target = target_of(loss)
     machine = RegularizedMachine(loss, reg=0.01, fit_intercept=intercept)
@@ -371,7 +372,7 @@ def test_far_off_target_hardly_moves_huber_s_regression():
 # Paths and warm starts
 
 
-@pytest.mark.parametrize("machine, target", [
+@looped("machine, target", [
     (RegularizedMachine(Logistic(), kernel=RBF(0.5)), SIDES),
     (RegularizedMachine(Hinge(), kernel=RBF(0.5)), LABELS),
     (KernelLogisticRegression(kernel=RBF(0.5)), LABELS),
@@ -430,7 +431,7 @@ def test_lines_are_printed(capsys):
 
 
 def test_early_end_is_said():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         KernelLogisticRegression(1e4, max_iter=1).fit(X, SIDES)
     with pytest.warns(ConvergenceWarning, match="'max_iter'"):
         KernelQuantileRegression(max_iter=3).fit(X, y)

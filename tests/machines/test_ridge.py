@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -59,7 +60,7 @@ def both(*data, points=NEW, **params):
 
 
 # One check shifts a matrix of kernel values, which makes it indefinite.
-@pytest.mark.filterwarnings("ignore:KernelRidge solved K")
+@pytest.mark.filterwarnings("ignore:KernelRidge .* .indefinite.")
 @machine_checks(
     [
         KernelRidge(),
@@ -76,13 +77,13 @@ def test_scikit_learn_checks_pass(estimator, check):
 # Drop-in
 
 
-@pytest.mark.parametrize("word", WORDS)
+@looped("word", WORDS)
 def test_words_agree_with_scikit_learn(word):
     ours, reference = both(X, Y, alpha=0.1, kernel=word, gamma=0.7, degree=2, coef0=0.5)
     assert_allclose(ours, reference, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("word", [word for word in WORDS if word != "chi2"])
+@looped("word", [word for word in WORDS if word != "chi2"])
 def test_default_parameters_agree_with_scikit_learn(word):
     ours, reference = both(X, y, kernel=word)
     assert_allclose(ours, reference, rtol=1e-8, atol=1e-10)
@@ -93,7 +94,7 @@ def test_default_gamma_of_chi2_is_1():
     assert KernelRidge(kernel="chi2").fit(X, y).expansion_.kernel.gamma == 1
 
 
-@pytest.mark.parametrize(
+@looped(
     "params",
     [
         {"kernel": "rbf", "gamma": 0},
@@ -127,7 +128,7 @@ def test_zero_vectors_agree_with_scikit_learn_under_cosine():
     )
 
 
-@pytest.mark.parametrize("word", ["linear", "rbf", "poly", "laplacian"])
+@looped("word", ["linear", "rbf", "poly", "laplacian"])
 def test_float32_points_agree_with_scikit_learn(word):
     data = (X.astype(np.float32), y)
     ours, reference = both(*data, kernel=word, points=NEW.astype(np.float32))
@@ -141,10 +142,8 @@ def test_whole_numbers_agree_with_scikit_learn(dtype):
     assert_allclose(ours, reference, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "weight", [WEIGHT, 2.5, 3, None], ids=["array", "2.5", "3", ""]
-)
-@pytest.mark.parametrize("alpha", [0.3, [0.3], [0.1, 5.0, 0.1]], ids=str)
+@looped("weight", [WEIGHT, 2.5, 3, None], ids=["array", "2.5", "3", ""])
+@looped("alpha", [0.3, [0.3], [0.1, 5.0, 0.1]], ids=str)
 def test_weights_and_penalties_agree_with_scikit_learn(weight, alpha):
     ours, reference = both(X, Y, weight, alpha=alpha, kernel="rbf")
     assert_allclose(ours, reference, rtol=1e-8, atol=1e-12)
@@ -183,7 +182,7 @@ def test_data_frames_agree_with_scikit_learn(library):
     assert list(machine.feature_names_in_) == list("abcd")
 
 
-@pytest.mark.parametrize(
+@looped(
     "params, message",
     [
         ({"alpha": -1}, "'alpha' parameter of KernelRidge must be"),
@@ -375,7 +374,7 @@ def test_singular_matrix_is_said_and_solved_in_the_least_squares_sense():
 
 def test_indefinite_kernel_is_said_and_solved():
     kernel = PairFunction(lambda a, b: -float(a @ b), psd=False)
-    with pytest.warns(ConvergenceWarning, match="no minimum") as said:
+    with pytest.warns(ConvergenceWarning, match="stationary") as said:
         machine = KernelRidge(0.1, kernel=kernel).fit(X, y)
     assert said[0].filename == __file__
     solved = (-X @ X.T + 0.1 * np.eye(60)) @ machine.dual_coef_
@@ -404,7 +403,7 @@ def test_strings_pass_through_fit_predict_and_cross_validation():
     assert_allclose(machine.loo_predictions_, left_out, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@looped(
     "words",
     [
         np.array(WORDS_OF_TEXT),
@@ -562,7 +561,7 @@ def test_leave_one_out_by_a_small_map_is_that_of_refits(
 
 
 def test_offset_points_of_a_small_map_are_warned_of():
-    with pytest.warns(ConvergenceWarning, match="relative residual"):
+    with pytest.warns(ConvergenceWarning, match=r"violation \d"):
         KernelRidge(1e-3, kernel="linear").fit(
             np.tile(POINTS, (5, 1)) + 1e7, np.tile(TARGETS, (5, 1))
         )

@@ -322,7 +322,7 @@ def test_an_index_kernel_works_with_its_matrix():
 
 def test_a_search_cut_short_warns_with_a_way_out():
     with pytest.warns(
-        ConvergenceWarning, match=r"'max_iter' after 3 .* Raise max_iter"
+        ConvergenceWarning, match=r"after 3 .*'max_iter'.* Raise max_iter"
     ):
         RVR(max_iter=2).fit(X, Y)
 

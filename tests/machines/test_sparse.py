@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -212,7 +213,7 @@ def test_numbers_are_learnt_from_strings():
     )
 
 
-@pytest.mark.parametrize(
+@looped(
     "word, kernel",
     [
         ("rbf", RBF()),
@@ -381,7 +382,7 @@ def test_callback_stops_the_fit_which_a_warm_start_finishes(machine, y):
         return progress.round == 2
 
     machine = clone(machine).set_params(callback=stop, warm_start=True)
-    with pytest.warns(ConvergenceWarning, match="was stopped after"):
+    with pytest.warns(ConvergenceWarning, match="status 'stopped'"):
         machine.fit(X, y)
     assert machine.certificate_.status == machine.run_.status == "stopped"
     assert {p.round for p in seen} <= {1, 2}
@@ -421,9 +422,9 @@ def test_warm_start_takes_few_steps_where_little_changed():
 
 def test_too_few_steps_are_said_with_the_gap():
     machine = SparseKernelClassifier(100.0, kernel=KERNEL, max_iter=1)
-    with pytest.warns(ConvergenceWarning, match="after 1 Newton steps with gap"):
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations .*gap"):
         machine.fit(X, TWO)
-    with pytest.warns(ConvergenceWarning, match="Newton steps with gap"):
+    with pytest.warns(ConvergenceWarning, match="status .*gap"):
         machine.path(X, TWO, n_steps=3)
 
 

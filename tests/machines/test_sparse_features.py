@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -53,9 +54,9 @@ def test_scikit_learn_checks_pass(estimator, check):
 # Scikit-learn's
 
 
-@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), Polynomial(3, 0.5, 0.0)])
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("weight", [None, rng.uniform(0.2, 2, 60)])
+@looped("kernel", [Linear(), Polynomial(2), Polynomial(3, 0.5, 0.0)])
+@looped("intercept", [True, False])
+@looped("weight", [None, rng.uniform(0.2, 2, 60)])
 def test_regressor_is_the_lasso_on_the_features(kernel, intercept, weight):
     alpha, features = 0.05, kernel.features(X)
     machine = SparseKernelRegressor(
@@ -289,7 +290,7 @@ def test_a_pullback_has_the_features_of_its_images():
     assert_allclose(machine.predict(NEW), same.predict(np.tanh(NEW)), atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     [e for e in catalog.psd_kernels if hasattr(e.values[0], "features")],
 )
@@ -376,7 +377,7 @@ def test_nothing_in_common_leaves_the_constant():
     assert machine.selected_features() == []
 
 
-@pytest.mark.parametrize("kernel", [None, RBF(0.5), "rbf", RBF(0.5) + Linear()])
+@looped("kernel", [None, RBF(0.5), "rbf", RBF(0.5) + Linear()])
 def test_a_kernel_without_a_map_is_refused(kernel):
     machine = SparseKernelClassifier(kernel=kernel, on="features")
     with pytest.raises(TypeError, match=r"has no explicit map.*Polynomial.*Spectrum"):

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from naive_smo import NaiveSMO
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -79,7 +80,7 @@ def test_xor_has_its_known_solution():
     assert_allclose(certificate.margin, np.sqrt(2), rtol=1e-9)
 
 
-@pytest.mark.parametrize("C", [0.8, 1.0, 100.0, np.inf])
+@looped("C", [0.8, 1.0, 100.0, np.inf])
 def test_regression_through_two_points_has_its_known_slope(C):
     machine = SVR(kernel="linear", epsilon=0.1, C=C).fit([[0.0], [1.0]], [0.0, 1.0])
     assert_allclose(machine.coef_, [[0.8]], atol=1e-9)
@@ -96,8 +97,8 @@ def test_two_points_have_the_hyperplane_halfway():
 # The certificate
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
-@pytest.mark.parametrize("weight", [None, rng.integers(0, 4, 60)], ids=["", "weighted"])
+@looped("machine, y", MACHINES)
+@looped("weight", [None, rng.integers(0, 4, 60)], ids=["", "weighted"])
 def test_certificate_is_confirmed_by_an_independent_computation(machine, y, weight):
     machine = clone(machine).fit(X, y, weight)
     first, again = machine.certificate_, machine.certify(X, y, weight)
@@ -129,7 +130,7 @@ def test_certificate_counts_support_vectors():
 # Laws
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_weight_two_is_the_row_twice_and_weight_zero_no_row(machine, y):
     times = rng.integers(0, 4, 60)
     weighted = clone(machine).fit(X, y, times)
@@ -140,7 +141,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row(machine, y):
     assert not np.isin(np.flatnonzero(times == 0), weighted.support_).any()
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_order_of_points_does_not_matter(machine, y):
     order = rng.permutation(60)
     expected = values(clone(machine).fit(X, y))
@@ -158,7 +159,7 @@ def test_scale_of_points_is_the_inverse_of_gamma(machine, y):
     assert_allclose(values(clone(machine).fit(7 * X, y), 7 * NEW), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_constant_feature_does_not_matter(machine, y):
     def widened(points):
         return np.column_stack([points, np.full(len(points), 3.0)])
@@ -195,7 +196,7 @@ def test_dense_sparse_matrix_and_function_are_one(machine, y):
         assert_allclose(values(found, new), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_expansion_is_the_truth(machine, y):
     machine = clone(machine).fit(X, y)
     f = machine.expansion_
@@ -800,8 +801,8 @@ def test_hard_margin_of_an_indefinite_kernel_claims_no_gap():
     assert certificate.violation <= 1e-3
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()], ids=str)
+@looped("bad", [np.nan, np.inf])
+@looped("machine", [SVC(), SVR(), OneClassSVM()], ids=str)
 def test_kernel_values_that_are_no_numbers_are_refused(machine, bad):
     def broken(A, B):
         K = A @ B.T
@@ -842,7 +843,7 @@ def test_solver_can_be_chosen():
     assert_allclose(values(naive), values(SVC().fit(X, SIDE)), atol=1e-6)
 
 
-@pytest.mark.parametrize("machine, y", MACHINES)
+@looped("machine, y", MACHINES)
 def test_machines_survive_pickling(machine, y):
     machine = clone(machine).fit(X, y)
     again = pickle.loads(pickle.dumps(machine))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from checks import machine_checks
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn import svm as reference
 from sklearn.datasets import load_digits, load_iris, load_svmlight_file
@@ -115,7 +116,7 @@ def test_scikit_learn_checks_pass(estimator, check):
 # Drop-in
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_parameters_and_defaults_are_scikit_learn_s(name):
     ours = getattr(svm, name)().get_params()
     theirs = getattr(reference, name)().get_params()
@@ -123,8 +124,8 @@ def test_parameters_and_defaults_are_scikit_learn_s(name):
     assert {key: ours[key] for key in ours if key not in added} == theirs
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", NAMES)
+@looped("kernel", KERNELS)
+@looped("name", NAMES)
 def test_words_agree_with_scikit_learn(name, kernel):
     machines = both(name, X, targets(name), kernel=kernel, **KERNELS[kernel])
     # f of NuSVC is divided by a small margin, and with it scikit-learn's rounding.
@@ -132,8 +133,8 @@ def test_words_agree_with_scikit_learn(name, kernel):
     assert_same(*machines, NEW, SINGLE if single else TOL, unique=kernel == "rbf")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", NAMES)
+@looped("kernel", KERNELS)
+@looped("name", NAMES)
 def test_conditions_hold_to_tol_in_double_precision_whatever_the_kernel(name, kernel):
     params = {"tol": TOL, "kernel": kernel} | KERNELS[kernel] | params_of(name)
     machine = getattr(svm, name)(**params).fit(X, targets(name))
@@ -161,7 +162,7 @@ def test_64_bit_indices_of_sparse_points_are_taken():
     assert_allclose(SVC().fit(wide, LABELS).decision_function(wide), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_kernel_values_agree_with_scikit_learn(name):
     K, rows = rbf_kernel(X, gamma=0.3), rbf_kernel(NEW, X, gamma=0.3)
     ours, theirs = both(name, K, targets(name), kernel="precomputed")
@@ -173,14 +174,14 @@ def doubled_product(A, B):
     return 2 * A @ B.T + 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_functions_of_two_sets_agree_with_scikit_learn(name):
     machines = both(name, X, targets(name), kernel=doubled_product)
     assert_same(*machines, NEW, SINGLE, unique=False)
 
 
-@pytest.mark.parametrize("name", ["SVC", "SVR"])
-@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+@looped("name", ["SVC", "SVR"])
+@looped("kernel", ["rbf", "precomputed"])
 def test_weights_agree_with_scikit_learn(name, kernel):
     # scikit-learn's γ does not know the weights, so it is given.
     data, new = (X, NEW)
@@ -286,7 +287,7 @@ def test_log_loss_is_no_worse_than_scikit_learn_s(data):
 # Messages
 
 
-@pytest.mark.parametrize(
+@looped(
     "weight, y, message",
     [
         (-np.ones(4), [1, 1, 2, 2], "all samples have zero or negative weights"),
@@ -302,7 +303,7 @@ def test_bad_data_is_refused_in_scikit_learn_s_words(weight, y, message):
             machine.fit(X[:4], y, weight)
 
 
-@pytest.mark.parametrize(
+@looped(
     "name, params",
     [
         ("SVC", {"C": 0}),

@@ -117,8 +117,13 @@ print(instruction_set(), total)
 """
 
 
-@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
-@pytest.mark.parametrize("multiplier", ["own", "blas", "auto"])
+@pytest.mark.parametrize(
+    "name, multiplier",
+    [
+        *((name, "own") for name in ("baseline", "avx2", "avx512")),
+        *(("baseline", multiplier) for multiplier in ("blas", "auto")),
+    ],
+)
 def test_every_instruction_set_and_product_agrees(name, multiplier):
     try:
         out = run(INSTRUCTION_SETS, MERCER_ISA=name, MERCER_PRODUCT=multiplier)

@@ -9,6 +9,7 @@ import catalog
 import numpy as np
 import pytest
 import scipy.linalg
+from looped import looped
 from sklearn.base import clone, is_regressor
 
 from mercer.data import edges
@@ -165,7 +166,7 @@ def definite():
     return A @ A.T + np.eye(40)
 
 
-@pytest.mark.parametrize(
+@looped(
     "options",
     [
         {},
@@ -184,8 +185,8 @@ def test_eigenpairs_are_those_of_scipy(definite, all_long, options):
     np.testing.assert_allclose(overlap, 1, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 70])
-@pytest.mark.parametrize("scale", [1.0, 1e-150, 1e150, 0.0])
+@looped("n", [1, 2, 31, 32, 33, 64, 70])
+@looped("scale", [1.0, 1e-150, 1e150, 0.0])
 def test_eigenpairs_of_any_size_and_scale(all_long, n, scale):
     A = np.random.default_rng(n).normal(size=(n, n))
     A = scale * (A + A.T)

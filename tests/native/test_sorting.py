@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import numpy as np
-import pytest
+from looped import looped
 from numpy.testing import assert_array_equal
 
 import mercer
@@ -13,7 +13,7 @@ from mercer.native.sorting import distinct
 PACKAGE = Path(mercer.__file__).parent
 
 
-@pytest.mark.parametrize(
+@looped(
     "values",
     [
         [],

@@ -4,6 +4,7 @@ import bad_inputs
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_array_equal
 
 from mercer import (
@@ -77,7 +78,7 @@ NO_LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("use", USES)
+@looped("use", USES)
 def test_a_damaged_matrix_is_refused_wherever_it_comes_in(use):
     taken = {}  # damage -> what was said instead
     for name, X in DAMAGED.items():
@@ -115,7 +116,7 @@ def test_what_is_refused_is_what_a_full_check_of_scipy_refuses(kind):
     assert refused > 50
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+@looped("form", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
 def test_a_sound_matrix_of_any_format_passes(form):
     X = sp.random_array((6, 4), density=0.5, rng=np.random.default_rng(1))
     for given in (X.asformat(form), sp.csr_matrix(X).asformat(form)):
@@ -166,8 +167,8 @@ def test_no_reader_is_handed_the_room_behind_the_last_entry(read):
     assert_array_equal(kernel(given), kernel(X))
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
-@pytest.mark.parametrize("dtype", [">f8", ">f4", "f2", ">i4"])
+@looped("form", ["csr", "csc", "coo", "bsr"])
+@looped("dtype", [">f8", ">f4", "f2", ">i4"])
 def test_numbers_that_scipy_does_not_have_are_converted(dtype, form):
     dense = bad_inputs.POINTS.astype(dtype)
     X = sp.csr_array(dense.astype(float)).asformat(form)

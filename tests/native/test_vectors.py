@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.native.threads import set_threads, threads
@@ -48,8 +49,8 @@ def assert_near(K, expected, dtype):
     assert_allclose(K, expected, rtol=0, atol=relative_tolerance(dtype) * scale)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@looped("recipe", RECIPES, ids=str)
+@looped("dtype", DTYPES)
 def test_block_is_the_definition(recipe, dtype):
     X, Y = points(13, 7, dtype), points(9, 7, dtype, seed=1)
     expected = naive.block(recipe, X, Y)
@@ -128,8 +129,8 @@ def test_gram_is_symmetric_with_its_diagonal_bit_for_bit(n, d, recipe, dtype, fo
     assert_array_equal(K, block(recipe, X, X))
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("form", FORMS)
+@looped("recipe", RECIPES, ids=str)
+@looped("form", FORMS)
 def test_rows_of_a_block_are_rows_of_the_whole(recipe, form):
     X, Y = points(150, 30, np.float32), points(170, 30, np.float32, seed=1)
     form = FORMS[form]
@@ -139,10 +140,10 @@ def test_rows_of_a_block_are_rows_of_the_whole(recipe, form):
         assert_array_equal(block(recipe, form(X), form(Y[rows])), whole[:, rows])
 
 
-@pytest.mark.parametrize("recipe", PRODUCTS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("density", [0.05, 0.2, 0.5])
-@pytest.mark.parametrize("d", [10, 100, 1500])
+@looped("recipe", PRODUCTS, ids=str)
+@looped("dtype", DTYPES)
+@looped("density", [0.05, 0.2, 0.5])
+@looped("d", [10, 100, 1500])
 def test_sparse_products_are_dense_products_bit_for_bit(recipe, dtype, density, d):
     X, Y = points(70, d, dtype, density), points(90, d, dtype, density, seed=1)
     X[0, 0] = Y[0, 0] = 1.0
@@ -153,8 +154,8 @@ def test_sparse_products_are_dense_products_bit_for_bit(recipe, dtype, density, 
     assert_array_equal(block(recipe, X, sparse(Y)), dense)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
+@looped("dtype", [np.float32, np.float64])
+@looped(
     ("n", "m", "d"),
     [(1, 30, 60), (5, 1, 200), (97, 130, 200), (700, 60, 64), (6, 70, 3000)],
 )
@@ -196,9 +197,9 @@ def test_results_do_not_depend_on_the_number_of_threads(recipe, form):
             assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("recipe", RECIPES[::2], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS)
+@looped("recipe", RECIPES[::2], ids=str)
+@looped("dtype", DTYPES)
+@looped("form", FORMS)
 def test_product_is_the_block_times_the_vectors(recipe, dtype, form):
     X, Y = points(60, 30, dtype), points(700, 30, dtype, seed=1)
     form = FORMS[form]
@@ -260,7 +261,7 @@ def test_precisions_mix_in_float64():
         assert_near(K, naive.block(recipe, X, Y), np.float64)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, ">f4", ">f8"])
+@looped("dtype", [bool, np.int8, np.uint64, np.float16, ">f4", ">f8"])
 def test_other_numbers_are_converted(dtype):
     X = (points(6, 5, np.float64) * 3).astype(dtype)
     K = block(Recipe("square", "identity"), X)
@@ -335,7 +336,7 @@ def test_nan_and_infinity_go_where_the_definition_takes_them(recipe, bad, d):
         assert_array_equal(np.isfinite(P), np.isfinite(expected).all(axis=1))
 
 
-@pytest.mark.parametrize("recipe", [r for r in RECIPES if r.part == "anova"], ids=str)
+@looped("recipe", [r for r in RECIPES if r.part == "anova"], ids=str)
 def test_anova_keeps_nan_in_the_row_it_came_from(recipe):
     X, Y = points(15, 6, np.float64), points(29, 6, np.float64, seed=1)
     expected = naive.block(recipe, X, Y)
@@ -384,7 +385,7 @@ def test_out_is_written_and_returned():
     assert_array_equal(out, block(recipe, X))
 
 
-@pytest.mark.parametrize(
+@looped(
     "out",
     [
         np.empty((3, 4)),
@@ -409,7 +410,7 @@ def test_shapes_that_do_not_fit_are_named():
         product(recipe, np.ones((3, 2)), np.ones((4, 2)), np.ones(3))
 
 
-@pytest.mark.parametrize(
+@looped(
     "arguments, word",
     [
         (("cube", "identity"), "cube"),
@@ -452,8 +453,8 @@ def test_long_dense_products_by_a_blas_are_products(dtype):
         block(recipe, X, Y, out=np.empty((41, 60), dtype))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("q", [1, 3, 5, 40])
+@looped("dtype", [np.float32, np.float64])
+@looped("q", [1, 3, 5, 40])
 def test_columns_of_zeros_are_skipped_in_products_but_not_nan(dtype, q):
     X, Y = points(50, 6, dtype), points(700, 6, dtype, seed=1)
     V = np.random.default_rng(2).normal(size=(700, q))
@@ -471,9 +472,9 @@ def test_columns_of_zeros_are_skipped_in_products_but_not_nan(dtype, q):
 SHAPES = [(1, 1), (5, 7), (33, 1), (1, 33), (600, 300), (513, 2100)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n, m", SHAPES)
-@pytest.mark.parametrize("q", [1, 3, 4, 9, 17, 33])
+@looped("dtype", DTYPES)
+@looped("n, m", SHAPES)
+@looped("q", [1, 3, 4, 9, 17, 33])
 def test_both_ways_are_two_products(dtype, n, m, q):
     rng = np.random.default_rng((n, m, q))
     tile = rng.normal(size=(n, m + 3)).astype(dtype)[:, 1 : m + 1]

@@ -7,6 +7,7 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose
 
 matplotlib.use("Agg")
@@ -106,7 +107,7 @@ def test_pictures_are_drawn_where_asked():
     assert plots.plot_spectrum(np.eye(3), ax=right) is right
 
 
-@pytest.mark.parametrize(
+@looped(
     "arguments, message",
     [
         ((RBF(1.0),), "needs points"),

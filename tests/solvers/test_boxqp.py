@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looped import looped
 from naive_smo import NaiveSMO
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
@@ -127,8 +128,8 @@ def test_minimum_is_that_of_an_independent_solver(kind, seed, solver):
     assert_allclose(-found.dual, least(problem), rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILY if kind != "svc no bias"])
-@pytest.mark.parametrize("seed", range(3))
+@looped("kind", [kind for kind in FAMILY if kind != "svc no bias"])
+@looped("seed", range(3))
 def test_solution_is_feasible_and_its_gap_closed(kind, seed):
     problem = made(kind, seed, n=40)
     found = solved(problem)
@@ -152,7 +153,7 @@ def test_native_solver_agrees_with_its_slow_twin(kind):
     assert_allclose(fast.level, slow.level, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILY if kind != "svc no bias"])
+@looped("kind", [kind for kind in FAMILY if kind != "svc no bias"])
 def test_any_feasible_point_has_a_gap_that_bounds_its_error(kind):
     problem = made(kind, 1, n=30)
     best = -solved(problem).dual
@@ -300,7 +301,7 @@ def test_level_of_a_group_at_its_bound_is_the_open_end_and_the_surplus():
 # Starts
 
 
-@pytest.mark.parametrize("kind", FAMILY)
+@looped("kind", FAMILY)
 def test_start_is_feasible_and_near(kind):
     problem = made(kind, n=20)
     rng = np.random.default_rng(1)
@@ -332,7 +333,7 @@ def test_impossible_total_is_refused():
         problem.start()
 
 
-@pytest.mark.parametrize(
+@looped(
     "change, message",
     [
         ({"sign": [1, -1, 0, 1]}, "signs"),
@@ -469,7 +470,7 @@ def test_status_of_several_problems_is_the_gravest():
     assert of("optimal", "optimal") == "optimal"
 
 
-@pytest.mark.parametrize(
+@looped(
     "K, psd, known",
     [
         ([[1.0, 0.5], [0.5, 1.0]], None, False),

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import gram as gram_module
@@ -170,9 +171,9 @@ def test_sign_does_not_depend_on_rounding_where_entries_are_equal():
 # Products
 
 
-@pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 2e-5)])
-@pytest.mark.parametrize("cache_mb", [None, 0.05, 1e-6])
-@pytest.mark.parametrize("width", [3, products.NARROW + 1])
+@looped("dtype, rtol", [(np.float64, 1e-12), (np.float32, 2e-5)])
+@looped("cache_mb", [None, 0.05, 1e-6])
+@looped("width", [3, products.NARROW + 1])
 def test_tiles_multiply_as_the_matrix_does(dtype, rtol, cache_mb, width, small_tiles):
     order = rng.permutation(len(X))
     V = rng.normal(size=(len(X), width))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.linear_model import BayesianRidge
 
@@ -126,8 +127,8 @@ def test_gain_is_the_difference_of_evidence(seed, column, active):
     assert max(others) <= after(best[column]) + 1e-8
 
 
-@pytest.mark.parametrize("new", [0.3, 50.0, np.inf])
-@pytest.mark.parametrize("place", [0, 3, 8])
+@looped("new", [0.3, 50.0, np.inf])
+@looped("place", [0, 3, 8])
 def test_a_step_agrees_with_starting_anew(place, new):
     problem = normal()
     model = Normal(Basis(problem), problem)
@@ -344,7 +345,7 @@ def test_watch_sees_the_evidence_rise_and_can_stop():
     assert found.status == "stopped" and found.run.iterations == 1
 
 
-@pytest.mark.parametrize(
+@looped(
     "make, message",
     [
         (lambda: normal(target=TARGET[:5]), "one target per point"),

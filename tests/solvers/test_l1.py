@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
@@ -30,8 +31,8 @@ SIDE = np.where(TARGET + 0.4 * rng.normal(size=90) > 0.3, 1.0, -1.0)
 WEIGHT = rng.random(90) + 0.2
 EXACT = CoordinateDescent(tol=1e-12)
 
-both_losses = pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)
-with_and_without_bias = pytest.mark.parametrize("bias", [True, False])
+both_losses = looped("loss", [Logistic(), Squared()], ids=repr)
+with_and_without_bias = looped("bias", [True, False])
 
 
 def problem(loss, reg=0.05, kernel=None, points=X, weight=WEIGHT, bias=True):
@@ -131,7 +132,7 @@ def test_quadratics_of_wrong_shapes_are_refused():
 
 @both_losses
 @with_and_without_bias
-@pytest.mark.parametrize("reg", [0.5, 0.05, 1e-3])
+@looped("reg", [0.5, 0.05, 1e-3])
 def test_optimality_conditions_hold(loss, bias, reg):
     made = problem(loss, reg, bias=bias)
     solution = EXACT.solve(made)
@@ -142,7 +143,7 @@ def test_optimality_conditions_hold(loss, bias, reg):
 
 
 @both_losses
-@pytest.mark.parametrize(
+@looped(
     "kernel, points",
     [
         pytest.param(Sigmoid(1.0, -0.5), X, id="Sigmoid"),
@@ -266,15 +267,16 @@ def test_best_constant_beside_a_function_has_slope_0(seed, size):
 def test_columns_on_demand_give_what_the_matrix_gives(loss, monkeypatch):
     made = problem(loss, 0.01)
     whole = EXACT.solve(made)
-    monkeypatch.setattr(Gram, "dense", None)
-    lazy = replace(EXACT, cache_mb=1e-6).solve(made)
+    with monkeypatch.context() as patched:
+        patched.setattr(Gram, "dense", None)
+        lazy = replace(EXACT, cache_mb=1e-6).solve(made)
     assert_allclose(lazy.value, whole.value, atol=1e-8 * np.abs(whole.value).max())
     assert 0 < lazy.run.rows < 90
     assert lazy.run.reused > 0
 
 
 @both_losses
-@pytest.mark.parametrize("cache_mb", [None, 1e-6])
+@looped("cache_mb", [None, 1e-6])
 def test_screening_leaves_out_only_points_that_end_at_0(loss, cache_mb):
     made = problem(loss, 0.01)
     with_it = replace(EXACT, cache_mb=cache_mb).solve(made)
@@ -363,7 +365,7 @@ def test_too_many_columns_for_the_memory_are_refused(monkeypatch):
         replace(EXACT, cache_mb=1e-6).solve(problem(Squared(), 0.01))
 
 
-@pytest.mark.parametrize(
+@looped(
     "changes, message",
     [
         ({"reg": 0.0}, "reg > 0"),
@@ -381,7 +383,7 @@ def test_what_is_no_problem_is_refused(changes, message):
         replace(problem(Logistic()), **changes)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@looped("value", [np.nan, np.inf])
 def test_kernel_values_that_are_not_finite_are_refused(value):
     K = problem(Squared()).gram.dense()
     K[3, 5] = K[5, 3] = value

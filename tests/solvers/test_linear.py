@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose
 
 from mercer.gram import Gram
@@ -30,7 +31,7 @@ def matrices(problem):
     return [K + np.diag(r / weight) for r in np.broadcast_to(problem.reg, targets)]
 
 
-systems = pytest.mark.parametrize(
+systems = looped(
     "problem",
     [
         random_system(),
@@ -184,7 +185,7 @@ def test_matrix_beyond_the_memory_is_refused(monkeypatch):
         Cholesky().solve(random_system())
 
 
-@pytest.mark.parametrize(
+@looped(
     "changes, message",
     [
         ({"gram": Gram(Precomputed(), np.ones((3, 2)), [0, 1])}, "square Gram"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
@@ -58,9 +59,9 @@ def ids(loss):
     return repr(loss)
 
 
-on_losses = pytest.mark.parametrize("loss", LOSSES, ids=ids)
-on_curved = pytest.mark.parametrize("loss", CURVED, ids=ids)
-with_bias = pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
+on_losses = looped("loss", LOSSES, ids=ids)
+on_curved = looped("loss", CURVED, ids=ids)
+with_bias = looped("bias", [False, True], ids=["", "bias"])
 
 
 def objective(problem, root, bias):
@@ -134,7 +135,7 @@ def test_any_slopes_bound_the_optimum_from_below(loss):
 
 @on_curved
 @with_bias
-@pytest.mark.parametrize("reg", [1.0, 1e-2, 1e-5])
+@looped("reg", [1.0, 1e-2, 1e-5])
 def test_conjugate_gradients_and_factors_agree(loss, bias, reg):
     made = problem(loss, reg, weight=WEIGHT, bias=bias)
     expected = Newton(1e-12).solve(made)
@@ -182,7 +183,7 @@ def test_two_columns_of_softmax_are_the_logistic_loss():
     assert_allclose(found.primal, expected.primal, rtol=1e-9)
 
 
-@pytest.mark.parametrize("direct", [1500, 0], ids=["factored", "iterated"])
+@looped("direct", [1500, 0], ids=["factored", "iterated"])
 @with_bias
 def test_softmax_is_at_its_optimum(direct, bias):
     target = np.digitize(NUMBERS, [-0.5, 0.3])
@@ -259,7 +260,7 @@ def test_few_steps_are_said():
     assert found.status == "max_iter" and found.gap > 1e-12
 
 
-@pytest.mark.parametrize("direct", [1500, 0], ids=["factored", "iterated"])
+@looped("direct", [1500, 0], ids=["factored", "iterated"])
 def test_an_indefinite_kernel_is_said(direct):
     gram = Gram(Sigmoid(2.0, -1.0), X)
     found = Newton(direct=direct).solve(problem(Logistic(), 1e-4, gram=gram))
@@ -274,7 +275,7 @@ def test_a_matrix_found_indefinite_is_said():
     assert found.status == "indefinite"
 
 
-@pytest.mark.parametrize(
+@looped(
     "options, message",
     [
         ({"reg": None}, "reg or norm"),
@@ -408,9 +409,9 @@ def test_conjugate_gradients_say_that_a_matrix_is_not_convex():
     assert not found.convex
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("reg", [1.0, 1e-3, [0.5, 1e-2, 0.5]], ids=str)
-@pytest.mark.parametrize("weighted", [False, True])
+@looped("dtype", [np.float64, np.float32])
+@looped("reg", [1.0, 1e-3, [0.5, 1e-2, 0.5]], ids=str)
+@looped("weighted", [False, True])
 def test_conjugate_gradients_solve_the_system_to_their_residual(dtype, reg, weighted):
     points = rng.normal(size=(300, 3)).astype(dtype)
     targets = rng.normal(size=(300, 3))

@@ -4,6 +4,7 @@ import catalog
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -65,8 +66,8 @@ NUMERICAL = [
     Pullback(RBF(0.3), np.tanh),
     BlockFunction(lambda X, Y: (X @ Y.T) ** 2 + X @ Y.T, psd=True),
 ]
-each_analytic = pytest.mark.parametrize("kernel", ANALYTIC, ids=repr)
-each_kernel = pytest.mark.parametrize(
+each_analytic = looped("kernel", ANALYTIC, ids=repr)
+each_kernel = looped(
     "kernel",
     [k for k in ANALYTIC[::3] if k.psd] + [Laplacian(0.7), *NUMERICAL],
     ids=repr,
@@ -102,7 +103,7 @@ def test_a_kernel_without_a_rule_is_differenced():
     assert_allclose(found, inner / np.cosh(NEW) ** 2, atol=1e-7)
 
 
-@pytest.mark.parametrize("kernel", [Laplacian(0.7), Matern(0.5), Matern(0.3)], ids=repr)
+@looped("kernel", [Laplacian(0.7), Matern(0.5), Matern(0.3)], ids=repr)
 def test_at_its_kink_a_kernel_of_a_distance_has_slope_0(kernel):
     assert_allclose(slopes(kernel, X[:1], X[:1], np.ones((1, 1))), 0)
 
@@ -137,7 +138,7 @@ def test_the_distance_left_is_that_of_feature_space(kernel):
         assert isinstance(kernel, Linear) or found[0] > 0
 
 
-@pytest.mark.parametrize(
+@looped(
     "kernel",
     [
         Linear(),
@@ -174,8 +175,8 @@ def test_the_starting_points_are_never_better():
     assert (found <= middle + 1e-9).all()
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@looped("container", [np.asarray, sp.csr_array])
+@looped("dtype", [np.float64, np.float32])
 def test_the_linear_reconstruction_is_that_of_pca(container, dtype):
     data, tol = container((X + 5).astype(dtype)), 1e-9 if dtype is np.float64 else 1e-4
     machine = KernelPCA(2, kernel=Linear()).fit(data)
@@ -263,7 +264,7 @@ def one_of_each_kind():
     return list(found.values())
 
 
-@pytest.mark.parametrize("kernel, points", one_of_each_kind())
+@looped("kernel, points", one_of_each_kind())
 def test_every_kernel_of_vectors_has_pre_images(kernel, points):
     data = points(0, 6)
     machine = KernelPCA(2, kernel=kernel).fit(data)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
@@ -64,7 +65,7 @@ EVERY = [entry.values[0] for entry in catalog.machines + catalog.window_machines
 LEARNING = [m for m in EVERY + MORE if KINDS[type(m)].learns_targets]
 # At a small nu the hulls of classes at random meet, and nothing is left of f.
 LEARNING = [NuSVC(nu=0.45) if type(m) is NuSVC else m for m in LEARNING]
-every_machine = pytest.mark.parametrize("machine", EVERY + MORE, ids=str)
+every_machine = looped("machine", EVERY + MORE, ids=str)
 
 
 def points(seed=0, n=10):
@@ -101,7 +102,7 @@ def test_every_machine_of_the_catalogue_is_known_by_its_class():
 
 
 @every_machine
-@pytest.mark.parametrize("kernel", [RBF(2.0), None], ids=str)
+@looped("kernel", [RBF(2.0), None], ids=str)
 def test_every_row_is_there_or_says_why_not(machine, kernel):
     X, targets = points()
     machine = with_kernel(machine, kernel) if kernel is not None else machine
@@ -116,7 +117,7 @@ def test_every_row_is_there_or_says_why_not(machine, kernel):
         assert max(map(len, text.splitlines())) <= 112
 
 
-@pytest.mark.parametrize("kernel", [Sigmoid(1.0, -1.0), "precomputed"], ids=str)
+@looped("kernel", [Sigmoid(1.0, -1.0), "precomputed"], ids=str)
 @every_machine
 def test_kernels_of_every_kind_have_their_table(machine, kernel):
     X, targets = points()
@@ -216,7 +217,7 @@ def by_refits(machine, X, y, weight=None):
     return np.mean(costs)
 
 
-@pytest.mark.parametrize("machine", LEARNING, ids=str)
+@looped("machine", LEARNING, ids=str)
 def test_leave_one_out_is_that_of_a_fit_without_each_point(machine):
     X, targets = points(3, 7 if type(machine) is not NuSVC else 10)
     machine = with_kernel(machine, RBF(2.0))
@@ -228,7 +229,7 @@ def test_leave_one_out_is_that_of_a_fit_without_each_point(machine):
         assert_allclose(row.value, by_refits(machine, X, y), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine",
     [machine for machine in LEARNING if has_fit_parameter(machine, "sample_weight")],
     ids=str,
@@ -274,7 +275,7 @@ def takes_linear(machine):
     return not (isinstance(machine, ParzenClassifier) and machine.method == "density")
 
 
-@pytest.mark.parametrize("machine", list(filter(takes_linear, LEARNING)), ids=str)
+@looped("machine", list(filter(takes_linear, LEARNING)), ids=str)
 def test_leave_one_out_holds_where_points_and_values_coincide(machine):
     rng = np.random.default_rng(12)
     X = rng.integers(-1, 2, size=(9, 2)) * 1.0
@@ -312,8 +313,8 @@ def in_batches(machine, X, y, batches, skip=None):
     return after
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-@pytest.mark.parametrize(
+@looped("passes", [1, 3])
+@looped(
     "machine",
     [
         KernelSGDClassifier(kernel=RBF(1.0), shuffle=False),
@@ -361,7 +362,7 @@ def test_fits_that_end_early_give_an_estimate_and_rounding_gives_nothing():
     assert "what is left of f is rounding" in absent["leave-one-out"]
 
 
-@pytest.mark.parametrize("kernel", [None, "rbf", RBF(), RBF(0.3)], ids=str)
+@looped("kernel", [None, "rbf", RBF(), RBF(0.3)], ids=str)
 def test_leave_one_out_keeps_the_kernel_and_says_so(kernel):
     X, targets = points(15)
     y = targets["numbers"]
@@ -497,13 +498,13 @@ def test_loss_bound_is_its_formula():
     assert_allclose(found.loss, (1 + 4 + 0.25 + 100) / 4)
 
 
-@pytest.mark.parametrize(
+@looped(
     "loss",
     [Hinge(), SquaredHinge(), Logistic(), Squared(), EpsilonInsensitive(0.3),
      Huber(0.7), Quantile(0.2)],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("c", [0.3, 2.0, 50.0])
+@looped("c", [0.3, 2.0, 50.0])
 def test_no_slope_is_steeper_and_no_value_larger_than_said(loss, c):
     f = np.linspace(-12, 12, 4001)
     targets = [1.0, -1.0] if loss.of_sides else np.linspace(-2, 2, 9)

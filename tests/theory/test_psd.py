@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer.gram
@@ -50,10 +51,8 @@ def test_exp_of_minus_the_inner_product_is_refuted_with_its_witness():
     )
 
 
-@pytest.mark.parametrize(
-    "kernel", [RBF(0.5), Linear(), Polynomial(3), Exponential(2.0)], ids=repr
-)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@looped("kernel", [RBF(0.5), Linear(), Polynomial(3), Exponential(2.0)], ids=repr)
+@looped("dtype", [np.float64, np.float32])
 def test_kernels_pass(kernel, dtype):
     X = points(30).astype(dtype)
     verdict = check(kernel, X)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import (
@@ -68,7 +69,7 @@ def test_cauchy_schwarz_and_the_triangle_inequality_hold(kernel, seed):
     assert_allclose(D**2, law, atol=1e-10 * norms.max() ** 2)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@looped("kernel", KERNELS, ids=repr)
 def test_a_point_is_at_distance_and_angle_zero_from_itself(kernel):
     X = points(6)
     assert_array_equal(np.diag(feature_distances(kernel, X)), np.zeros(6))
@@ -281,7 +282,7 @@ def test_an_indefinite_kernel_has_no_mercer_expansion():
         mercer_expansion(wrong, -1, 1, n_nodes=20)
 
 
-@pytest.mark.parametrize(
+@looped(
     "options, message",
     [
         (dict(low=[0, 0], high=1), r"40,000 nodes.*n_nodes=63 or fewer"),

@@ -72,11 +72,6 @@ from mercer.machines.labels import check_classes
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.outcomes import Run, Status
 
-_ENDED_EARLY = (
-    "{name} stopped after {solution.run.iterations} iterations with status "
-    "{solution.run.status!r}. {solution.run.status.advice}"
-)
-
 
 class HasRun(Protocol):
     """What a solver returned: it knows how it ended."""
@@ -496,8 +491,9 @@ class Machine(KernelEstimator):
     expansion_: Expansion
     approximation_: Nystrom  # the kernel of the fit, where f is reduced to landmarks
 
-    # What to say of a solution that is not optimal, by its status ("" for nothing);
-    # {name} is the class, {machine} the machine, {solution} what the solver returned.
+    # What to do about a solution that is not optimal, where a status means more to this
+    # machine than `Status.advice` says ("" for silence); {machine} and {solution} may
+    # stand in it.
     _advice: ClassVar[dict[str, str]] = {}
 
     @abstractmethod
@@ -624,15 +620,38 @@ class Machine(KernelEstimator):
             return dual
         return Dual(self.expansion_.coef, self.expansion_.points)
 
+    def _way_on(self, status: Status) -> str:
+        """How what was learnt so far is gone on from, where this machine can."""
+        if status.at_the_end:
+            return ""
+        if hasattr(self, "partial_fit"):
+            return " partial_fit goes on from here."
+        if hasattr(self, "warm_start"):
+            return " With warm_start=True the next fit goes on from here."
+        return ""
+
     def _warn_unless_optimal(self, solution: HasRun) -> None:
         """Say how a fit ended that did not come to its end, and what to do about it."""
         status = solution.run.status
-        advice = self._advice.get(status, _ENDED_EARLY if status.advice else "")
+        advice = self._advice.get(status, status.advice)
         if advice and status != Status.OPTIMAL:
-            name = type(self).__name__
-            message = advice.format(name=name, machine=self, solution=solution)
+            message = (
+                f"{type(self).__name__} stopped after {solution.run.iterations} "
+                f"iterations with status {status!r}{_how_far(solution)}. "
+                + advice.format(machine=self, solution=solution)
+                + self._way_on(status)
+            )
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+
+
+def _how_far(solution: HasRun) -> str:
+    """What is known of the way left to the optimum."""
+    words = ("violation", "rounding", "gap")
+    numbers = ((word, getattr(solution, word, None)) for word in words)
+    return "".join(
+        f", {word} {value:.2g}" for word, value in numbers if value is not None
+    )
 
 
 def dual_rows(f: Expansion | Dual) -> np.ndarray:

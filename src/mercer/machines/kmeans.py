@@ -142,21 +142,13 @@ class KernelKMeans(
     }
 
     _advice: ClassVar[dict[str, str]] = {
-        "max_iter": (
-            "{name} stopped after {solution.run.iterations} steps while points still "
-            "moved. Raise max_iter, or set tol > 0 to end when a step gains little."
-        ),
-        "stopped": (
-            "{name} was stopped after {solution.run.iterations} steps while points "
-            "still moved."
-        ),
         "indefinite": (
-            "{name} ended after {solution.run.iterations} steps, as the next one would "
-            "have raised the objective: on these points the kernel is indefinite. Use "
-            "algorithm='hartigan', or a shift of minus its smallest eigenvalue."
+            "The next step would have raised the objective: on these points the kernel "
+            "is indefinite. Use algorithm='hartigan', or a shift of minus its smallest "
+            "eigenvalue."
         ),
         "few": (
-            "{name} found {solution.volume.size} clusters instead of n_clusters="
+            "It found {solution.volume.size} clusters instead of n_clusters="
             "{machine.n_clusters}: no more points differ in feature space. Lower "
             "n_clusters."
         ),

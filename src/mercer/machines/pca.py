@@ -157,21 +157,6 @@ class KernelPCA(
     }
 
     _not_square = NO_PAIRWISE_MATRIX
-    _advice: ClassVar[dict[str, str]] = {
-        status: (
-            "{name} stopped after {solution.run.iterations} products with K with "
-            "status {solution.status!r}; the residual of its components is "
-            "{solution.violation:.2g} of the largest eigenvalue. Raise max_iter or "
-            "tol, or use eigen_solver='dense'."
-        )
-        for status in ("max_iter", "stopped")
-    } | {
-        "imprecise": (
-            "{name} found its components to the residual {solution.violation:.2g} of "
-            "the largest eigenvalue only: rounding hides the rest. Centre or scale the "
-            "points, or raise tol."
-        )
-    }
 
     X_fit_: Points
     _found: Eigenpairs

@@ -90,15 +90,9 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (
-            "{name} made mistakes in every one of its {solution.run.iterations} "
-            "passes: the classes are not separated, and may not be separable. Raise "
-            "max_iter, choose a richer kernel, or let all that was learnt on the way "
-            'decide (variant="averaged").'
-        ),
-        "stopped": (
-            "{name} was stopped in pass {solution.run.iterations}, after "
-            "{solution.rounds} points. With warm_start=True the next fit goes on from "
-            "there."
+            "Every pass made mistakes: the classes are not separated, and may not be "
+            "separable. Raise max_iter, choose a richer kernel, or let all that was "
+            'learnt on the way decide (variant="averaged").'
         ),
     }
 

@@ -85,26 +85,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
 
     _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
-        "singular": (
+        "singular": (  # in scikit-learn's words
             "Singular matrix in solving dual problem. Using least-squares solution "
-            "instead. Its relative residual is {solution.violation:.2g}; {name} with a "
-            "larger alpha has a unique solution."
-        ),
-        "indefinite": (
-            "{name} solved K + alpha I with a negative eigenvalue: on these points the "
-            "kernel is not positive semidefinite, and the solution is no minimum. "
-            "Choose another kernel or a larger alpha."
+            "instead. With a larger alpha the solution is unique."
         ),
         "imprecise": (
-            "{name} solved its linear system to the relative residual "
-            "{solution.violation:.2g} only: K + alpha I is ill-conditioned. Raise "
-            "alpha, or scale the points."
+            "K + alpha I is ill-conditioned. Raise alpha, or scale the points."
         ),
         **dict.fromkeys(
-            ("stopped", "time_limit", "max_iter"),
-            "{name} stopped after {solution.run.iterations} iterations with status "
-            "{solution.status!r}, at the relative residual {solution.violation:.2g}. "
-            "Raise alpha, or the limits of the solver.",
+            ("max_iter", "time_limit"), "Raise alpha, or the limits of the solver."
         ),
     }
 

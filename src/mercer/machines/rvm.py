@@ -37,21 +37,9 @@ from mercer.solvers.auto import held_for_many
 from mercer.solvers.bayes import Posterior, SparseBayes
 from mercer.solvers.evidence import EvidenceAscent
 
-_ENDED = (
-    "{name} ended with status {solution.status!r} after {solution.run.iterations} "
-    "steps; one more would raise the log evidence by {solution.violation:.2g} > "
-    "tol={machine.tol:g}. Raise max_iter or tol, or choose a wider kernel."
-)
-
 
 class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     """f = Σᵢ wᵢ k(xᵢ, ·) + w₀, wᵢ ~ N(0, 1/αᵢ), each by a `SparseBayes`."""
-
-    _advice: ClassVar[dict[str, str]] = {
-        "max_iter": _ENDED,
-        "stopped": _ENDED,
-        "time_limit": _ENDED.replace("max_iter", "the time limit"),
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],

@@ -42,30 +42,10 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "callback": [callable, None],
 }
 
-_ENDED = (
-    "{name} stopped after {solution.run.iterations} iterations with status "
-    "{solution.status!r} and a gap of {solution.gap:.2g}, more than tol times the loss "
-    "of f = 0. Scale the points, regularise more, or raise max_iter or tol."
-)
-_ROUNDED = (
-    "{name} ended with a gap of {solution.gap:.2g}, known to {solution.rounding:.2g}: "
-    "more than tol times the loss of f = 0. The problem is ill-conditioned, and "
-    "rounding hides what is left. Scale the points, regularise more, or raise tol."
-)
-
 
 class RepresenterMachine(CallbackSupportMixin, Machine):
     """f = Σᵢ cᵢ k(xᵢ, ·) + b of least penalty and loss, by a `Penalized` problem."""
 
-    _advice: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("max_iter", "stopped", "time_limit"), _ENDED),
-        **dict.fromkeys(("stalled", "imprecise"), _ROUNDED),
-        "indefinite": (
-            "{name} met a negative eigenvalue: on these points the kernel is not "
-            "positive semidefinite, and the solution is stationary at best. Choose "
-            "another kernel, or `repair` the Gram matrix."
-        ),
-    }
     # The parameter of `regularization_path`, and whether more of it regularises more.
     _path: ClassVar[tuple[str, bool]] = ("reg", True)
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -80,19 +80,6 @@ class Passes(NamedTuple):
 
 class KernelSGD(CallbackSupportMixin, Machine):
     """w ← (1 - 2 reg η) w - η ℓ′(y, f(x)) φ(x), f(x) = ⟨w, φ(x)⟩, point by point."""
-
-    _advice: ClassVar[dict[str, str]] = {
-        "max_iter": (
-            "{name} made its {solution.run.iterations} passes, and the last lowered "
-            "the loss by {solution.violation:.2g} > tol={machine.tol:g}. Raise "
-            "max_iter, or go on with partial_fit."
-        ),
-        "stopped": (
-            "{name} was stopped in pass {solution.run.iterations} of "
-            "{machine.max_iter}; what it learnt until then is kept. Go on with "
-            "partial_fit."
-        ),
-    }
 
     # Parameters of both machines
     loss: Any

@@ -113,24 +113,6 @@ class SparseMachine(CallbackSupportMixin, Machine):
         "callback": [callable, None],
     }
 
-    _advice: ClassVar[dict[str, str]] = {
-        "max_iter": (
-            "{name} stopped after {solution.run.iterations} Newton steps with gap "
-            "{solution.gap:.2g}: at most so much could the objective "
-            "{solution.primal:.4g} still fall. Raise max_iter or tol, or penalise more."
-        ),
-        "stopped": (
-            "{name} was stopped after {solution.run.iterations} Newton steps with gap "
-            "{solution.gap:.2g}: at most so much could the objective "
-            "{solution.primal:.4g} still fall. With warm_start=True, fit goes on."
-        ),
-        "stalled": (
-            "{name} found no way down from the objective {solution.primal:.4g}, with "
-            "gap {solution.gap:.2g}: rounding hides what is left. Raise tol, penalise "
-            "more, or scale the kernel."
-        ),
-    }
-
     on: str
     fit_intercept: bool
     tol: float

@@ -67,47 +67,21 @@ _NOT_FINITE = (
     "large values and need to be preprocessed"
 )
 
-# Where a solve that did not reach tol has come to
-_STATE = (
-    "{name} stopped after {solution.run.iterations} iterations with status "
-    "{solution.status!r}, violation {solution.violation:.2g} > "
-    "tol={machine._tolerance:g} and gap {solution.gap:.2g}"
-)
-
 
 class SupportVectorMachine(CallbackSupportMixin, Machine):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
     _largest: ClassVar[dict[str, float]] = {"C": 1e300}  # `_upper` checks the rest
     _advice: ClassVar[dict[str, str]] = {
-        "max_iter": (
+        "max_iter": (  # in scikit-learn's words
             "Solver terminated early (max_iter={machine._limit}).  Consider "
-            f"pre-processing your data with StandardScaler or MinMaxScaler. {_STATE}; "
+            "pre-processing your data with StandardScaler or MinMaxScaler; "
             "{machine._remedy}."
-        ),
-        "time_limit": (
-            f"{_STATE}, at the time_limit of its solver. A longer one, a lower C or "
-            "data brought to one scale help; with warm_start=True the next fit goes on "
-            "from here."
-        ),
-        "stopped": (
-            f"{_STATE}, as its callback asked. With warm_start=True the next fit goes "
-            "on from here."
-        ),
-        "stalled": (
-            f"{_STATE}: what is left is less than rounding lets it see. Bring the data "
-            "to one scale (StandardScaler), lower C, or raise tol."
-        ),
-        "imprecise": (
-            "{name} ended at a violation of {solution.violation:.2g}, which rounding "
-            "can hide {solution.rounding:.2g} of: together more than "
-            "tol={machine._tolerance:g}. Bring the data to one scale (StandardScaler), "
-            "lower C, or raise tol."
         ),
         "indefinite": "",  # scikit-learn is silent too; the certificate claims no gap
         "flat": (
-            "{name} found no margin: at this nu the reduced hulls of two classes meet, "
-            "and what is left of f is rounding. Raise nu, or choose a richer kernel."
+            "There is no margin: at this nu the reduced hulls of two classes meet, and "
+            "what is left of f is rounding. Raise nu, or choose a richer kernel."
         ),
     }
 
