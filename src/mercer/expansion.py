@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import (
     Points,
     as_points,
@@ -102,6 +103,8 @@ class Expansion:
         """Σᵢ coefᵢ k(xᵢ, x) at the points of X."""
         if count(X) == 0 or len(self.coef) == 0:
             return np.zeros((count(X), *self.coef.shape[1:]))
+        if isinstance(X, Blocks):
+            return np.concatenate([self._sums(part) for _, part in X.parts()])
         if self._weights is not None:
             return self.kernel.evaluate(X, self._weights)
         if _both_single(X, self.points):

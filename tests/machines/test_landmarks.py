@@ -109,8 +109,8 @@ def test_leave_one_out_of_ridge_on_landmarks_is_that_of_refits():
 def no_room(monkeypatch):
     """Room for small matrices, and not for Φ."""
     monkeypatch.setattr(memory, "keeps", lambda size, cache_mb=None: size < 1e5)
-    monkeypatch.setattr(feature_rows, "FEW_BYTES", 2.0**14)
-    monkeypatch.setattr(feature_rows, "COMPUTED", 2**12)
+    monkeypatch.setattr(feature_rows, "FEW_MB", 0.02)
+    monkeypatch.setattr(feature_rows, "COMPUTED_MB", 0.03)
 
 
 @pytest.mark.parametrize("low", [False, True], ids=["well", "ill"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import Points, cloned_frame, is_frame, mapping_of
 from mercer.native.interruptible import elementwise
 
@@ -30,6 +31,8 @@ def owned(X: Points) -> Points:
 
 def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
     """`copies` are those made so far, by the id of what they are of."""
+    if isinstance(X, Blocks):
+        return X
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X if is_mapped(X) else elementwise(lambda X: X.copy(), X)
     if sp.issparse(X):

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer.data.blocks import Blocks
 from mercer.native import sparsity
 from mercer.native.sparsity import Sparse, Vectors
 
@@ -68,7 +69,7 @@ def as_points(X: Any) -> Points:
         return X  # the common case, first
     if sp.issparse(X):
         return sparsity.as_csr(X)
-    if is_frame(X):
+    if isinstance(X, Blocks) or is_frame(X):
         return X
     if is_series(X):
         return _column(nw.from_native(X, series_only=True))
@@ -268,7 +269,8 @@ def count(X: Points) -> int:
 
 def precision(X: Points) -> type[np.floating]:
     """float32 where X is an array or CSR of float32, else float64."""
-    single = (isinstance(X, np.ndarray) or sp.issparse(X)) and X.dtype == np.float32
+    numbers = isinstance(X, np.ndarray | Blocks) or sp.issparse(X)
+    single = numbers and X.dtype == np.float32
     return np.float32 if single else np.float64
 
 
@@ -279,6 +281,8 @@ def double(X: Points) -> Points:
     """
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X.astype(np.float64) if X.dtype == np.float32 else X
+    if isinstance(X, Blocks):
+        return X.double()
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         narrow = [name for name in frame.columns if frame.schema[name] == nw.Float32]
@@ -324,6 +328,8 @@ def take(X: Points, index: Index) -> Points:
     """The points X[i] for i in index (a slice, or an array of integers or booleans)."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X[index]
+    if isinstance(X, Blocks):
+        return X.take(index)
     if is_frame(X):
         chosen = np.arange(count(X))[index]
         return _opened(X)[chosen.tolist()].to_native()
@@ -491,6 +497,8 @@ def vectors(X: Points, who: str = "A vector kernel") -> Vectors:
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype in _PRECISIONS:
         return X  # the common case, first
     X = _frame_array(X, who) if is_frame(X) else as_points(X)
+    if isinstance(X, Blocks):
+        np.asarray(X)  # says what takes them
     if isinstance(X, list):
         X = _array_of_vectors(X, who)
     if X.dtype.kind in "US" or (X.dtype == object and X.ndim == 1):

@@ -61,6 +61,7 @@ from mercer.kernels.landmarks import (
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import FeatureKernel
+from mercer.native import memory
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import eigh, half
 from mercer.native.sparsity import Vectors
@@ -68,7 +69,8 @@ from mercer.native.sparsity import Vectors
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
 FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
-PIECE = 2**16  # points that are read at a time where k(x, L) is never stored
+POOL = 20  # points for each landmark, where not all find room
+PIECE_MB = 8.0  # of the points that are read at a time, beside their k(x, L)
 
 
 class EntryError(NamedTuple):
@@ -113,7 +115,8 @@ class Approximation(FeatureKernel):
         """Φ, (n, p), a block of points at a time."""
         X, width = as_points(X), self._width()
         out: np.ndarray = np.empty((count(X), width), dtype=precision(X))
-        for rows in row_blocks(count(X), width, BLOCK_MB):
+        wide = max([width, *getattr(X, "shape", (0, 0))[1:]])
+        for rows in row_blocks(count(X), wide, memory.block_mb(BLOCK_MB)):
             out[rows] = self._mapped(take(X, rows))
         return out
 
@@ -224,7 +227,9 @@ class Nystrom(Approximation):
         say how, and have no effect on given ones
     method : "pivoted" for randomly pivoted Cholesky, which takes a point with a
         probability proportional to k(x, x) - k̃(x, x); "uniform"; "kmeans++", by the
-        squared distance in feature space from the landmarks before it
+        squared distance in feature space from the landmarks before it. Where n · size
+        numbers find no room, they are pivoted among 20 · size points drawn from all,
+        and `trace_error` is not known
     error : choose as many as trace(K - K̃) ≤ error · trace K takes; for "pivoted"
     seed : of what is random
 
@@ -300,6 +305,8 @@ class Nystrom(Approximation):
                 else far_apart(kernel, X, weight, self.size, rng)
             )
             return self._changed(kernel=kernel, landmarks=owned(take(X, index)))
+        if self._is_too_many(count(X)):
+            return self._of_sample(kernel, X, weight, rng)
         search = Pivoting(kernel, X, weight, self.size or count(X), self.error, rng)
         reached, index = search.run(), search.chosen
         # Where φ is 0 at all points there is nothing to choose.
@@ -315,6 +322,34 @@ class Nystrom(Approximation):
                 UserWarning,
                 stacklevel=2,
             )
+        return found
+
+    def _is_too_many(self, n: int) -> bool:
+        """Whether n × size numbers, which pivoting holds, find no room.
+
+        With `error` it is not known how many those are: then as many as fit are taken.
+        """
+        if self.size is None or self.error is not None:
+            return False
+        return n > POOL * self.size and not memory.keeps(8.0 * n * self.size)
+
+    def _of_sample(
+        self,
+        kernel: Kernel,
+        X: Points,
+        weight: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> Nystrom:
+        """The kernel with landmarks pivoted among some of the points."""
+        assert self.size is not None
+        some = np.sort(uniform(count(X), weight, POOL * self.size, rng))
+        own = None  # points are drawn by their weights already
+        search = Pivoting(kernel, take(X, some), own, self.size, None, rng)
+        search.run()
+        chosen = search.chosen if len(search.chosen) else np.zeros(1, dtype=np.intp)
+        found = self._changed(kernel=kernel, landmarks=owned(take(X, some[chosen])))
+        index = np.arange(len(search.chosen))
+        found.__dict__["_factor"] = kernel.copied(), index, search.lower
         return found
 
     def _changed(self, **parameters: Any) -> Nystrom:
@@ -467,9 +502,11 @@ class Nystrom(Approximation):
 
     def _pieces(self, X: Points) -> Iterator[tuple[slice, Points]]:
         """The points in double precision, some of them at a time."""
-        n = count(X)
-        for begin in range(0, n, PIECE):
-            rows = slice(begin, min(begin + PIECE, n))
+        n, wide = count(X), max([1, *getattr(X, "shape", (0,))[1:]])
+        room = int(memory.block_mb(PIECE_MB) * 2**17)  # float64 numbers
+        step = max(64, room // wide)
+        for begin in range(0, n, step):
+            rows = slice(begin, min(begin + step, n))
             part = double(take(X, rows))
             self._check_points(part)
             yield rows, part

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import Points, as_points, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import half
-from mercer.native.memory import available_memory
+from mercer.native.memory import available_memory, block_mb
 
 # A point is spanned by others where less than this share of its k(x, x) is left: what
 # is dropped changes k by no more, and what is kept is not yet made of rounding.
@@ -36,7 +37,11 @@ def values(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
 
 def own_values(kernel: Kernel, X: Points) -> np.ndarray:
     """k(x, x) in float64, refused where it is negative."""
-    own = np.asarray(kernel.diag(double(X)), dtype=float)
+    if isinstance(X, Blocks):
+        found = [kernel.diag(part) for _, part in X.double().parts()]
+        own = np.concatenate(found).astype(float, copy=False)
+    else:
+        own = np.asarray(kernel.diag(double(X)), dtype=float)
     if (own < 0).any():
         i = int(np.argmax(own < 0))
         raise ValueError(
@@ -136,7 +141,8 @@ class Pivoting:
             self._F = grown
         points, old = take(self.X, pivots), self.factor[pivots]
         new = self._F[:, m : m + t]
-        for rows in row_blocks(len(self.own), t, BLOCK_MB):
+        width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
+        for rows in row_blocks(len(self.own), width, block_mb(BLOCK_MB)):
             block = values(self.kernel, take(self.X, rows), points)
             rest = block - multiply(self._F[rows, :m], old.T)
             new[rows] = half(lower, rest.T).T

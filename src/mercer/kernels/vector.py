@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data import points
+from mercer.data.blocks import Blocks
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
@@ -414,7 +415,7 @@ class Bilinear(Kernel):
 
 def is_vectors(X: Points) -> bool:
     """Whether X is an array, CSR or data frame of points the core can read."""
-    if isinstance(X, np.ndarray) or sp.issparse(X):
+    if isinstance(X, np.ndarray | Blocks) or sp.issparse(X):
         return X.ndim == 2 and X.dtype.kind in "biuf"
     return points.is_frame(X)
 
@@ -443,7 +444,7 @@ def _inverse_power(
 ) -> float:
     """1 / (d · (std X)ᵖ), p being 1 or 2."""
     who = type(kernel).__name__
-    X = points.vectors(X, who)
+    X = X if isinstance(X, Blocks) else points.vectors(X, who)
     if 0 in X.shape:
         raise ValueError(
             f"{who}({name}=None) learns {name} from data; got {X.shape[0]} points with "
@@ -470,6 +471,8 @@ def _inverse_power(
 
 def _scaled_variance(X: Points, weight: np.ndarray | None) -> tuple[float, int]:
     """v and e with var X = v · 4ᵉ, where squares could leave the range of numbers."""
+    if isinstance(X, Blocks):
+        return _variance_of_blocks(X, weight), 0
     entries = X.data if sp.issparse(X) else X
     largest = float(np.max(np.abs(entries), initial=0.0))
     if 1e-140 < largest < 1e140 or not 0 < largest < np.inf:
@@ -504,6 +507,22 @@ def variance(X: Points, weight: np.ndarray | None = None) -> float:
         mean = shares @ entries
         zeros = max(0.0, 1 - shares.sum()) * mean**2
         return float(shares @ np.square(entries - mean) + zeros)
+
+
+def _variance_of_blocks(X: Blocks, weight: np.ndarray | None) -> float:
+    """`variance`, with a block of points in memory."""
+    n = len(X)
+    share = np.full(n, 1 / n) if weight is None else weight / np.sum(weight)
+    mean = square = 0.0
+    low, high = np.inf, -np.inf
+    for rows, part in X.double().parts():
+        mean += float(share[rows] @ part.mean(axis=1))
+        low, high = min(low, float(part.min())), max(high, float(part.max()))
+    if low == high:
+        return 0.0
+    for rows, part in X.double().parts():
+        square += float(share[rows] @ np.square(part - mean).mean(axis=1))
+    return square
 
 
 def by_tiles(

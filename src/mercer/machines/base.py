@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from mercer.data.blocks import Blocks, as_blocks
 from mercer.data.copies import owned, shares
 from mercer.data.points import (
     FOR_STRINGS,
@@ -36,6 +37,7 @@ from mercer.data.points import (
     a_string,
     as_points,
     brief,
+    check_file,
     check_nesting,
     column_names,
     count,
@@ -51,6 +53,7 @@ from mercer.gram import Gram
 from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import Kernel, version, warn_of_version
 from mercer.kernels.checks import is_finite, is_number
+from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import (
     LARGEST_WEIGHT,
@@ -70,7 +73,9 @@ from mercer.machines.checks import (
 )
 from mercer.machines.labels import check_classes
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
+from mercer.native import memory
 from mercer.outcomes import Run, Status
+from mercer.solvers.features import ComputedRows
 
 
 class HasRun(Protocol):
@@ -342,8 +347,10 @@ class KernelEstimator(BaseEstimator, ABC):
 
     def _validated_points(self, X: Points, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
-        given, X = X, sound(X)
-        if self._takes_vectors(X):
+        given, X = X, self._sound(X)
+        if isinstance(X, Blocks):
+            X = self._checked_blocks(X, reset)
+        elif self._takes_vectors(X):
             self._check_columns(X)
             with self._naming_strings(X):
                 X = validate_data(
@@ -364,9 +371,9 @@ class KernelEstimator(BaseEstimator, ABC):
         self, X: Points, y: Any, **y_checks: Any
     ) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
-        given, X = X, sound(X)
+        given, X = X, self._sound(X)
         check_numbers(self, "y", y)
-        if self._takes_vectors(X):
+        if not isinstance(X, Blocks) and self._takes_vectors(X):
             y_checks = {"ensure_all_finite": self._finite} | y_checks
             self._check_columns(X)
             with self._naming_strings(X, y if y_checks.get("y_numeric") else None):
@@ -376,13 +383,56 @@ class KernelEstimator(BaseEstimator, ABC):
             reset = y_checks.pop("reset", True)
             copied = copy.copy(self)  # checking y alone deletes the names of columns
             y = validate_data(copied, y=y, **y_checks)
-            X = self._structured(X, reset=reset)
+            if isinstance(X, Blocks):
+                X = self._checked_blocks(X, reset)
+            else:
+                X = self._structured(X, reset=reset)
             check_consistent_length(X, y)
         if y_checks.get("y_numeric") and y.dtype.kind not in "biuf":
             with self._naming_strings(X, y):
                 y = y.astype(float)
         self._borrows = borrowed(X, given)
         return X, y
+
+    def _sound(self, X: Points) -> Points:
+        """X for a first reader; what is not in memory as `Blocks`.
+
+        Of arrays that are mapped from files, those that find no room, if the kernel can
+        be read in blocks.
+        """
+        if isinstance(X, np.memmap):
+            check_file(X)
+            large = not memory.keeps(2.0 * 8 * X.size)
+            X = as_blocks(X) if large and self._reads_blocks else X
+        found = as_blocks(X) if not isinstance(X, np.memmap) else None
+        return sound(X) if found is None else found
+
+    @property
+    def _reads_blocks(self) -> bool:
+        """Whether the explicit map of the kernel is computed a block at a time."""
+        linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        return linear or isinstance(self.kernel, Nystrom | Linear)
+
+    def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
+        """Points that are read in blocks, each block checked."""
+        name = type(self).__name__
+        if reset and not self._reads_blocks:
+            raise ValueError(
+                f"{name}(kernel={brief(self.kernel)}) compares points in memory; got "
+                f"{X!r}. With kernel=Nystrom(kernel, size), or Linear(), they are read "
+                "in blocks; or pass an array."
+            )
+        d = X.shape[1]
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = d
+        elif d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {name} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        X.check(missing=self._finite == "allow-nan")
+        return X
 
     @contextmanager
     def _naming_strings(self, X: Points, y: Any = None) -> Iterator[None]:
@@ -537,6 +587,11 @@ class Machine(KernelEstimator):
             weight = self._checked_weight(sample_weight, X)
             index = np.flatnonzero(weight > 0)
             weight = weight[index]
+        if isinstance(X, Blocks) and len(index) < n:
+            raise ValueError(
+                f"{type(self).__name__} reads these points in blocks, and "
+                f"{n - len(index)} of them have weight 0. Leave them out of the blocks."
+            )
         if self._precomputed:
             return index, index, weight
         return (X if len(index) == n else take(X, index)), index, weight
@@ -590,25 +645,37 @@ class Machine(KernelEstimator):
         X : the checked points of the fit
         chosen : the numbers of the points that coef belongs to; None for all
         """
+        self.__dict__.pop("_dual", None)
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
         # All points, in a file perhaps, are not copied only to be taken.
+        if isinstance(gram.X, Blocks):
+            every_coef = np.zeros((gram.shape[0], *coef.shape[1:]))
+            every_coef[slice(None) if chosen is None else chosen] = coef
+            if not isinstance(kernel, Linear):
+                return Expansion(kernel, gram.X, every_coef, bias)
+            # ⟨w, x⟩ is k(w, x): one point for each output.
+            w = np.atleast_2d(ComputedRows(kernel, gram.X).pull(every_coef).T)
+            ones = np.eye(len(w)) if coef.ndim == 2 else np.ones(1)
+            self._dual = Dual(coef, None)
+            return Expansion(kernel, w, ones, bias)
         every = chosen is None or np.array_equal(chosen, np.arange(gram.shape[0]))
         points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
 
-    def _on_landmarks(self, f: Expansion) -> Expansion:
+    def _on_landmarks(self, f: Expansion, coef: np.ndarray) -> Expansion:
         """The same f as an expansion of k on the landmarks, if its kernel is Nystrom.
 
         That is small to store and quick to evaluate. What f was on the points of the
-        fit, its dual, is kept as numbers alone, with the points for a warm start.
+        fit that count, coef, is kept as numbers alone, with the points for a warm
+        start.
         """
-        for name in ("approximation_", "_dual"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("approximation_", None)
         if not isinstance(f.kernel, Nystrom):
             return f
-        points = f.points if getattr(self, "warm_start", False) else None
-        self.approximation_, self._dual = f.kernel, Dual(f.coef, points)
+        stored = getattr(self, "warm_start", False) and len(f.coef) == len(coef)
+        self.approximation_ = f.kernel
+        self._dual = Dual(coef, f.points if stored else None)
         landmarks, coef = f.kernel.reduced(f.points, f.coef)
         return Expansion(f.kernel.kernel, landmarks, coef, f.bias)
 

@@ -153,7 +153,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
                 solution = solver.solve(problem, **options)
             coef = problem.coef(solution.value)
             f = self._expanded(gram, X, coef, solution.bias)
-            self.expansion_ = self._on_landmarks(f)
+            self.expansion_ = self._on_landmarks(f, coef)
             self.X_fit_, self._problem = X, problem
             if hasattr(self, "approximation_"):
                 self.X_fit_ = self.expansion_.points

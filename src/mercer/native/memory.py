@@ -36,6 +36,7 @@ except ImportError:  # not on Windows
 
 ROOT = Path("/")
 KEPT_SHARE = 0.25  # of what is available, for kernel values that are kept to be reused
+BLOCKS = 24  # that find room at the same time, where there is little of it
 LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked for
 # Seconds for which a reading of the system's files is used again. They take about a
 # millisecond to read, as long as a small fit, which asks several times. In this time a
@@ -66,9 +67,9 @@ def available_memory(root: Path = ROOT) -> float:
     """Bytes that can be had now, by every limit on this process; ∞ if unknown.
 
     The machine's memory; the limits of the process's control group and of all groups
-    that one is in; and the address space that the process may use.
+    that one is in; and the address space and the data that the process may have.
     """
-    # RLIMIT_AS is set by the process itself and takes no file to know: ask every time.
+    # These limits are set by the process itself and take no file to know: ask always.
     return min(_recent_memory(root), _address_space(root))
 
 
@@ -91,6 +92,11 @@ def cache_bytes(cache_mb: float | None) -> float:
     """Bytes for a cache of kernel rows; by default a gigabyte at most."""
     room = room_to_keep(cache_mb)
     return min(room, LARGEST_CACHE) if cache_mb is None else room
+
+
+def block_mb(most: float) -> float:
+    """Megabytes for one of the blocks that a loop works on: a small share of all."""
+    return min(most, max(0.25, available_memory() / 2**20 / BLOCKS))
 
 
 def kept() -> int:
@@ -140,17 +146,21 @@ def _machine_memory(meminfo: Path) -> float:
 
 
 def _address_space(root: Path) -> float:
-    """What RLIMIT_AS leaves beside the pages the process has."""
+    """What RLIMIT_AS and RLIMIT_DATA leave beside the pages the process has."""
     if resource is None:
         return np.inf
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most == resource.RLIM_INFINITY:
-        return np.inf
-    try:
-        pages = int((root / "proc/self/statm").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        pages = 0
-    return max(0.0, float(most) - pages * float(resource.getpagesize()))
+    left = np.inf
+    # All pages of the process, and those of data and stacks, stand at these places.
+    for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+        most = resource.getrlimit(limit)[0]
+        if most == resource.RLIM_INFINITY:
+            continue
+        try:
+            pages = int((root / "proc/self/statm").read_text().split()[place])
+        except (OSError, ValueError, IndexError):
+            pages = 0
+        left = min(left, max(0.0, float(most) - pages * float(resource.getpagesize())))
+    return left
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, _Names]]:

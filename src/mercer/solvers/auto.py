@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.blocks import Blocks
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import FeatureKernel, Precomputed
@@ -87,6 +88,8 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     each column.
     """
     n = gram.shape[0] if n is None else n
+    if isinstance(gram.X, Blocks):
+        return SemismoothNewton  # there is no other way
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
         return None
     p = dense_columns(gram.kernel, gram.X)

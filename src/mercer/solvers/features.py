@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, double, precision, take
 from mercer.gram import Gram
 from mercer.kernels.approximate import Nystrom
@@ -28,8 +29,8 @@ from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
 
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
-COMPUTED = 2**23  # the same, of rows that are computed: for products of matrices
-FEW_BYTES = 2.0**28  # of rows that are taken into memory
+COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
+FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
@@ -107,12 +108,15 @@ class FeatureRows:
 
     def parts(self, numbers: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows as dense arrays of about so many numbers, one after another."""
-        n, p = self.shape
-        step = max(64, numbers // max(p, 1))
+        n, step = self.shape[0], self._step(numbers)
         for begin in range(0, n, step):
             rows = slice(begin, min(begin + step, n))
             part = self._part(rows)
             yield rows, part.toarray() if self.sparse else part
+
+    def _step(self, numbers: int) -> int:
+        """Rows of about so many numbers."""
+        return max(64, numbers // max(self.shape[1], 1))
 
     def _part(self, rows: slice) -> Any:
         """Some of the rows, less the offset."""
@@ -280,8 +284,22 @@ class ComputedRows(FeatureRows):
     def _less(self, center: np.ndarray) -> FeatureRows:
         return ComputedRows(self.kernel, self.X, center)
 
+    def _step(self, numbers: int) -> int:
+        shape = getattr(self.X, "shape", ())
+        wide = max(self.shape[1], *shape[1:], 1)
+        return max(16, numbers // wide)
+
+    def _blocks(self) -> Iterator[slice]:
+        step = self._step(_computed())
+        for begin in range(0, self.shape[0], step):
+            yield slice(begin, min(begin + step, self.shape[0]))
+
+    def _points(self, rows: Any) -> Points:
+        """Some of the points, in memory."""
+        return self.X[rows] if isinstance(self.X, Blocks) else take(self.X, rows)
+
     def _part(self, rows: Any) -> np.ndarray:
-        part = explicit(self.kernel, take(self.X, rows)).matrix
+        part = explicit(self.kernel, self._points(rows)).matrix
         part = part.toarray() if sp.issparse(part) else part
         return part if self.center is None else part - self.center
 
@@ -290,7 +308,7 @@ class ComputedRows(FeatureRows):
             out = self.landmarks.evaluate(self.X, w)
             return out if self.center is None else out - self.center @ w
         out = np.empty((self.shape[0], *w.shape[1:]))
-        for rows, part in self.parts(COMPUTED):
+        for rows, part in self.parts(_computed()):
             out[rows] = multiply(part, w)
         return out
 
@@ -301,7 +319,7 @@ class ComputedRows(FeatureRows):
                 out = out - np.multiply.outer(self.center, v.sum(axis=0))
             return out
         out = np.zeros((self.shape[1], *v.shape[1:]))
-        for rows, part in self.parts(COMPUTED):
+        for rows, part in self.parts(_computed()):
             out += multiply(part.T, v[rows])
         return out
 
@@ -310,7 +328,8 @@ class ComputedRows(FeatureRows):
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows: in memory, where they are few."""
-        if 8.0 * len(index) * self.shape[1] <= FEW_BYTES:
+        few = memory.block_mb(FEW_MB) * 2**20
+        if 8.0 * len(index) * max(1, self.shape[1]) <= few:
             return FeatureRows(self._part(index))
         return ComputedRows(self.kernel, take(self.X, index), self.center)
 
@@ -320,7 +339,7 @@ class ComputedRows(FeatureRows):
             return super().lengths()
         out = np.empty(self.shape[0])
         for rows in self._blocks():
-            out[rows] = self.landmarks.kernel.diag(double(take(self.X, rows)))
+            out[rows] = self.landmarks.kernel.diag(double(self._points(rows)))
         return out
 
     def weighted(
@@ -328,7 +347,7 @@ class ComputedRows(FeatureRows):
     ) -> np.ndarray:
         p, turned = self.shape[1], self.landmarks is not None and self.center is None
         out = np.zeros((p + border.shape[1],) * 2)
-        step = max(64, COMPUTED // max(p, 1))
+        step = self._step(_computed())
         for begin in range(0, len(index), step):
             part = slice(begin, begin + step)
             U = self._summed(index[part]) if turned else self._part(index[part])
@@ -345,7 +364,7 @@ class ComputedRows(FeatureRows):
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
         p = self.shape[1]
         sums, total = np.zeros((p, p)), np.zeros(p)
-        step = max(64, COMPUTED // max(p, 1))
+        step = self._step(_computed())
         negative = bool(np.any(weights < 0))
         for begin in range(0, self.shape[0], step):
             rows = slice(begin, min(begin + step, self.shape[0]))
@@ -367,7 +386,7 @@ class ComputedRows(FeatureRows):
     def _summed(self, rows: Any) -> np.ndarray:
         """k(x, L) of some points."""
         assert self.landmarks is not None
-        return self.landmarks.base_products(take(self.X, rows))
+        return self.landmarks.base_products(self._points(rows))
 
     def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
         """As of `FeatureRows`; of kernel values summed first, by √(k(x, x)) and κ.
@@ -392,6 +411,11 @@ class ComputedRows(FeatureRows):
         return float(units)
 
 
+def _computed() -> int:
+    """Numbers of a block of rows that is computed."""
+    return int(memory.block_mb(COMPUTED_MB) * 2**17)
+
+
 def features_of(gram: Gram) -> FeatureRows:
     """Φ of the points of a Gram, made when it is first asked for and kept with it.
 
@@ -410,6 +434,8 @@ def _made(kernel: Kernel, X: Points) -> FeatureRows:
     columns = dense_columns(kernel, X)
     if columns is not None:
         there = isinstance(kernel, Linear) and precision(X) == np.float64
+        if isinstance(X, Blocks):
+            return ComputedRows(kernel, X)
         if not there and not memory.keeps(8.0 * count(X) * columns):
             return ComputedRows(kernel, X)
     return FeatureRows(explicit(kernel, X).matrix)

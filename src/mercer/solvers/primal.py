@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.blocks import Blocks
 from mercer.gram import Gram
 from mercer.maps import dense_columns, has_quick_map
 from mercer.native import lapack, memory
@@ -235,6 +236,8 @@ def has_small_map(gram: Gram, few: int) -> bool:
     `few` points K is as good, and so it is where it is in memory already.
     """
     n, kernel = gram.shape[0], gram.kernel
+    if isinstance(gram.X, Blocks):
+        return True  # there is no other way
     if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
         return False
     columns = dense_columns(kernel, gram.X)

@@ -319,12 +319,13 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         gram = counted.gram
         if label is None:
             f = self._expanded(gram, X, coef[chosen], bias, chosen)
-            self.expansion_ = self._on_landmarks(f) if self._f_is_expansion else f
+            if self._f_is_expansion:
+                f = self._on_landmarks(f, coef[chosen])
+            self.expansion_ = f
         else:
             assert isinstance(bias, np.ndarray)  # one for each of many pairs
             f = self._expanded(gram, X, coef[chosen], chosen=chosen)
             self.__dict__.pop("_expansion", None)
-            self.__dict__.pop("_dual", None)
             self._pair_function = multiclass.PairExpansion(
                 f.kernel, f.points, label[chosen], f.coef, bias
             )
@@ -434,9 +435,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         points = self._dual_function.points
         if points is None:
             raise AttributeError(
-                f"{type(self).__name__} on Nystrom keeps its landmarks, which "
-                "expansion_.points has, and not its support vectors: these are "
-                "X[support_], X the points it was fitted on."
+                f"{type(self).__name__} keeps what f needs, expansion_.points, and not "
+                "its support vectors: these are X[support_], X the points it was "
+                "fitted on."
             )
         return points
 
@@ -466,7 +467,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         and has an explicit map, the columns are those that occur in the support
         vectors, with the names `feature_names_`.
         """
-        if "_dual" in self.__dict__:
+        if hasattr(self, "approximation_"):
             coef = self.expansion_.coef
             rows = self.approximation_.weights_of(coef.reshape(len(coef), -1)).T
             rows = np.ascontiguousarray(rows)
@@ -494,7 +495,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         """What the columns of `coef_` stand for."""
         if self._is_linear and hasattr(self, "feature_names_in_"):
             return [str(name) for name in self.feature_names_in_]
-        if "_dual" in self.__dict__:
+        if hasattr(self, "approximation_"):
             return self.approximation_.feature_names()
         return list(self._explicit.names())
 
