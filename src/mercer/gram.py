@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ from scipy.sparse.linalg import LinearOperator
 from mercer.data.points import Index, Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
+from mercer.native.clock import seconds_left, tick
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
+
+STRIPS = 24  # into which K is divided where the time to compute it is limited
 
 
 class Gram(LinearOperator):
@@ -146,7 +151,35 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             return self._matrix.copy()
         self.check_memory()
+        if seconds_left() is not None and self._in_strips:
+            return self._by_strips()
         return self.kernel(self.X, self.Y)
+
+    @property
+    def _in_strips(self) -> bool:
+        """Whether a call for all values takes long, and can as well be many calls.
+
+        The core is quick, `PairKernel` looks at the clock itself, and features would be
+        made anew in each call.
+        """
+        kernel, n = self.kernel, self.shape[0]
+        ready = isinstance(kernel, PairKernel | FeatureKernel | Precomputed)
+        one_set = self.Y is None and n >= 2 * STRIPS
+        return one_set and not ready and kernel.native(self.X) is None
+
+    def _by_strips(self) -> np.ndarray:
+        """K by rows of its upper triangle, with looks at the clock between them."""
+        n = self.shape[0]
+        K: np.ndarray | None = None
+        for begin, end in pairwise(np.linspace(0, n, STRIPS + 1).astype(int).tolist()):
+            tick("kernel values", 1 - (1 - begin / n) ** 2)
+            strip, rest = slice(begin, end), slice(begin, n)
+            values = self.kernel(take(self.X, strip), take(self.X, rest))
+            K = np.empty((n, n), values.dtype) if K is None else K
+            K[strip, rest] = values
+            K[rest, strip] = values.T
+        assert K is not None
+        return K
 
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from mercer.gram import Gram
 from mercer.maps import explicit
+from mercer.native.clock import tick
 from mercer.native.interruptible import interruptible, multiply
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
@@ -202,6 +203,7 @@ def features_of(gram: Gram) -> FeatureRows:
     if gram._features is None:
         rows = _of_origin(gram)
         if rows is None:
+            tick("features")
             rows = FeatureRows(explicit(gram.kernel, gram.X).matrix)
         gram._features = rows
     return gram._features

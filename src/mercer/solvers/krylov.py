@@ -26,7 +26,6 @@ from mercer.solvers.products import Tiles
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
-CLOSING = 6.0  # products in single precision in the time of what ends a solve
 PAUSE = 0.5  # seconds between two reports of what is being done
 PIECE_MB = 16.0  # of a factor that is converted at a time
 WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
@@ -60,38 +59,6 @@ class Pulse:
     def reported(self) -> None:
         """There was a report of another kind: the next one can wait."""
         self.last = time.perf_counter()
-
-
-class TimeLimit:
-    """A `watch` that stops a solve so early that it ends within its seconds.
-
-    Parameters
-    ----------
-    watch : is asked too; None for nobody
-    seconds : from now on
-    """
-
-    def __init__(self, watch: Callable[[Any], Any] | None, seconds: float):
-        self.watch, self.end = watch, time.perf_counter() + seconds
-        self.expired = False
-        self.pulse: Pulse | None = None  # of the solve, which knows its products
-
-    def __call__(self, progress: Any) -> bool:
-        # What was found is read once more in double precision, product by product.
-        needed = 0.0 if self.pulse is None else CLOSING * self.pulse.longest
-        self.expired |= time.perf_counter() + needed >= self.end
-        asked = self.watch is not None and bool(self.watch(progress))
-        return self.expired or asked
-
-
-def check_time_limit(solver: Any) -> None:
-    """Refuse a time limit that is no positive number."""
-    limit = solver.time_limit
-    if limit is not None and not limit > 0:
-        raise ValueError(
-            f"{type(solver).__name__} needs time_limit > 0 seconds, or None for no "
-            f"limit; got time_limit={limit!r}."
-        )
 
 
 class Products:

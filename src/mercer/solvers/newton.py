@@ -39,13 +39,12 @@ from mercer.solvers.krylov import (
     LowRank,
     Products,
     Pulse,
-    TimeLimit,
-    check_time_limit,
     conjugate_gradient,
     factor,
     preconditioner_rank,
     whole_products,
 )
+from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
 from mercer.solvers.primal import (
     FeatureSums,
@@ -157,8 +156,7 @@ class Newton:
             return self._solve(problem, start, watch, None)
         limit = TimeLimit(watch, self.time_limit)
         found = self._solve(problem, start, limit, limit)
-        late = found.status == "stopped" and limit.expired
-        return found.ended(Status.TIME_LIMIT) if late else found
+        return limit.ended(found)
 
     def _solve(
         self,
