@@ -61,9 +61,9 @@ MODULES = {
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
     "solvers": "limits boxqp features feature_descent primal semismooth penalized "
-    "krylov smo hull coordinate linear newton ball l1 perceptron sgd budget eigen clusters lasso "
-    "lasso_features components products preimage bayes posterior evidence rounding "
-    "class_pairs nearest windows auto",
+    "krylov smo hull coordinate linear newton ball l1 perceptron sgd budget eigen "
+    "clusters lasso lasso_features components products preimage bayes posterior "
+    "evidence rounding class_pairs nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

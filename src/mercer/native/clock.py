@@ -41,11 +41,16 @@ class Clock:
     seconds : of all that is done; None for as many as it takes
     report : called with a line of text, after a second or two of silence; None for
         nobody
+    owner : whose clock it is
     """
 
     def __init__(
-        self, seconds: float | None = None, report: Callable[[str], None] | None = None
+        self,
+        seconds: float | None = None,
+        report: Callable[[str], None] | None = None,
+        owner: object = None,
     ):
+        self.owner = owner
         self.begin = time.perf_counter()
         self.seconds, self.report = seconds, report
         self.breaks = False  # whether a tick may end what is being done
@@ -65,18 +70,21 @@ class Clock:
             return False
         return time.perf_counter() >= self.begin + self.seconds
 
-    def reported(self, stage: str = "") -> None:
-        """There was a report of another kind, by the solver of `stage`."""
+    def at(self, stage: str) -> None:
+        """This is what is being done from now on."""
+        if stage != self.stage:
+            self.stage, self.since = stage, time.perf_counter()
+
+    def reported(self) -> None:
+        """There was a report of another kind: the next one can wait."""
         self.heard = time.perf_counter()
-        self.stage, self.since = stage or self.stage, self.heard
 
     def tick(self, stage: str, share: float | None) -> None:
         if self.breaks and self.is_up:
             raise OutOfTime(stage or self.stage, share)
-        now = time.perf_counter()
-        if stage and stage != self.stage:
-            self.stage, self.since = stage, now
-        if self.report is not None and now - self.heard > PAUSE:
+        if stage:
+            self.at(stage)
+        if self.report is not None and time.perf_counter() - self.heard > PAUSE:
             self._say(share)
 
     def _say(self, share: float | None = None) -> None:
