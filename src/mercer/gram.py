@@ -16,6 +16,7 @@ from mercer.native.clock import seconds_left, tick
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
 
+LONG = 4000  # points whose values take the core some tenths of a second
 STRIPS = 24  # into which K is divided where the time to compute it is limited
 
 
@@ -159,13 +160,13 @@ class Gram(LinearOperator):
     def _in_strips(self) -> bool:
         """Whether a call for all values takes long, and can as well be many calls.
 
-        The core is quick, `PairKernel` looks at the clock itself, and features would be
-        made anew in each call.
+        The core is quick on few points, `PairKernel` looks at the clock itself, and
+        features would be made anew in each call.
         """
         kernel, n = self.kernel, self.shape[0]
         ready = isinstance(kernel, PairKernel | FeatureKernel | Precomputed)
-        one_set = self.Y is None and n >= 2 * STRIPS
-        return one_set and not ready and kernel.native(self.X) is None
+        least = 2 * STRIPS if kernel.native(self.X) is None else LONG
+        return self.Y is None and n >= least and not ready
 
     def _by_strips(self) -> np.ndarray:
         """K by rows of its upper triangle, with looks at the clock between them."""

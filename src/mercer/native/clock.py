@@ -8,6 +8,7 @@ what is `breakable` when the time is up. Elsewhere a tick is next to nothing.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ class Clock:
         self.owner = owner
         self.begin = time.perf_counter()
         self.seconds, self.report = seconds, report
-        self.breaks = False  # whether a tick may end what is being done
+        self.breaks = math.inf  # when a tick ends what is being done
         self.stage, self.since = "preparations", self.begin
         self.heard = self.begin
 
@@ -63,12 +64,6 @@ class Clock:
         if self.seconds is None:
             return None
         return max(self.begin + self.seconds - time.perf_counter(), 1e-9)
-
-    @property
-    def is_up(self) -> bool:
-        if self.seconds is None:
-            return False
-        return time.perf_counter() >= self.begin + self.seconds
 
     def at(self, stage: str) -> None:
         """This is what is being done from now on."""
@@ -80,7 +75,7 @@ class Clock:
         self.heard = time.perf_counter()
 
     def tick(self, stage: str, share: float | None) -> None:
-        if self.breaks and self.is_up:
+        if time.perf_counter() >= self.breaks:
             raise OutOfTime(stage or self.stage, share)
         if stage:
             self.at(stage)
@@ -154,17 +149,22 @@ def seconds_left() -> float | None:
 
 
 @contextmanager
-def breakable() -> Iterator[None]:
+def breakable(share: float = 1.0) -> Iterator[None]:
     """Inside, a tick raises OutOfTime when the time is up: there is another way then.
 
     Or none at all, and the user has to hear of it.
+
+    Parameters
+    ----------
+    share : of the time that is left, after which it is up for what is done inside
     """
     clock = _clock.get()
-    if clock is None or clock.breaks:
+    if clock is None or clock.left is None:
         yield
         return
-    clock.breaks = True
+    before = clock.breaks
+    clock.breaks = min(before, time.perf_counter() + share * clock.left)
     try:
         yield
     finally:
-        clock.breaks = False
+        clock.breaks = before

@@ -118,11 +118,11 @@ def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     return _held_in_time(gram) if fits else gram
 
 
-def _held_in_time(gram: Gram) -> Gram:
-    """The same with K in memory, or without where there is no time for it."""
+def _held_in_time(gram: Gram, double: bool = False) -> Gram:
+    """The same with K in memory, or without where that takes half of the time."""
     try:
-        with breakable():
-            return gram.held()
+        with breakable(0.5):
+            return gram.held_in_double() if double else gram.held()
     except OutOfTime:
         return gram
 
@@ -138,10 +138,8 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
         return gram
     if by_map and has_small_map(gram, Newton.direct):
         return gram
-    if not memory.keeps(8.0 * gram.shape[0] ** 2):
-        return gram
-    with breakable():  # there is no gap to state without a product with K
-        return gram.held_in_double()
+    fits = memory.keeps(8.0 * gram.shape[0] ** 2)
+    return _held_in_time(gram, double=True) if fits else gram
 
 
 def held_for_passes(gram: Gram) -> Gram:

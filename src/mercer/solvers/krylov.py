@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpstrf
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native import memory
+from mercer.native.clock import OutOfTime
 from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
@@ -94,9 +95,12 @@ class Products:
         self.tiles: Tiles | None = None
         if tiles.fits:
             begin = time.perf_counter()
-            self.tiles = tiles.filled(self._ticking("kernel values"))
+            try:
+                self.tiles = tiles.filled(self._ticking("kernel values", breaks=True))
+            except OutOfTime:
+                pass  # what is left to do takes a product or two
             self._took(begin)
-        elif native:
+        if self.tiles is None and native:
             # Of a side whose tiles stay near the processor.
             side = NEAR if self.single else NEAR_DOUBLE
             self.tiles = Tiles(gram, None, dtype, 0.0, side)
@@ -118,9 +122,19 @@ class Products:
             seconds = time.perf_counter() - begin
             self.pulse.longest = max(self.pulse.longest, seconds)
 
-    def _ticking(self, stage: str) -> Callable[[float], None] | None:
+    def _ticking(
+        self, stage: str, breaks: bool = False
+    ) -> Callable[[float], None] | None:
         pulse = self.pulse
-        return None if pulse is None else lambda share: pulse(stage, share)
+        if pulse is None:
+            return None
+
+        def tick(share: float) -> None:
+            pulse(stage, share)
+            if breaks and pulse.stopped:
+                raise OutOfTime(stage, share)
+
+        return tick
 
 
 def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarray]:
@@ -158,6 +172,8 @@ def factor(
     while done < L.shape[1] and left.sum() > enough:
         if pulse is not None:
             pulse("preconditioner", done / L.shape[1])
+            if pulse.stopped and done:
+                break
         size = min(BLOCK, L.shape[1] - done, int(np.count_nonzero(left)))
         chosen = rng.choice(n, size, replace=False, p=left / left.sum())
         rows = np.asarray(gram.rows(chosen), dtype=float)

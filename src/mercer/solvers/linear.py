@@ -306,7 +306,9 @@ class ConjugateGradient:
         image = np.empty_like(target)
         for reg in distinct(regs):
             columns = np.flatnonzero(regs == reg)
-            inverse = LowRank(L, system.root, reg, wide=True)
+            inverse = None
+            if not pace.stopped:
+                inverse = LowRank(L, system.root, reg, wide=True)
             run = _Descent(self, system, reg, inverse, pace)
             found = run(z[:, columns], target[:, columns])
             z[:, columns], image[:, columns], status = found
@@ -335,7 +337,7 @@ class _Descent:
         options: ConjugateGradient,
         system: _Lazy,
         reg: float,
-        inverse: LowRank,
+        inverse: LowRank | None,
         pace: _Pace,
     ):
         self.options, self.system, self.reg = options, system, reg
@@ -360,6 +362,7 @@ class _Descent:
                 status = "imprecise" if left > 0 else "max_iter"
                 status = "stopped" if stopped else status
                 break
+            assert self.inverse is not None
             self.pace.goal = max(goal_of_all, 1e-300)
             before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
 

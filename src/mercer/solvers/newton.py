@@ -232,6 +232,8 @@ class _Run:
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         at = self._from(start)
+        if self.pulse.stopped:  # there is time for one product, and that is to be true
+            self.method.sharper()
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
             self._look(at)
@@ -266,7 +268,7 @@ class _Run:
         if c.any():
             return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
         at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
-        if not self.method.roughs or self.refuted:
+        if not self.method.roughs or self.refuted or self.pulse.stopped:
             return at
         zero = _Point(at.c, at.g, at.b)
         near = self._rough(at)
