@@ -10,7 +10,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer
-from mercer import RBF, SVC, Linear, Nystrom, PairFunction, losses, machines
+from mercer import (
+    RBF,
+    SVC,
+    BlockFunction,
+    Gram,
+    Linear,
+    Nystrom,
+    PairFunction,
+    losses,
+    machines,
+)
 from mercer.native import clock
 from mercer.solvers import SMO, Cholesky, limits
 
@@ -303,3 +313,17 @@ def test_a_limit_is_divided_by_sizes_and_what_is_left_goes_to_the_rest(monkeypat
     now[0] = 3.0  # it needed one second only
     assert shares.of(2) == pytest.approx(9.0)
     assert limits.Shares(None, [1.0]).of(0) is None
+
+
+def test_a_matrix_by_strips_is_the_matrix(monkeypatch):
+    kernel = mercer.Laplacian(0.3) + BlockFunction(lambda A, B: A @ B.T, psd=True)
+    gram, read = Gram(kernel, X[:100]), []
+    whole = gram.dense()
+    monkeypatch.setattr(
+        "mercer.gram.tick", lambda stage, share: read.append((stage, share))
+    )
+    with clock.running(clock.Clock(1e6)):
+        K = gram.dense()
+    assert len(read) == 24 and read[0] == ("kernel values", 0.0)
+    np.testing.assert_allclose(K, whole, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(K, K.T)
