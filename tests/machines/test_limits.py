@@ -50,7 +50,10 @@ LIMITED = [
     (mercer.SparseKernelRegressor(), BOTH),
     (mercer.RVR(), VALUES),
     (mercer.RVC(max_iter=40), CLASSES),
-    (mercer.KernelPCA(3, kernel="rbf", eigen_solver="krylov"), None),
+    (
+        mercer.KernelPCA(3, kernel="rbf", eigen_solver="krylov", random_state=0),
+        None,
+    ),
     (mercer.KernelKMeans(4, random_state=0), None),
     (mercer.KernelPerceptron(random_state=0), CLASSES),
     (mercer.Perceptron(random_state=0), CLASSES),

@@ -170,10 +170,14 @@ class KernelPCA(
         status: (
             "{name} stopped after {solution.run.iterations} products with K with "
             "status {solution.status!r}; the residual of its components is "
-            "{solution.violation:.2g} of the largest eigenvalue. Raise max_iter, "
-            "time_limit or tol, or use eigen_solver='dense'."
+            "{solution.violation:.2g} of the largest eigenvalue. "
+            f"Raise {limit} or tol, or use eigen_solver='dense'."
         )
-        for status in ("max_iter", "stopped", "time_limit")
+        for status, limit in (
+            ("max_iter", "max_iter"),
+            ("stopped", "max_iter"),
+            ("time_limit", "time_limit"),
+        )
     } | {
         "imprecise": (
             "{name} found its components to the residual {solution.violation:.2g} of "
