@@ -30,13 +30,13 @@ LAYERS = [
 
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
-    "native": ["sorting", "threads", "interruptible", "memory", "sparsity"],
+    "native": "clock sorting threads interruptible memory sparsity".split(),
     "data": ["points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "rounding boxqp features class_pairs penalized lasso lasso_features "
-    "products krylov primal sgd components bayes posterior".split(),
+    "solvers": "limits rounding boxqp features class_pairs penalized lasso "
+    "lasso_features products krylov primal sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -55,16 +55,16 @@ ROOFS = {"parse", "auto", "__init__"}
 MODULES = {
     "": "_names _html multiclass calibration distributed expansion gram losses maps "
     "outcomes",
-    "native": "vectors memory threads lapack interruptible sparsity sorting",
+    "native": "clock vectors memory threads lapack interruptible sparsity sorting",
     "data": "points copies matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "boxqp features feature_descent primal semismooth penalized krylov smo "
-    "hull coordinate linear newton ball l1 perceptron sgd budget eigen clusters lasso "
-    "lasso_features components products preimage bayes posterior evidence rounding "
-    "class_pairs nearest windows auto",
+    "solvers": "limits boxqp features feature_descent primal semismooth penalized "
+    "krylov smo hull coordinate linear newton ball l1 perceptron sgd budget eigen "
+    "clusters lasso lasso_features components products preimage bayes posterior "
+    "evidence rounding class_pairs nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

@@ -107,7 +107,7 @@ struct PairProgramArrays {
 
 // Of every pair, one after another.
 struct PairOutcomes {
-  std::vector<std::uint8_t> indefinite, unfit, limited;
+  std::vector<std::uint8_t> indefinite, unfit, limited, late;
   std::vector<Index> iterations, rows, hits;
   std::vector<double> seconds, moved, tidied, missed;
 
@@ -116,6 +116,7 @@ struct PairOutcomes {
       indefinite.push_back(one.indefinite);
       unfit.push_back(one.status == Status::imprecise || one.status == Status::stalled);
       limited.push_back(one.status == Status::max_iter);
+      late.push_back(one.status == Status::time_limit);
       iterations.push_back(one.iterations);
       rows.push_back(one.rows);
       hits.push_back(one.hits);
@@ -281,13 +282,14 @@ void bind_smo(nb::module_& m) {
           "__init__",
           [](PairProgramArrays* self, Matrix<Index> pairs, Vector<double> target,
              Vector<double> lower, Vector<double> upper, Vector<double> totals, bool grouped,
-             bool bias, double tol, double cache_bytes, Index max_iter, bool demanding) {
+             bool bias, double tol, double cache_bytes, Index max_iter, double time_limit,
+             bool demanding) {
             new (self) PairProgramArrays{
                 pairs,  target,  lower, upper,
-                totals, grouped, bias,  {tol, cache_bytes, max_iter, 0, 0, demanding}};
+                totals, grouped, bias,  {tol, cache_bytes, max_iter, time_limit, 0, demanding}};
           },
           "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
-          "cache_bytes"_a, "max_iter"_a, "demanding"_a);
+          "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a);
   class_of<Progress>(m, "SolverProgress", "Where a solve is after a round.")
       .def_ro("round", &Progress::round)
       .def_ro("iterations", &Progress::iterations)
@@ -313,6 +315,7 @@ void bind_smo(nb::module_& m) {
       .def_prop_ro("indefinite", &array_of<bool, &PairOutcomes::indefinite>)
       .def_prop_ro("unfit", &array_of<bool, &PairOutcomes::unfit>)
       .def_prop_ro("limited", &array_of<bool, &PairOutcomes::limited>)
+      .def_prop_ro("late", &array_of<bool, &PairOutcomes::late>)
       .def_prop_ro("iterations", &array_of<Index, &PairOutcomes::iterations>)
       .def_prop_ro("rows", &array_of<Index, &PairOutcomes::rows>)
       .def_prop_ro("hits", &array_of<Index, &PairOutcomes::hits>)

@@ -279,10 +279,25 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
   std::stable_sort(order.begin(), order.end(),
                    [&](Index a, Index b) { return points(a) > points(b); });
   std::vector<Scratch<T>> scratch(static_cast<std::size_t>(std::max(workers, 1)));
+  // A limit is divided by the sizes of the matrices; what one leaves is for those after it.
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<double> rest(static_cast<std::size_t>(count) + 1, 0.0);
+  for (Index i = count; i-- > 0;) {
+    double size = static_cast<double>(points(order[i]));
+    rest[i] = rest[i + 1] + size * size;
+  }
+  auto within = [&](Options options, Index i, int at_once) {
+    if (!(given.time_limit > 0)) return options;
+    auto spent = std::chrono::steady_clock::now() - begin;
+    double left = given.time_limit - std::chrono::duration<double>(spent).count();
+    double share = std::min(1.0, at_once * (rest[i] - rest[i + 1]) / rest[i]);
+    options.time_limit = std::max(left * share, 1e-9);  // 0 stands for no limit
+    return options;
+  };
   Index done = 0;
   for (; done < count && points(order[done]) >= alone_from; ++done) {
     Index k = order[done];
-    found[k] = solve_one<T>(classes, all, ones[k], k, scratch[0], given, poll);
+    found[k] = solve_one<T>(classes, all, ones[k], k, scratch[0], within(given, done, 1), poll);
   }
   // Every class meets all the others: where the problems are small, its own matrix is kept.
   if (done == 0 && count > 1 && is_small(points(order[0]), classes.cost())) {
@@ -299,7 +314,8 @@ std::vector<PairOutcome> solve(Classes<T>& classes, const PairPrograms& all, con
     };
     Index k = order[done + number];
     try {
-      found[k] = solve_one<T>(classes, all, ones[k], k, scratch[worker], options, ask);
+      found[k] = solve_one<T>(classes, all, ones[k], k, scratch[worker],
+                              within(options, done + number, workers), ask);
     } catch (...) {
       stop = true;
       throw;

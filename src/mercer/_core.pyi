@@ -145,7 +145,7 @@ class Program:
 class PairProgram:
     """The problems of many pairs of classes."""
 
-    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, demanding: bool) -> None: ...
+    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, time_limit: float, demanding: bool) -> None: ...
 
 class SolverProgress:
     """Where a solve is after a round."""
@@ -221,6 +221,9 @@ class PairOutcomes:
 
     @property
     def limited(self) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,), writable=False)]: ...
+
+    @property
+    def late(self) -> Annotated[NDArray[numpy.bool_], dict(shape=(None,), writable=False)]: ...
 
     @property
     def iterations(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]: ...

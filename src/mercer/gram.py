@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ from scipy.sparse.linalg import LinearOperator
 from mercer.data.points import Index, Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
+from mercer.native.clock import seconds_left, tick
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
+
+LONG = 4000  # points whose values take the core some tenths of a second
+STRIPS = 24  # into which K is divided where the time to compute it is limited
 
 
 class Gram(LinearOperator):
@@ -146,7 +152,40 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             return self._matrix.copy()
         self.check_memory()
+        if seconds_left() is not None and self._in_strips:
+            return self._by_strips()
         return self.kernel(self.X, self.Y)
+
+    @property
+    def _in_strips(self) -> bool:
+        """Whether a call for all values takes long, and can as well be many calls.
+
+        The core is quick on few points, `PairKernel` looks at the clock itself, and
+        features would be made anew in each call.
+        """
+        kernel, n = self.kernel, self.shape[0]
+        ready = isinstance(kernel, PairKernel | FeatureKernel | Precomputed)
+        least = 2 * STRIPS if kernel.native(self.X) is None else LONG
+        return self.Y is None and n >= least and not ready
+
+    def _by_strips(self) -> np.ndarray:
+        """K by rows of its upper triangle, with looks at the clock between them."""
+        n = self.shape[0]
+        K: np.ndarray | None = None
+        ends = np.linspace(0, n, STRIPS + 1).astype(int).tolist()
+        for begin, end in pairwise(ends):
+            tick("kernel values", 1 - (1 - begin / n) ** 2)
+            strip = slice(begin, end)
+            values = self.kernel(take(self.X, strip), take(self.X, slice(begin, n)))
+            K = np.empty((n, n), values.dtype) if K is None else K
+            K[strip, begin:] = values
+        assert K is not None
+        # Not before: the first columns reach into memory that was never touched.
+        for begin, end in pairwise(ends):
+            block = K[begin:end, begin:end]
+            block[:] = np.triu(block) + np.triu(block, 1).T
+            K[end:, begin:end] = K[begin:end, end:].T
+        return K
 
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""

@@ -74,7 +74,7 @@ def both(points=X, **params):
 
 def test_parameters_and_defaults_are_scikit_learn_s():
     ours, theirs = KernelPCA().get_params(), Reference().get_params()
-    extra = {"cache_size": None, "verbose": False, "callback": None}
+    extra = {"cache_size": None, "verbose": False, "callback": None, "time_limit": None}
     assert ours == theirs | extra
 
 

@@ -39,6 +39,7 @@ from mercer.kernels.checks import (
     is_finite,
     is_number,
 )
+from mercer.native.clock import tick
 from mercer.native.interruptible import elementwise, interruptible, multiply
 
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
@@ -150,6 +151,7 @@ class Kernel(ABC):
         V = as_factor(V, count(Y))
         out = np.empty((count(X), *V.shape[1:]))
         for rows in row_blocks(count(X), count(Y), block_mb):
+            tick("products with kernel values", rows.start / count(X))
             out[rows] = multiply(self(take(X, rows), Y), V)
         return out
 

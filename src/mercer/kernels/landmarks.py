@@ -14,6 +14,7 @@ import numpy as np
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, as_points, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import half
 from mercer.native.memory import available_memory, block_mb
@@ -97,6 +98,7 @@ class Pivoting:
         """
         slack = 0.0
         while True:
+            tick("landmarks", len(self.chosen) / self.most)
             if self.goal is not None and self._remaining() <= self.goal * self.total:
                 slack = self.rounding() / self.total if self.total else 0.0
                 if self._remaining() <= self._target(slack):

@@ -27,12 +27,14 @@ from mercer.data.points import (
 )
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.native import sparsity
+from mercer.native.clock import tick
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.sparsity import Vectors
 
 # A column that fills this share of the matrix of products is quicker as a dense one.
 HEAVY = 1 / 50
 PIECE_MB = 4.0  # of a product that is computed between checks for Ctrl-C
+PIECE = 64  # pairs of points between two looks at the clock
 MIRROR = 512  # rows of a matrix that are mirrored at a time
 
 
@@ -62,11 +64,21 @@ class PairKernel(Kernel):
             # Half the work, and symmetric bit for bit.
             K = np.empty((len(X), len(X)))
             for i, x in enumerate(X):
-                K[i, i:] = K[i:, i] = [self.pair(x, y) for y in X[i:]]
+                K[i, i:] = K[i:, i] = self._row(
+                    x, X, i, (i / len(X)) * (2 - i / len(X))
+                )
             return K
         Y = each(as_points(Y))
-        values = [[self.pair(x, y) for y in Y] for x in X]
+        values = [self._row(x, Y, 0, i / len(X)) for i, x in enumerate(X)]
         return np.array(values, dtype=float).reshape(len(X), len(Y))
+
+    def _row(self, x: Any, Y: Any, first: int, done: float) -> list[float]:
+        """k(x, y) of the points from the first on; `done` is the share of all rows."""
+        row: list[float] = []
+        for begin in range(first, len(Y), PIECE):
+            row += [self.pair(x, y) for y in Y[begin : begin + PIECE]]
+            tick("kernel values", done)
+        return row
 
     def diag(self, X: Points) -> np.ndarray:
         return np.array([self.pair(x, x) for x in each(as_points(X))], dtype=float)

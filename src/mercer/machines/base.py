@@ -12,7 +12,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, ClassVar, Protocol, Self
@@ -74,7 +74,8 @@ from mercer.machines.checks import (
 from mercer.machines.labels import check_classes
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.native import memory
-from mercer.outcomes import Run, Status
+from mercer.native.clock import Clock, OutOfTime, breakable, current, running
+from mercer.outcomes import Certificate, Run, Status
 from mercer.solvers.features import ComputedRows
 
 
@@ -137,16 +138,49 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         before, begin = dict(self.__dict__), time.perf_counter()
         self.__dict__.pop("run_", None)
         try:
-            fitted = fit(self, *args, **options)
-        except BaseException:
+            with _timed(self):
+                fitted = fit(self, *args, **options)
+        except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, OutOfTime):
+                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             raise
         # A machine without a solver reports its time alone.
         self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
         return fitted
 
     return whole
+
+
+# Where nothing that was computed until then makes a machine.
+_LATE = (
+    "{machine.__class__.__name__}(time_limit={machine.time_limit:g}) has nothing to "
+    "return. {error} Raise time_limit, take fewer points (or landmarks, or features), "
+    "or choose a kernel that takes less time."
+)
+
+
+def _timed(machine: Any) -> AbstractContextManager[Any]:
+    """The clock of a fit, with the machine's `time_limit` and `verbose`.
+
+    A fit that is part of another one of the same machine has its clock.
+    """
+    clock = current()
+    limit: Any = getattr(machine, "time_limit", None)
+    if clock is not None and clock.owner is machine:
+        return nullcontext()
+    # What is no number is refused in fit; infinity is none that ends anything.
+    seconds = limit if is_number(limit) and 0 < limit < np.inf else None
+    verbose = bool(getattr(machine, "verbose", False))
+    if seconds is None and not verbose and clock is None:
+        return nullcontext()
+    name = type(machine).__name__
+
+    def report(text: str) -> None:
+        print(f"[{name}] {text}", flush=True)
+
+    return running(Clock(seconds, report if verbose else None, machine))
 
 
 def checked_score(score: Callable[..., float]) -> Callable[..., float]:
@@ -569,9 +603,10 @@ class Machine(KernelEstimator):
         self, X: Points, points: Points, weight: np.ndarray | None = None
     ) -> Gram:
         """K of points of X, where X holds kernel values of their places."""
-        pairwise = self._precomputed
-        kernel = Precomputed(X) if pairwise else self._resolved(points, weight)
-        return Gram(kernel, points)
+        if self._precomputed:
+            return Gram(Precomputed(X), points)
+        with breakable():  # there is no f without a kernel
+            return Gram(self._resolved(points, weight), points)
 
     def _weighted_points(
         self, X: Points, sample_weight: npt.ArrayLike | None
@@ -707,6 +742,7 @@ class Machine(KernelEstimator):
                 f"iterations with status {status!r}{_how_far(solution)}. "
                 + advice.format(machine=self, solution=solution)
                 + self._way_on(status)
+                + _how_many(solution)
             )
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
@@ -719,6 +755,15 @@ def _how_far(solution: HasRun) -> str:
     return "".join(
         f", {word} {value:.2g}" for word, value in numbers if value is not None
     )
+
+
+def _how_many(solution: HasRun) -> str:
+    """Of several problems, how many were solved."""
+    parts = solution.parts if isinstance(solution, Certificate) else ()
+    if not parts:
+        return ""
+    done = sum(part.status.at_the_end for part in parts)
+    return f" Of its {len(parts)} problems {done} were solved to tol."
 
 
 def dual_rows(f: Expansion | Dual) -> np.ndarray:

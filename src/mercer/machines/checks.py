@@ -47,6 +47,10 @@ def checked_parameters(fit: Callable[_P, _R]) -> Callable[_P, _R]:
     return _fit_context(prefer_skip_nested_validation=True)(fit)
 
 
+# Of `time_limit`, seconds: any fit ends, so inf is as good as None.
+TIME_LIMIT: list[Any] = [Interval(numbers.Real, 0, None, closed="right"), None]
+
+
 class Limits(NamedTuple):
     """Of a parameter: a whole number, for the core to count with, or one of a size."""
 

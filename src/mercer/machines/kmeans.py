@@ -22,7 +22,7 @@ from mercer.gram import Gram
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
-from mercer.machines.checks import checked_parameters, checked_weight
+from mercer.machines.checks import TIME_LIMIT, checked_parameters, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -32,6 +32,7 @@ from mercer.machines.progress import (
 )
 from mercer.machines.words import WORDS
 from mercer.native import memory
+from mercer.native.clock import breakable, seconds_left
 from mercer.solvers.clusters import (
     Clustering,
     KernelLloyd,
@@ -39,6 +40,7 @@ from mercer.solvers.clusters import (
     drawn_start,
     product,
 )
+from mercer.solvers.limits import solve_within
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
 LARGEST = 1e30  # k(x, x) that is left to single precision
@@ -97,6 +99,9 @@ class KernelKMeans(
         it does not; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
     callback : called with a `Progress` after every step; True stops the fit
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, the
+        status "time_limit" and a warning, also where starts were left out. Where there
+        was no time for K, a TimeoutError says so
 
     Attributes
     ----------
@@ -139,6 +144,7 @@ class KernelKMeans(
         "cache_size": [Interval(Real, 0, None, closed="left"), None],
         "verbose": ["verbose"],
         "callback": [callable, None],
+        "time_limit": TIME_LIMIT,
     }
 
     _advice: ClassVar[dict[str, str]] = {
@@ -177,6 +183,7 @@ class KernelKMeans(
         cache_size: float | None = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -191,6 +198,7 @@ class KernelKMeans(
         self.cache_size = cache_size
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(
@@ -243,7 +251,10 @@ class KernelKMeans(
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
-        return gram.held() if memory.keeps(size, self.cache_size) else gram
+        if not memory.keeps(size, self.cache_size):
+            return gram
+        with breakable():  # there is no partition without distances
+            return gram.held()
 
     def _problem(self, gram: Gram, weight: np.ndarray) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
@@ -291,22 +302,28 @@ class KernelKMeans(
             else:
                 label = start
             with reporting(watcher) as watch:
+                options: dict[str, Any] = {"start": label, "watch": watch}
                 if start is None and self.normalized_cut:
                     # φ(x)/d is longest where points are rare: no place to start from.
-                    label = solver.solve(plain, start=label, watch=watch).label
-                found = solver.solve(problem, start=label, watch=watch)
+                    label = solve_within(solver, plain, seconds_left(), **options).label
+                options["start"] = label
+                found = solve_within(solver, problem, seconds_left(), **options)
             # Ends that differ by rounding are one: the first.
             if best is None or found.inertia < best.inertia - 1e-12 * abs(best.inertia):
                 best = found
-            if found.status == "stopped":
+            if found.status in ("stopped", "time_limit"):
                 break
         assert best is not None
+        if found.status == "time_limit":
+            # Not of all starts, even where this one came to its end.
+            return replace(best, run=replace(best.run, status=found.status))
         wide = problem.gram.double()
         if wide is problem.gram or best.status == "stopped":
             return best
         # What single precision found goes on, or is confirmed, in double.
         wide = wide.held() if self._precomputed else wide
-        more = solver.solve(replace(problem, gram=wide), start=best.label)
+        exact, left = replace(problem, gram=wide), seconds_left()
+        more = solve_within(solver, exact, left, start=best.label)
         history = best.history + more.history
         run = more.run.after(replace(best.run, iterations=best.run.iterations - 1))
         return replace(more, run=run, history=history)

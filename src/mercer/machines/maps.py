@@ -38,9 +38,10 @@ from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Polynomial, inverse_variance, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, KernelEstimator, outside
-from mercer.machines.checks import checked_parameters
+from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.words import WORDS, as_kernel, as_scikit_learn_kernel
 from mercer.maps import Features, explicit
+from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import multiply
 
 SMALLEST = 1e-12  # singular value of the kernel matrix, as in scikit-learn
@@ -57,6 +58,9 @@ class FeatureMap(TransformerMixin, KernelEstimator):
     ----------
     kernel : with an explicit map; what it learns from data, `fit` fixes. None for
         Polynomial(2)
+    verbose : whether to print what takes long, as landmarks of `Nystrom`
+    time_limit : seconds; None for no limit. A map is whole or none: a `fit` that would
+        take longer ends with a TimeoutError
 
     Attributes
     ----------
@@ -75,14 +79,24 @@ class FeatureMap(TransformerMixin, KernelEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WORDS)), callable, None],
+        "verbose": ["verbose"],
+        "time_limit": TIME_LIMIT,
     }
 
     kernel_: Kernel
     _keys: Sequence[Hashable]
     _names: list[str]
 
-    def __init__(self, kernel: Any = None):
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        verbose: Any = False,
+        time_limit: float | None = None,
+    ):
         self.kernel = kernel
+        self.verbose = verbose
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(self, X: Points, y: Any = None) -> Self:
@@ -98,8 +112,10 @@ class FeatureMap(TransformerMixin, KernelEstimator):
     def _learn(self, X: Points) -> Features:
         X = self._validated_points(X)
         kernel = Polynomial(2) if self.kernel is None else as_kernel(self.kernel)
-        kernel = kernel.resolve(X)
-        found = explicit(kernel, X, self._columns(X))
+        with breakable():
+            kernel = kernel.resolve(X)
+            tick("features")
+            found = explicit(kernel, X, self._columns(X))
         self.kernel_, self._names = kernel, found.names()
         self._keys = found.keys
         if not isinstance(found.keys, range):

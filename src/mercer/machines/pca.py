@@ -7,6 +7,7 @@ problem, Neural Computation 10 (1998).
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, overload
@@ -37,14 +38,16 @@ from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine, outside
-from mercer.machines.checks import checked_parameters
+from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
 from mercer.solvers.auto import AutoComponents
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
+from mercer.solvers.limits import solve_within
 from mercer.solvers.linear import Cholesky, LinearSystem
 from mercer.solvers.preimage import (
     descents,
@@ -105,6 +108,11 @@ class KernelPCA(
         what does not fit; None for a quarter of the memory that is free
     verbose : whether to print how far the fit is
     callback : called with a `Progress` after every product; returns True to stop
+    time_limit : seconds; None for no limit. "auto", "krylov" and "randomized" then end
+        with the best they have, the status "time_limit" and a warning with the
+        residual. "dense", and "auto" where more than half of all components are sought,
+        have nothing before they have all: a TimeoutError says so. "arpack" and the
+        inverse transform have no limit
 
     Attributes
     ----------
@@ -154,6 +162,7 @@ class KernelPCA(
         "cache_size": [Interval(Real, 0, None, closed="neither"), None],
         "verbose": ["verbose"],
         "callback": [callable, None],
+        "time_limit": TIME_LIMIT,
     }
 
     _not_square = NO_PAIRWISE_MATRIX
@@ -185,6 +194,7 @@ class KernelPCA(
         cache_size: float | None = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.n_components = n_components
         self.kernel = kernel
@@ -205,6 +215,7 @@ class KernelPCA(
         self.cache_size = cache_size
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -237,14 +248,19 @@ class KernelPCA(
         n, wanted = count(X), self.n_components
         problem = Components(gram.double(), None if wanted is None else min(n, wanted))
         with watching(self, [""], X, None, None) as watcher:
-            with reporting(watcher) as watch:
-                found = self._solver(problem).solve(problem, watch=watch)
+            solver = self._solver(problem)
+            direct = breakable() if isinstance(solver, Lapack) else nullcontext()
+            with reporting(watcher) as watch, direct:
+                found = solve_within(solver, problem, seconds_left(), watch=watch)
             shown = self._shown(found, gram.kernel)
             inverse = None
             if self.fit_inverse_transform:
                 inverse = self._inverse_of(X, _coordinates(shown))
             self._store(X, gram, shown, inverse)
-        if self.eigen_solver != "randomized" or found.status == "stopped":
+        if self.eigen_solver != "randomized" or found.status in (
+            "stopped",
+            "time_limit",
+        ):
             self._warn_unless_optimal(found)
         return self
 

@@ -26,7 +26,7 @@ from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, biases
-from mercer.machines.checks import checked_parameters
+from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.labels import (
     available_if,
     check_classes,
@@ -38,7 +38,9 @@ from mercer.machines.labels import (
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
+from mercer.native.clock import seconds_left
 from mercer.native.sorting import distinct
+from mercer.solvers.limits import TimeLimit, solve_within
 from mercer.solvers.perceptron import (
     PerceptronProblem,
     PerceptronRule,
@@ -56,6 +58,7 @@ _COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "callback": [callable, None],
+    "time_limit": TIME_LIMIT,
 }
 
 
@@ -82,6 +85,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
     warm_start: bool
     verbose: Any
     callback: Any
+    time_limit: float | None
 
     classes_: np.ndarray
     n_iter_: int
@@ -255,6 +259,8 @@ class KernelPerceptron(MistakeDriven):
     callback : a function of a `Progress`, whose objective are the mistakes, called some
         times a second; the fit stops where it returns True, and keeps what it learnt.
         Callbacks of scikit-learn's (1.9) are set by `set_callbacks`
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, the
+        status "time_limit" and a warning
 
     Attributes
     ----------
@@ -302,6 +308,7 @@ class KernelPerceptron(MistakeDriven):
         warm_start: bool = False,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.kernel = kernel
         self.variant = variant
@@ -312,6 +319,7 @@ class KernelPerceptron(MistakeDriven):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     support_: np.ndarray
 
@@ -328,7 +336,8 @@ class KernelPerceptron(MistakeDriven):
         problem = PerceptronProblem(gram, _sides(y, classes))
         with watching(self, [""], X, y, None) as watcher:
             with reporting(watcher) as watch:
-                found = solver.solve(problem, start=start, watch=watch)
+                left = seconds_left()
+                found = solve_within(solver, problem, left, start=start, watch=watch)
             joined, offset = self._joined(found, goes_on)
             places = distinct(found.point)
             points, support = self._own(take(gram.X, places), X), places + offset
@@ -458,6 +467,7 @@ class Perceptron(MistakeDriven):
         warm_start: bool = False,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.eta0 = eta0
         self.variant = variant
@@ -468,6 +478,7 @@ class Perceptron(MistakeDriven):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     _weights: Weights
 
@@ -489,7 +500,11 @@ class Perceptron(MistakeDriven):
             weights = Weights(w, u, 0, float(self.eta0), constant)
         with watching(self, [""], X, y, None) as watcher:
             with reporting(watcher) as watch:
-                weights, found = solver.solve_primal(X, sign, weights, watch=watch)
+                left = seconds_left()
+                limit = None if left is None else TimeLimit(watch, left)
+                seen = limit or watch
+                weights, found = solver.solve_primal(X, sign, weights, watch=seen)
+                found = found if limit is None else limit.ended(found)
             joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w
             one = len(w) == 1

@@ -14,6 +14,8 @@ from typing import Any
 
 from sklearn.callback import CallbackContext, CallbackSupportMixin
 
+from mercer.native.clock import current
+
 Progress = Any  # a named tuple: counts, seconds, the problem's name, and its `line`
 
 PAUSE = 0.1  # seconds between lines; the last one of a problem does not wait
@@ -58,6 +60,7 @@ class Watcher:
         self, machine: Any, task: CallbackContext | None, names: Iterable[str]
     ):
         self.machine, self.task, self.names = machine, task, iter(names)
+        self.begun: set[str] = set()  # names of problems
         self.silent_until = 0.0
         self.stopped = False  # all that is left ends before its first step
 
@@ -66,9 +69,14 @@ class Watcher:
         """What to give a solver as `watch`, for the next problem or the one named."""
         name = next(self.names) if name is None else name
         task = None
-        if self.task is not None:
+        clock = current()
+        if clock is not None:
+            clock.at(f"solving {name}".strip())
+        # What a time limit cut short goes on later: that is no other task.
+        if self.task is not None and name not in self.begun:
             task = self.task.subcontext(f"solve {name}".strip(), max_subtasks=None)
             task.call_on_fit_task_begin(estimator=self.machine)
+        self.begun.add(name)
         solve = Solve(self, task, name)
         yield solve
         solve.end()
@@ -146,4 +154,7 @@ class Solve:
             flush=True,
         )
         self.printed = progress
+        clock = current()
+        if clock is not None:
+            clock.reported()
         self.watcher.silent_until = time.monotonic() + PAUSE

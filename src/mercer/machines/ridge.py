@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -15,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, describe
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
-from mercer.machines.checks import checked_parameters
+from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.native.clock import breakable, seconds_left
 from mercer.outcomes import Certificate
 from mercer.solvers.auto import AutoLinear
-from mercer.solvers.linear import LinearSystem, certificate
+from mercer.solvers.limits import solve_within
+from mercer.solvers.linear import Cholesky, LinearSystem, certificate
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machine):
@@ -44,9 +47,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         relative residual 1e-8 (1e-6 of float32 points), with the first in reserve. A
         residual above 1e-4, rounding included, is warned of
     verbose : whether to print how far the solver is: its residual, and about how long
-        it will take. Factors have nothing to report
+        it will take. Factors report that they are at work, and no more
     callback : called with a `Progress` after every product of the solver, and within
         long ones; returns True to stop
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, the
+        status "time_limit" and the residual in a warning. Factors that would take
+        longer give way to conjugate gradients; where these cannot (alpha=0, an
+        indefinite kernel, solver=Cholesky()) there is nothing to return, and a
+        TimeoutError says so
 
     Attributes
     ----------
@@ -81,6 +89,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         "solver": [HasMethods("solve"), None],
         "verbose": ["verbose"],
         "callback": [callable, None],
+        "time_limit": TIME_LIMIT,
     }
 
     _not_square = NO_PAIRWISE_MATRIX
@@ -93,7 +102,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             "K + alpha I is ill-conditioned. Raise alpha, or scale the points."
         ),
         **dict.fromkeys(
-            ("max_iter", "time_limit"), "Raise alpha, or the limits of the solver."
+            ("max_iter", "time_limit"),
+            "Raise alpha, or the limits of the solver or of time.",
         ),
     }
 
@@ -112,6 +122,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -122,6 +133,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         self.solver = solver
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(
@@ -147,10 +159,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         gram = self._gram(X, points, weight)
         problem = LinearSystem(gram, y, self._reg(y), weight)
         solver: Any = self.solver or AutoLinear()
+        begun = breakable() if isinstance(solver, Cholesky) else nullcontext()
         with watching(self, [""], X, y, sample_weight) as watcher:
-            with reporting(watcher) as watch:
-                options = {} if watch is None else {"watch": watch}
-                solution = solver.solve(problem, **options)
+            with reporting(watcher) as watch, begun:
+                solution = solve_within(solver, problem, seconds_left(), watch=watch)
             coef = problem.coef(solution.value)
             f = self._expanded(gram, X, coef, solution.bias)
             self.expansion_ = self._on_landmarks(f, coef)

@@ -8,6 +8,7 @@ no parameter but those of the kernel, and no Mercer condition on it. Tipping, JM
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -21,7 +22,7 @@ from mercer.data.points import Points, count, double, take
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.kernels.checks import finite
 from mercer.machines.base import FitData, Machine, biases, dual_rows
-from mercer.machines.checks import checked_parameters
+from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -31,11 +32,13 @@ from mercer.machines.progress import (
 )
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
+from mercer.native.clock import seconds_left
 from mercer.native.sorting import distinct
 from mercer.outcomes import total
 from mercer.solvers.auto import held_for_many
 from mercer.solvers.bayes import Posterior, SparseBayes
 from mercer.solvers.evidence import EvidenceAscent
+from mercer.solvers.limits import Shares, solve_within
 
 
 class RelevanceVectorMachine(CallbackSupportMixin, Machine):
@@ -50,6 +53,7 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         "verbose": ["verbose"],
         "callback": [callable, None],
         "solver": [HasMethods("solve"), None],
+        "time_limit": TIME_LIMIT,
     }
 
     fit_intercept: bool
@@ -58,17 +62,24 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     max_iter: int
     verbose: Any
     callback: Any
+    time_limit: float | None
     solver: Any
 
     relevance_: np.ndarray
     posterior_: Any
 
-    def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
+    def _solved(
+        self,
+        problem: SparseBayes,
+        watcher: Watcher | None,
+        name: str,
+        seconds: float | None,
+    ) -> Posterior:
         solver = self.solver
         if solver is None:
             solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
-        with reporting(watcher) as watch:
-            return solver.solve(problem, watch=watch)
+        with reporting(watcher, name) as watch:
+            return solve_within(solver, problem, seconds, watch=watch)
 
     def _store(self, data: FitData, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""
@@ -183,6 +194,8 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
     verbose : whether to print how far the search is
     callback : a function of a `Progress` (of `mercer.solvers`), called at every scan
         of all points; the search stops where it returns True
+    time_limit : seconds; None for no limit. The search then ends with the best it has,
+        the status "time_limit" and a warning; classes of RVC share the time
     solver : what maximises the evidence; None for EvidenceAscent(tol, max_iter,
         alpha_max)
 
@@ -225,6 +238,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         verbose: Any = False,
         callback: Any = None,
         solver: Any = None,
+        time_limit: float | None = None,
     ):
         self.kernel = kernel
         self.noise = noise
@@ -235,6 +249,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
         self.verbose = verbose
         self.callback = callback
         self.solver = solver
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(
@@ -257,7 +272,7 @@ class RVR(RegressorMixin, RelevanceVectorMachine):
             noise=self.noise,
         )
         with watching(self, [""], *data.given) as watcher:
-            found = self._solved(problem, watcher)
+            found = self._solved(problem, watcher, "", seconds_left())
             self._store(data, [found])
         self._warn_unless_optimal(found)
         return self
@@ -303,7 +318,8 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
     kernel : a kernel, valid or not; None for RBF(); a word ("rbf", "linear", ...), the
         kernel of that name with its defaults; or a function of two sets of points,
         giving their matrix
-    fit_intercept, alpha_max, tol, max_iter, verbose, callback, solver : those of RVR
+    fit_intercept, alpha_max, tol, max_iter, verbose, callback, solver,
+    time_limit : those of RVR
 
     Attributes
     ----------
@@ -338,6 +354,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         verbose: Any = False,
         callback: Any = None,
         solver: Any = None,
+        time_limit: float | None = None,
     ):
         self.kernel = kernel
         self.fit_intercept = fit_intercept
@@ -347,6 +364,7 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         self.verbose = verbose
         self.callback = callback
         self.solver = solver
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(
@@ -364,11 +382,25 @@ class RVC(ClassifierMixin, RelevanceVectorMachine):
         classes, bias = Classes(self.classes_), self.fit_intercept
         parts = classes.parts(data.target)
         gram = held_for_many(data.gram) if len(parts) > 1 else data.gram
-        with watching(self, classes.problems(), *data.given) as watcher:
-            found = []
-            for part in parts:
-                problem = SparseBayes(gram, part.sign, "logistic", bias, data.weight)
-                found.append(self._solved(problem, watcher))
+        names = classes.problems()
+        with watching(self, names, *data.given) as watcher:
+
+            def solve(
+                j: int, seconds: float | None, before: Posterior | None
+            ) -> Posterior:
+                problem = SparseBayes(
+                    gram, parts[j].sign, "logistic", bias, data.weight
+                )
+                if before is None:
+                    return self._solved(problem, watcher, names[j], seconds)
+                # A search begins with a single column: only a longer one gets further.
+                if seconds is None or seconds <= before.run.seconds:
+                    return before
+                more = self._solved(problem, watcher, names[j], seconds)
+                more = replace(more, run=more.run.after(before.run))
+                return more if more.evidence > before.evidence else before
+
+            found = Shares(seconds_left(), np.ones(len(parts))).solve(solve)
             self._store(data, found)
         for posterior in found:
             self._warn_unless_optimal(posterior)

@@ -1,4 +1,4 @@
-"""Long calls that Ctrl-C does not wait for.
+"""Long calls that neither Ctrl-C nor the clock of a fit waits for.
 
 Python handles Ctrl-C between two of its own steps. LAPACK, BLAS and the sorting of
 numpy are one step each, however long they take. Such a call runs in a thread of its
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer.native.clock import tick
 from mercer.native.threads import one_blas_thread
 
 Result = TypeVar("Result")
@@ -59,7 +60,7 @@ def interruptible(
     try:
         thread.start()
         while not ended.wait(STEP):
-            pass
+            tick()  # which ends it where the time of a fit is up, as Ctrl-C does
     except BaseException:
         _abandon(thread, ended)
         raise

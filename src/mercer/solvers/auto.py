@@ -23,6 +23,7 @@ from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import FeatureKernel, Precomputed
 from mercer.maps import dense_columns, has_quick_map
 from mercer.native import memory
+from mercer.native.clock import OutOfTime, breakable
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
 from mercer.solvers.ball import within_ball
@@ -37,6 +38,7 @@ from mercer.solvers.hull import HullDistance
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
+from mercer.solvers.limits import Shares, TimeLimit, check_time_limit, solve_within
 from mercer.solvers.linear import (
     BySize,
     Cholesky,
@@ -117,7 +119,16 @@ def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     if isinstance(gram.kernel, Precomputed):
         return gram
     fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
-    return gram.held() if fits else gram
+    return _held_in_time(gram) if fits else gram
+
+
+def _held_in_time(gram: Gram, double: bool = False) -> Gram:
+    """The same with K in memory, or without where that takes half of the time."""
+    try:
+        with breakable(0.5):
+            return gram.held_in_double() if double else gram.held()
+    except OutOfTime:
+        return gram
 
 
 def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
@@ -132,7 +143,7 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
     if by_map and has_small_map(gram, Newton.direct):
         return gram
     fits = memory.keeps(8.0 * gram.shape[0] ** 2)
-    return gram.held_in_double() if fits else gram
+    return _held_in_time(gram, double=True) if fits else gram
 
 
 def held_for_passes(gram: Gram) -> Gram:
@@ -146,7 +157,8 @@ def held_for_passes(gram: Gram) -> Gram:
     slow = kernel.native(gram.X) is None and not isinstance(kernel, Precomputed)
     if not slow or not memory.keeps(8.0 * n**2):
         return gram
-    return Gram(Precomputed(gram.dense()), np.arange(n))
+    held = _held_in_time(gram)
+    return Gram(Precomputed(held.dense()), np.arange(n)) if held.is_held else gram
 
 
 @dataclass(frozen=True)
@@ -168,6 +180,8 @@ class AutoSMO:
     ----------
     tol, cache_mb, max_iter, objectives : as of `SMO`
     solver : what is asked for in place of SMO; problems are then solved one by one
+    time_limit : seconds, of all problems of a call together; None for no limit. Each
+        has a share of it by its size; what one does not need is for the others
 
     Examples
     --------
@@ -184,6 +198,10 @@ class AutoSMO:
     max_iter: int = -1
     objectives: bool = True
     solver: Any = None
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self)
 
     def solve(
         self,
@@ -193,7 +211,7 @@ class AutoSMO:
         watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
-        return self._solve(problem, start, watch, sharing=1)
+        return self._solve_within(self.time_limit, problem, start, watch)
 
     def solve_many(
         self,
@@ -214,14 +232,33 @@ class AutoSMO:
         alone = near is None and watching is None and self.solver is None
         if alone and self._in_one_call(problems):
             assert isinstance(problems, PairProblems)
-            return self._solve_pairs(problems)
+            try:
+                return self._solve_pairs(problems)
+            except OutOfTime:
+                pass  # there is no K; each has its start
         workers = 1 if watching is not None else self._workers(problems)
+        if self.time_limit is not None:
+            return self._in_time(problems, near, watching, workers)
         tasks = self._tasks(problems, near)
         if workers == 1:
             return self._in_turn(tasks, watching)
         return self._side_by_side(tasks, workers)
 
     # One problem
+
+    def _solve_within(
+        self,
+        seconds: float | None,
+        problem: BoxQP,
+        start: np.ndarray | None,
+        watch: Watch | None,
+        sharing: int = 1,
+    ) -> Solution:
+        """The minimiser, or what is found of it in this time."""
+        if seconds is None:
+            return self._solve(problem, start, watch, sharing)
+        limit = TimeLimit(watch, seconds)
+        return limit.ended(self._solve(problem, start, limit, sharing))
 
     def _solve(
         self,
@@ -338,7 +375,8 @@ class AutoSMO:
 
     def _solve_pairs(self, problems: PairProblems) -> PairSolutions:
         """Those of all pairs; small ones to rounding, unless they are very many."""
-        solver = SMO(self.tol, self.cache_mb, self.max_iter)
+        limit = TimeLimit(None, self.time_limit)
+        solver = SMO(self.tol, self.cache_mb, self.max_iter, self.time_limit)
         small = problems.sizes.sum(axis=1) <= SMALL
         small &= len(problems) <= MANY
         size = float(np.abs(problems.totals[small]).max(initial=1.0))
@@ -349,7 +387,10 @@ class AutoSMO:
             solutions = found
         else:
             solutions = PairSolutions.empty(problems)
-            for chosen, solve in ((~small, solver), (small, fine)):
+            squares = np.square(problems.sizes.sum(axis=1), dtype=float)
+            large = float(squares[~small].sum() / squares.sum())
+            for chosen, solve, part in ((~small, solver, large), (small, fine, 1.0)):
+                solve = replace(solve, time_limit=limit.share(part))
                 some = solve.solve_many(problems.take(chosen))
                 assert isinstance(some, PairSolutions)
                 solutions.put_all(chosen, some)
@@ -364,19 +405,83 @@ class AutoSMO:
         )
         if self.max_iter < 0:
             for j in np.flatnonzero(~reached).tolist():
-                problem = problems[j]
-                solution = self._completed(problem, solutions[j], None)
+                problem, first = problems[j], solutions[j]
+                if first.status == Status.TIME_LIMIT:
+                    continue
+                watch = None if self.time_limit is None else limit
+                solution = limit.ended(self._completed(problem, first, watch))
                 solutions.put(j, _judged(problem, solution))
+        self._finish_pairs(problems, solutions, limit)
         return solutions
+
+    def _finish_pairs(
+        self, problems: PairProblems, solutions: PairSolutions, limit: TimeLimit
+    ) -> None:
+        """Go on with the pairs that were cut short, as long as there is time."""
+        late = solutions.certificates.columns["status"] == Status.TIME_LIMIT
+        cut = np.flatnonzero(late).tolist()
+        if not cut or limit.left is None:
+            return
+        sizes = np.square(problems.sizes.sum(axis=1), dtype=float)[cut]
+
+        def go_on(at: int, seconds: float | None, before: Solution) -> Solution:
+            problem = problems[cut[at]]
+            start = problem.start(before.value)
+            found = self._solve_within(seconds, problem, start, None)
+            found = replace(found, run=found.run.after(before.run))
+            solutions.put(cut[at], found)
+            return found
+
+        Shares(limit.left, sizes).finish([solutions[j] for j in cut], go_on)
+
+    def _in_time(
+        self,
+        problems: Sequence[BoxQP],
+        near: Callable[[int], np.ndarray] | None,
+        watching: Watching | None,
+        workers: int,
+    ) -> Iterator[tuple[BoxQP, Solution]]:
+        """Each in its share of the time."""
+        sizes = np.ones(len(problems))
+        if isinstance(problems, PairProblems):
+            sizes = np.square(problems.sizes.sum(axis=1), dtype=float)
+        shares = Shares(self.time_limit, sizes, workers)
+
+        def solve(j: int, seconds: float | None, before: Solution | None) -> Solution:
+            problem = problems[j]
+            if before is None:
+                start = self._start(problem, near, j)
+            else:
+                start = problem.start(before.value)
+            reporting = nullcontext() if watching is None else watching(j)
+            with reporting as watch:
+                found = self._solve_within(seconds, problem, start, watch)
+            if before is None:
+                return found
+            return replace(found, run=found.run.after(before.run))
+
+        if workers == 1:
+            found = shares.solve(solve)
+        else:
+            tasks = self._tasks(problems, near)
+            found = [one for _, one in self._side_by_side(tasks, workers, shares)]
+            shares.finish(found, solve)
+        for j, solution in enumerate(found):
+            yield problems[j], solution
+
+    @staticmethod
+    def _start(
+        problem: BoxQP, near: Callable[[int], np.ndarray] | None, j: int
+    ) -> np.ndarray | None:
+        if near is None:
+            return None
+        return problem.start(problem.inverse(near(j), 0.0)[0])
 
     def _tasks(
         self, problems: Sequence[BoxQP], near: Callable[[int], np.ndarray] | None
     ) -> Iterator[Task]:
         for j, problem in enumerate(problems):
-            start = None
-            if near is not None:
-                start = problem.start(problem.inverse(near(j), 0.0)[0])
-            yield problem, start
+            yield problem, self._start(problem, near, j)
 
     def _workers(self, problems: Sequence[BoxQP]) -> int:
         """How many problems to solve at once: several, where the core does the work."""
@@ -399,7 +504,7 @@ class AutoSMO:
             yield problem, solution
 
     def _side_by_side(
-        self, tasks: Iterable[Task], workers: int
+        self, tasks: Iterable[Task], workers: int, shares: Shares | None = None
     ) -> Iterator[tuple[BoxQP, Solution]]:
         """Each by one thread; few wait, as they hold their points."""
         stop = Event()
@@ -408,10 +513,14 @@ class AutoSMO:
         def stopped(progress: Progress) -> bool:
             return stop.is_set()
 
+        def solve(j: int, problem: BoxQP, start: np.ndarray | None) -> Solution:
+            seconds = None if shares is None else shares.of(j)
+            return self._solve_within(seconds, problem, start, stopped, workers)
+
         with ThreadPoolExecutor(workers) as pool:
             try:
-                for problem, start in tasks:
-                    future = pool.submit(self._solve, problem, start, stopped, workers)
+                for j, (problem, start) in enumerate(tasks):
+                    future = pool.submit(solve, j, problem, start)
                     waiting.append((problem, future))
                     if len(waiting) > 2 * workers:
                         problem, future = waiting.popleft()
@@ -464,12 +573,14 @@ class AutoL1:
     ----------
     max_iter, cache_mb : those of `CoordinateDescent`
     solver : what solves the problem in its place; its own tol counts, where it has one
+    time_limit : seconds of a solve; None for no limit
     """
 
     tol: float = 1e-4
     max_iter: int = 1000
     cache_mb: float | None = None
     solver: Any = None
+    time_limit: float | None = None
     _last: tuple[Any, Columns | Design] | None = field(
         default=None, init=False, repr=False, compare=False
     )
@@ -482,9 +593,12 @@ class AutoL1:
         watch: Watch | None = None,
     ) -> Solution:
         """The minimiser, from `start` or from 0; `watch` returns True to stop."""
+        limit = TimeLimit(watch, self.time_limit)
+        watch = watch if self.time_limit is None else limit
         solution = self._solving(problem)(problem, start=start, watch=watch)
+        solution = limit.ended(solution)
         goal = getattr(self.solver, "tol", self.tol) * problem.of_constant()
-        early = solution.status in ("stalled", "max_iter", "stopped")
+        early = solution.status in ("stalled", "max_iter", "stopped", "time_limit")
         if early and solution.gap + solution.rounding <= goal:
             return solution.ended(Status.OPTIMAL)
         return solution
@@ -510,10 +624,13 @@ class AutoLinear:
     Parameters
     ----------
     few : points up to which the matrix is factored
+    time_limit : seconds; None for no limit. Factors for which there is no time give way
+        to what conjugate gradients find
     """
 
     few: int = 3000
     tol: float = 1e-8
+    time_limit: float | None = None
 
     def solve(
         self,
@@ -523,14 +640,16 @@ class AutoLinear:
         watch: Watch | None = None,
     ) -> Solution:
         """The solution; `watch` returns True to stop."""
+        limit = TimeLimit(None, self.time_limit)
         if self._by_map(problem):
             solver = NormalEquations(self.tol, trust=Cholesky.tol)
-            found = solver.solve(problem, start=start, watch=watch)
+            found = solve_within(solver, problem, limit.left, start=start, watch=watch)
             # Beyond, K has no digits that Φ has not, and is too large to be factored.
             few = problem.gram.shape[0] <= RESERVE * self.few
-            if found.status in ("optimal", "stopped") or not few:
+            if found.status in ("optimal", "stopped", "time_limit") or not few:
                 return found
-        return BySize(self.few, self.tol).solve(problem, start=start, watch=watch)
+        by_size = BySize(self.few, self.tol, limit.left)
+        return by_size.solve(problem, start=start, watch=watch)
 
     def inverse_diagonal(self, problem: LinearSystem) -> np.ndarray:
         """The diagonal of (K + diag(reg/weight))⁻¹, a column per target."""
@@ -557,12 +676,14 @@ class AutoPenalized:
     max_iter : steps of the solver; -1 for its own limit
     solver : a `Newton`, or for straight pieces an `SMO`, in place of what is chosen
     seed : of the columns that precondition `Newton`
+    time_limit : seconds; None for no limit
     """
 
     tol: float = 1e-4
     max_iter: int = -1
     solver: Any = None
     seed: int = 0
+    time_limit: float | None = None
 
     def solve(
         self,
@@ -576,12 +697,13 @@ class AutoPenalized:
         Of a problem with norm it has the reg that gave it, a `BallSolution`.
         """
         solve = self._newton if problem.loss.curved else self._box
+        limit = TimeLimit(watch, self.time_limit)
         if problem.norm is None:
-            return solve(problem, start, watch, self.tol)
+            return solve(problem, start, limit, self.tol)
         # The gap of the ball is made of that of the problem and of the norm.
         return within_ball(
             problem,
-            lambda part, near: solve(part, near, watch, self.tol / 4),
+            lambda part, near: solve(part, near, limit, self.tol / 4),
             self.tol,
             start,
         )
@@ -590,7 +712,7 @@ class AutoPenalized:
         self,
         problem: Penalized,
         start: np.ndarray | None,
-        watch: Watch | None,
+        limit: TimeLimit,
         tol: float,
     ) -> Solution:
         most = 100 if self.max_iter < 0 else self.max_iter
@@ -598,42 +720,43 @@ class AutoPenalized:
         if solver is None:
             by_map = has_small_map(problem.gram, Newton.direct)
             solver = Newton(tol, most, seed=self.seed, features=by_map)
-        return solver.solve(problem, start=start, watch=watch)
+        seconds, watch = limit.left, limit.watch
+        return solve_within(solver, problem, seconds, start=start, watch=watch)
 
     def _box(
         self,
         problem: Penalized,
         start: np.ndarray | None,
-        watch: Watch | None,
+        limit: TimeLimit,
         tol: float,
     ) -> Solution:
         """The dual of straight pieces by SMO, until the gap is small enough."""
         box = problem.boxed()
         near = None if start is None else box.start(start)
         if self.solver is not None:
-            found = self.solver.solve(box, start=near, watch=watch)
+            seconds, watch = limit.left, limit.watch
+            found = solve_within(self.solver, box, seconds, start=near, watch=watch)
             return unboxed(problem, found)
         low, high = problem.loss.slopes(problem.target)
         goal = tol * problem.zero_loss
         # gap ≤ violation · (largest - least slope), up to rounding.
         close = max(goal, 1e-300) / float(np.max(high - low))
         if len(box) <= SMALL:
-            found = self._to_rounding(problem, box, near, watch, close)
+            found = self._to_rounding(problem, box, near, limit, close)
             found = _reached(found, goal)
             done = found.status == "optimal" and _near(found, goal)
-            if done or self.max_iter >= 0:
+            if done or self.max_iter >= 0 or found.status == "time_limit":
                 return found
             near = found.value
         solver = SMO(close, None, self.max_iter)
-        found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+        found = _unboxed_in_time(problem, solver, box, near, limit)
         if found.status == "imprecise":
             found = _reached(found, goal)
         for _ in range(3):
             if found.status != "optimal" or _near(found, goal):
                 return found
             solver = replace(solver, tol=solver.tol / 10, precision="double")
-            near = found.value
-            found = unboxed(problem, solver.solve(box, start=near, watch=watch))
+            found = _unboxed_in_time(problem, solver, box, found.value, limit)
         if found.status == "optimal" and not _near(found, goal):
             return found.ended(Status.IMPRECISE)
         return found
@@ -643,13 +766,13 @@ class AutoPenalized:
         problem: Penalized,
         box: BoxQP,
         near: np.ndarray | None,
-        watch: Watch | None,
+        limit: TimeLimit,
         close: float,
     ) -> Solution:
         size = max(1.0, np.abs(box.linear).max())
         budget = STEPS * SMALL if self.max_iter < 0 else self.max_iter
         fine = SMO(min(close, ROUNDING * size), None, budget, precision="double")
-        return unboxed(problem, fine.solve(box, start=near, watch=watch))
+        return _unboxed_in_time(problem, fine, box, near, limit)
 
 
 @dataclass(frozen=True)
@@ -662,9 +785,12 @@ class AutoComponents:
     Parameters
     ----------
     krylov : the `BlockKrylov` of that case
+    time_limit : seconds; None for no limit. It takes the place of `Lapack` where there
+        is no time for that, unless all components are sought
     """
 
     krylov: BlockKrylov = field(default_factory=BlockKrylov)
+    time_limit: float | None = None
 
     def solve(
         self,
@@ -674,7 +800,18 @@ class AutoComponents:
         watch: Watch | None = None,
     ) -> Eigenpairs:
         """The components; `watch` returns True to stop."""
-        return self.chosen(problem).solve(problem, start=start, watch=watch)
+        limit = TimeLimit(None, self.time_limit)
+        solver = self.chosen(problem)
+        direct = breakable() if isinstance(solver, Lapack) else nullcontext()
+        try:
+            with direct:
+                return solve_within(
+                    solver, problem, limit.left, start=start, watch=watch
+                )
+        except OutOfTime:
+            if problem.count > problem.gram.shape[0] // 2:
+                raise  # no method has some of so many before it has all
+        return solve_within(self.krylov, problem, limit.left, start=start, watch=watch)
 
     def chosen(self, problem: Components) -> Any:
         n, features = problem.gram.shape[0], problem.features
@@ -685,11 +822,23 @@ class AutoComponents:
         return Lapack() if dense else self.krylov
 
 
+def _unboxed_in_time(
+    problem: Penalized,
+    solver: SMO,
+    box: BoxQP,
+    near: np.ndarray | None,
+    limit: TimeLimit,
+) -> Solution:
+    seconds, watch = limit.left, limit.watch
+    found = solve_within(solver, box, seconds, start=near, watch=watch)
+    return unboxed(problem, found)
+
+
 def _near(found: Solution, goal: float) -> bool:
     return found.gap + found.objective_rounding <= goal
 
 
 def _reached(found: Solution, goal: float) -> Solution:
     """The solution, optimal where a limit or rounding ended it below the goal."""
-    early = found.status in ("max_iter", "stalled", "imprecise")
+    early = found.status in ("max_iter", "time_limit", "stalled", "imprecise")
     return found.ended(Status.OPTIMAL) if early and _near(found, goal) else found

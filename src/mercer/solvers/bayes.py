@@ -17,6 +17,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import memory
+from mercer.native.clock import OutOfTime, breakable
 from mercer.outcomes import Run, Status
 from mercer.solvers.features import features_of
 from mercer.solvers.krylov import Pulse, whole_products
@@ -197,7 +198,13 @@ class Basis:
         self.held = not by_map and affordable(gram)
         if not by_map and not self.held:
             _check_size(n)
-        self.gram = gram.held() if self.held else gram
+        self.gram = gram
+        if self.held:
+            try:
+                with breakable(0.5):
+                    self.gram = gram.held()
+            except OutOfTime:
+                self.held = False
         self.whole = whole_products(self.gram, self.pulse)
         self.rows = 0 if by_map else n
         self.scale = np.ones(self.size)

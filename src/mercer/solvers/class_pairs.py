@@ -262,6 +262,7 @@ class PairReport(NamedTuple):
     indefinite: np.ndarray
     unfit: np.ndarray  # whether single precision was not precise enough
     limited: np.ndarray  # whether it took all the steps there were
+    late: np.ndarray  # whether it took all the time there was
     iterations: np.ndarray
     rows: np.ndarray
     hits: np.ndarray
@@ -325,6 +326,7 @@ def concluded(
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
         status[flat & (violation + violation_error <= tol)] = "flat"
     status[(report.limited > 0) & (status != "optimal")] = "max_iter"
+    status[(report.late > 0) & (status != "optimal")] = "time_limit"
     most = square + mass * rounding + UNIT * (2 * RUN) * product
     length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
     margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)

@@ -25,7 +25,8 @@ from mercer.native.interruptible import interruptible
 from mercer.native.threads import one_blas_thread
 from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.bayes import Basis, Posterior, SparseBayes
-from mercer.solvers.krylov import Pulse, TimeLimit, check_time_limit
+from mercer.solvers.krylov import Pulse
+from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
 
 POOL = 96  # columns beside the active ones that are looked at between two scans
@@ -102,9 +103,7 @@ class EvidenceAscent:
             watch = limit = TimeLimit(watch, self.time_limit)
         with one_blas_thread():
             found = _Search(self, problem, watch).run()
-        if found.status == "stopped" and limit is not None and limit.expired:
-            return replace(found, run=replace(found.run, status=Status.TIME_LIMIT))
-        return found
+        return found if limit is None else limit.ended(found)
 
 
 def gains(

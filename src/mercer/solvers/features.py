@@ -23,6 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
+from mercer.native.clock import tick
 from mercer.native.interruptible import interruptible, multiply
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
@@ -425,6 +426,7 @@ def features_of(gram: Gram) -> FeatureRows:
     if gram._features is None:
         rows = _of_origin(gram)
         if rows is None:
+            tick("features")
             rows = _made(gram.kernel, gram.X)
         gram._features = rows
     return gram._features

@@ -20,13 +20,13 @@ from scipy.linalg.lapack import dpstrf
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native import memory
+from mercer.native.clock import OutOfTime
 from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
-CLOSING = 6.0  # products in single precision in the time of what ends a solve
 PAUSE = 0.5  # seconds between two reports of what is being done
 PIECE_MB = 16.0  # of a factor that is converted at a time
 WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
@@ -62,38 +62,6 @@ class Pulse:
         self.last = time.perf_counter()
 
 
-class TimeLimit:
-    """A `watch` that stops a solve so early that it ends within its seconds.
-
-    Parameters
-    ----------
-    watch : is asked too; None for nobody
-    seconds : from now on
-    """
-
-    def __init__(self, watch: Callable[[Any], Any] | None, seconds: float):
-        self.watch, self.end = watch, time.perf_counter() + seconds
-        self.expired = False
-        self.pulse: Pulse | None = None  # of the solve, which knows its products
-
-    def __call__(self, progress: Any) -> bool:
-        # What was found is read once more in double precision, product by product.
-        needed = 0.0 if self.pulse is None else CLOSING * self.pulse.longest
-        self.expired |= time.perf_counter() + needed >= self.end
-        asked = self.watch is not None and bool(self.watch(progress))
-        return self.expired or asked
-
-
-def check_time_limit(solver: Any) -> None:
-    """Refuse a time limit that is no positive number."""
-    limit = solver.time_limit
-    if limit is not None and not limit > 0:
-        raise ValueError(
-            f"{type(solver).__name__} needs time_limit > 0 seconds, or None for no "
-            f"limit; got time_limit={limit!r}."
-        )
-
-
 class Products:
     """K V to about seven digits, from tiles that are kept where all of them fit.
 
@@ -127,9 +95,12 @@ class Products:
         self.tiles: Tiles | None = None
         if tiles.fits:
             begin = time.perf_counter()
-            self.tiles = tiles.filled(self._ticking("kernel values"))
+            try:
+                self.tiles = tiles.filled(self._ticking("kernel values", breaks=True))
+            except OutOfTime:
+                pass  # what is left to do takes a product or two
             self._took(begin)
-        elif native:
+        if self.tiles is None and native:
             # Of a side whose tiles stay near the processor.
             side = NEAR if self.single else NEAR_DOUBLE
             self.tiles = Tiles(gram, None, dtype, 0.0, side)
@@ -151,9 +122,19 @@ class Products:
             seconds = time.perf_counter() - begin
             self.pulse.longest = max(self.pulse.longest, seconds)
 
-    def _ticking(self, stage: str) -> Callable[[float], None] | None:
+    def _ticking(
+        self, stage: str, breaks: bool = False
+    ) -> Callable[[float], None] | None:
         pulse = self.pulse
-        return None if pulse is None else lambda share: pulse(stage, share)
+        if pulse is None:
+            return None
+
+        def tick(share: float) -> None:
+            pulse(stage, share)
+            if breaks and pulse.stopped:
+                raise OutOfTime(stage, share)
+
+        return tick
 
 
 def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarray]:
@@ -191,6 +172,8 @@ def factor(
     while done < L.shape[1] and left.sum() > enough:
         if pulse is not None:
             pulse("preconditioner", done / L.shape[1])
+            if pulse.stopped and done:
+                break
         size = min(BLOCK, L.shape[1] - done, int(np.count_nonzero(left)))
         chosen = rng.choice(n, size, replace=False, p=left / left.sum())
         rows = np.asarray(gram.rows(chosen), dtype=float)

@@ -23,6 +23,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.losses import Squared
 from mercer.native import memory
+from mercer.native.clock import OutOfTime, breakable
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.lasso import L1Problem
@@ -123,7 +124,11 @@ class Columns:
         n = gram.shape[0]
         self.matrix = None
         if 8.0 * n * n <= limit:
-            self.matrix = np.ascontiguousarray(gram.dense(), dtype=float)
+            try:
+                with breakable(0.5):
+                    self.matrix = np.ascontiguousarray(gram.dense(), dtype=float)
+            except OutOfTime:
+                pass  # a product in blocks is all that a gap needs
         self.index = np.empty(0, dtype=np.intp)  # the columns kept last
         self.kept = np.empty((0, n))
         self.computed = n if self.matrix is not None else 0

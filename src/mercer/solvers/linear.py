@@ -20,6 +20,7 @@ from mercer.data.points import precision, take
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import lapack
+from mercer.native.clock import OutOfTime, breakable
 from mercer.native.interruptible import elementwise, multiply
 from mercer.native.memory import available_memory
 from mercer.native.sorting import distinct
@@ -31,13 +32,12 @@ from mercer.solvers.krylov import (
     LowRank,
     Products,
     Pulse,
-    TimeLimit,
-    check_time_limit,
     conjugate_gradient,
     factor,
     preconditioner_rank,
     whole_products,
 )
+from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.primal import (
     ONCE,
     FeatureSums,
@@ -306,7 +306,9 @@ class ConjugateGradient:
         image = np.empty_like(target)
         for reg in distinct(regs):
             columns = np.flatnonzero(regs == reg)
-            inverse = LowRank(L, system.root, reg, wide=True)
+            inverse = None
+            if not pace.stopped:
+                inverse = LowRank(L, system.root, reg, wide=True)
             run = _Descent(self, system, reg, inverse, pace)
             found = run(z[:, columns], target[:, columns])
             z[:, columns], image[:, columns], status = found
@@ -335,7 +337,7 @@ class _Descent:
         options: ConjugateGradient,
         system: _Lazy,
         reg: float,
-        inverse: LowRank,
+        inverse: LowRank | None,
         pace: _Pace,
     ):
         self.options, self.system, self.reg = options, system, reg
@@ -360,6 +362,7 @@ class _Descent:
                 status = "imprecise" if left > 0 else "max_iter"
                 status = "stopped" if stopped else status
                 break
+            assert self.inverse is not None
             self.pace.goal = max(goal_of_all, 1e-300)
             before, goal = worst, np.maximum(goal_of_all / 2, DIGITS * worst) * size
 
@@ -610,10 +613,13 @@ class BySize:
     Parameters
     ----------
     few : points up to which the matrix is factored at once
+    time_limit : seconds; None for no limit. Factors for which there is no time give way
+        to what conjugate gradients find
     """
 
     few: int = 3000
     tol: float = 1e-8
+    time_limit: float | None = None
 
     def solve(
         self,
@@ -625,8 +631,14 @@ class BySize:
         n = problem.gram.shape[0]
         regs = np.asarray(problem.reg, dtype=float)
         valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
+        limit = TimeLimit(None, self.time_limit)
         if n <= self.few or not valid:
-            return Cholesky().solve(problem)
+            try:
+                with breakable():
+                    return Cholesky().solve(problem)
+            except OutOfTime:
+                if not valid:
+                    raise  # nothing else solves such a system
         # So many products cost about as much as the factors.
         budget = max(30, n // 60)
         single = precision(problem.gram.X) == np.float32
@@ -636,11 +648,16 @@ class BySize:
             budget,
             precision="single" if fits else "auto",
             trust=Cholesky.tol,
+            time_limit=limit.left,
         )
         found = solver.solve(problem, start=start, watch=watch)
         if found.status in ("optimal", "stopped", "time_limit") or not fits:
             return found
-        return Cholesky().solve(problem)
+        try:
+            with breakable():
+                return Cholesky().solve(problem)
+        except OutOfTime:
+            return found.ended(Status.TIME_LIMIT)
 
 
 def certificate(problem: LinearSystem, solution: Solution) -> Certificate:

@@ -39,13 +39,12 @@ from mercer.solvers.krylov import (
     LowRank,
     Products,
     Pulse,
-    TimeLimit,
-    check_time_limit,
     conjugate_gradient,
     factor,
     preconditioner_rank,
     whole_products,
 )
+from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
 from mercer.solvers.primal import (
     FeatureSums,
@@ -157,8 +156,7 @@ class Newton:
             return self._solve(problem, start, watch, None)
         limit = TimeLimit(watch, self.time_limit)
         found = self._solve(problem, start, limit, limit)
-        late = found.status == "stopped" and limit.expired
-        return found.ended(Status.TIME_LIMIT) if late else found
+        return limit.ended(found)
 
     def _solve(
         self,
@@ -234,6 +232,8 @@ class _Run:
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         at = self._from(start)
+        if self.pulse.stopped:  # there is time for one product, and that is to be true
+            self.method.sharper()
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
             self._look(at)
@@ -268,7 +268,7 @@ class _Run:
         if c.any():
             return self._biased(_Point(c, self.method.times(c), np.zeros(self.k)))
         at = self._biased(_Point(c, np.zeros((n, self.k)), np.zeros(self.k)))
-        if not self.method.roughs or self.refuted:
+        if not self.method.roughs or self.refuted or self.pulse.stopped:
             return at
         zero = _Point(at.c, at.g, at.b)
         near = self._rough(at)

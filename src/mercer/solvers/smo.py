@@ -20,6 +20,7 @@ from mercer.data.points import vectors
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native import memory
+from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP, covering
@@ -30,6 +31,7 @@ from mercer.solvers.class_pairs import (
     Precision,
     concluded,
 )
+from mercer.solvers.limits import TimeLimit, check_time_limit
 
 SMALL = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
@@ -47,8 +49,8 @@ class SMO:
     cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB.
         As much may be kept for the next solve; see `mercer.native.memory`
     max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
-    time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
-        goes on from `start=solution.value`
+    time_limit : seconds, of all pairs of classes together; None for no limit. A solve
+        that it, max_iter or `watch` ended goes on from `start=solution.value`
     precision : of the kernel rows. "auto" is single for more than a thousand points of
         a compiled kernel, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10; otherwise the solve
         goes on in double. The function at the solution is in either case summed afresh,
@@ -81,6 +83,7 @@ class SMO:
     objectives: bool = True
 
     def __post_init__(self) -> None:
+        check_time_limit(self)
         if not self.tol > 0:
             raise ValueError(f"SMO needs tol > 0; got tol={self.tol!r}.")
         if self.precision not in ("auto", "single", "double"):
@@ -119,26 +122,32 @@ class SMO:
         if not isinstance(problems, PairProblems):
             return [self.solve(problem) for problem in problems]
         gram, sizes = problems.gram, problems.sizes.sum(axis=1)
+        limit = TimeLimit(None, self.time_limit)
         if gram.kernel.native(gram.X) is None:
-            return self._pairs_of_matrix(problems)
+            return self._pairs_of_matrix(problems, limit)
         single = np.full(len(problems), self.precision == "single")
         if self.precision == "auto":
             single = sizes > SMALL
         # Of very small problems all kernel values are computed at once.
         n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
         if sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any():
-            return self._pairs_of_matrix(problems)
+            return self._pairs_of_matrix(problems, limit)
         if single.all() or not single.any():
             dtype = np.float32 if single.any() else np.float64
-            return self._pairs_of_points(problems, dtype)
+            return self._pairs_of_points(problems, dtype, limit)
         solutions = PairSolutions.empty(problems)
-        for dtype, chosen in ((np.float32, single), (np.float64, ~single)):
-            some = self._pairs_of_points(problems.take(chosen), dtype)
+        squares = np.square(sizes, dtype=float)
+        share = TimeLimit(None, limit.share(squares[single].sum() / squares.sum()))
+        for dtype, chosen, part in (
+            (np.float32, single, share),
+            (np.float64, ~single, limit),
+        ):
+            some = self._pairs_of_points(problems.take(chosen), dtype, part)
             solutions.put_all(chosen, some)
         return solutions
 
     def _pairs_of_points(
-        self, problems: PairProblems, dtype: type[np.floating]
+        self, problems: PairProblems, dtype: type[np.floating], limit: TimeLimit
     ) -> PairSolutions:
         gram = problems.gram
         recipe = gram.kernel.native(gram.X)
@@ -152,7 +161,7 @@ class SMO:
         native = native_recipe(recipe)
         size = _largest(native, packed, dtype)
         if dtype is np.float32 and not size < LARGEST:
-            return self._pairs_of_points(problems, np.float64)
+            return self._pairs_of_points(problems, np.float64, limit)
         _refuse_unless_finite(gram, size)
         value, function = np.empty((2, len(problems.target)))
         outcomes = _core.solve_pairs(
@@ -161,17 +170,21 @@ class SMO:
             packed,
             originals(vectors(gram.X)),
             np.concatenate(members).astype(np.int64, copy=False),
-            self._pair_program(problems, pairs.reshape(-1, 2), dtype),
+            self._pair_program(problems, pairs.reshape(-1, 2), dtype, limit),
             value,
             function,
         )
         word = "single" if dtype is np.float32 else "double"
         error = size * max(_core.entry_error(native, points) for points in packed)
         precision = Precision(word, size, error)
-        return self._concluded(problems, value, function, outcomes, precision)
+        return self._concluded(problems, value, function, outcomes, precision, limit)
 
-    def _pairs_of_matrix(self, problems: PairProblems) -> PairSolutions:
-        matrix = np.ascontiguousarray(problems.gram.double().dense(), dtype=float)
+    def _pairs_of_matrix(
+        self, problems: PairProblems, limit: TimeLimit
+    ) -> PairSolutions:
+        with breakable():
+            K = problems.gram.double().dense()
+        matrix = np.ascontiguousarray(K, dtype=float)
         size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
         _refuse_unless_finite(problems.gram, size)
         members = [np.asarray(places, dtype=np.int64) for places in problems.members]
@@ -180,7 +193,7 @@ class SMO:
             matrix,
             np.array([len(places) for places in members], dtype=np.int64),
             np.concatenate(members),
-            self._pair_program(problems, problems.pairs, np.float64),
+            self._pair_program(problems, problems.pairs, np.float64, limit),
             value,
             function,
         )
@@ -189,7 +202,7 @@ class SMO:
             points = Packed(vectors(problems.gram.X), only_core=True)._points
             error = _core.entry_error(native_recipe(recipe), points)
         precision = Precision("double", size, error * size)
-        return self._concluded(problems, value, function, outcomes, precision)
+        return self._concluded(problems, value, function, outcomes, precision, limit)
 
     def _concluded(
         self,
@@ -198,6 +211,7 @@ class SMO:
         function: np.ndarray,
         outcomes: _core.PairOutcomes,
         precision: Precision,
+        limit: TimeLimit,
     ) -> PairSolutions:
         """The solutions; those that need more digits than they were given go on."""
         report = PairReport(*(getattr(outcomes, name) for name in PairReport._fields))
@@ -211,13 +225,17 @@ class SMO:
             if left >= 0:
                 left = max(0, left - first.run.iterations)
             word = "double" if self.precision == "auto" else self.precision
-            solver = replace(self, precision=word, max_iter=left)
+            solver = replace(self, precision=word, max_iter=left, time_limit=limit.left)
             rest = solver.solve(problem, start=problem.start(first.value))
             found.put(j, replace(rest, run=rest.run.after(first.run)))
         return found
 
     def _pair_program(
-        self, problems: PairProblems, pairs: np.ndarray, dtype: type[np.floating]
+        self,
+        problems: PairProblems,
+        pairs: np.ndarray,
+        dtype: type[np.floating],
+        limit: TimeLimit,
     ) -> _core.PairProgram:
         return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
@@ -229,6 +247,7 @@ class SMO:
             tol=self._target(),
             cache_bytes=memory.cache_bytes(self.cache_mb),
             max_iter=self._budget(int(problems.sizes.sum(axis=1).max())),
+            time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
         )
 
@@ -277,7 +296,16 @@ class _Run:
 
     def __call__(self, beta: np.ndarray, dtype: type[np.floating]) -> _Found:
         problem, options = self.problem, self.options
-        source = _source(problem.gram, dtype, memory.cache_bytes(options.cache_mb))
+        try:
+            cache_bytes = memory.cache_bytes(options.cache_mb)
+            source = _source(problem.gram, dtype, cache_bytes)
+        except OutOfTime:
+            if beta.any():
+                raise
+            # Of f = 0 all is known without a single kernel value.
+            how = "time_limit", False, True, True, 0.0
+            zeros = np.zeros(problem.gram.shape[0])
+            return _Found(beta, zeros, dtype, *how, _Source(_nothing, 0.0, 0.0))
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
             how = "imprecise", False, False, True, 0.0
@@ -427,6 +455,10 @@ class _Source(NamedTuple):
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
 
 
+def _nothing(*_: Any) -> _core.SolverResult:
+    raise AssertionError("there are no rows to solve with")
+
+
 def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source:
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
@@ -444,7 +476,8 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
     largest = float(np.max(np.abs(diagonal), initial=0.0))
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
-        matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
+        with breakable():
+            matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
         return _Source(
             lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR
         )

@@ -22,12 +22,15 @@ from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
 from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
+from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoPenalized, held_for_many
+from mercer.solvers.limits import Shares
 from mercer.solvers.penalized import Penalized, certificate, certified
 
 REG = 1e-3
@@ -40,6 +43,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "solver": [HasMethods("solve"), None],
     "verbose": ["verbose"],
     "callback": [callable, None],
+    "time_limit": TIME_LIMIT,
 }
 
 
@@ -56,6 +60,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     solver: Any
     verbose: Any
     callback: Any
+    time_limit: float | None
 
     classes_: np.ndarray  # of classifiers
     certificate_: Certificate
@@ -108,11 +113,20 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
             start = self._before(data, problems)
         starts = [None] * len(problems) if start is None else _columns(problems, start)
         names = Classes(self.classes_).problems() if several else [""]
-        solver, found = self._solver(), []
+        solver = self._solver()
         with watching(self, names, *data.given) as watcher:
-            for problem, near in zip(problems, starts, strict=True):
-                with reporting(watcher) as watch:
-                    found.append(solver.solve(problem, start=near, watch=watch))
+
+            def solve(j: int, seconds: float | None, before: Any) -> Any:
+                near = starts[j] if before is None else before.value
+                limited = replace(solver, time_limit=seconds)
+                with reporting(watcher, names[j]) as watch:
+                    found = limited.solve(problems[j], start=near, watch=watch)
+                if before is None:
+                    return found
+                return replace(found, run=found.run.after(before.run))
+
+            sizes = np.ones(len(problems))
+            found = Shares(seconds_left(), sizes).solve(solve)
             self._store(data, problems, found)
         self._warn_unless_optimal(self.certificate_)
 

@@ -46,6 +46,10 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
     solver : a `Newton`; None for one with `tol` and `max_iter`
     verbose : whether to print how far the fit is
     callback : called with a `Progress` after every step; returns True to stop
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, its
+        certificate, the status "time_limit" and a warning with the gap. Where there was
+        none for a single product with K, without which no gap is known, a TimeoutError
+        says so
 
     Attributes
     ----------
@@ -93,6 +97,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -105,6 +110,7 @@ class KernelLogisticRegression(ClassifierMixin, RepresenterMachine):
         self.solver = solver
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(

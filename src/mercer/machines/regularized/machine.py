@@ -57,6 +57,10 @@ class RegularizedMachine(RepresenterMachine):
         for one with `tol` and `max_iter`
     verbose : whether to print how far the fit is
     callback : called with a `Progress` after every round; returns True to stop
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, its
+        certificate, the status "time_limit" and a warning with the gap; classes share
+        the time. Where there was none for a single product with K, without which no gap
+        is known, a TimeoutError says so
 
     Attributes
     ----------
@@ -102,6 +106,7 @@ class RegularizedMachine(RepresenterMachine):
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.loss = loss
         self.kernel = kernel
@@ -114,6 +119,7 @@ class RegularizedMachine(RepresenterMachine):
         self.solver = solver
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def _loss(self) -> Any:
         return Squared() if self.loss is None else self.loss

@@ -67,7 +67,7 @@ class KernelQuantileRegression(_Regression):
     quantile : q, between 0 and 1; 0.5 is the median
     reg : number > 0
     fit_intercept : whether f has a constant b, which is not penalised
-    kernel, tol, max_iter, warm_start, solver, verbose, callback : as for
+    kernel, tol, max_iter, warm_start, solver, verbose, callback, time_limit : as for
         `RegularizedMachine`
 
     Attributes
@@ -104,6 +104,7 @@ class KernelQuantileRegression(_Regression):
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.quantile = quantile
         self.kernel = kernel
@@ -115,6 +116,7 @@ class KernelQuantileRegression(_Regression):
         self.solver = solver
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def _loss(self) -> Loss:
         return Quantile(float(self.quantile))
@@ -130,7 +132,7 @@ class KernelHuberRegression(_Regression):
     delta : number > 0, in the units of y
     reg : number > 0
     fit_intercept : whether f has a constant b, which is not penalised
-    kernel, tol, max_iter, warm_start, solver, verbose, callback : as for
+    kernel, tol, max_iter, warm_start, solver, verbose, callback, time_limit : as for
         `RegularizedMachine`
 
     Attributes
@@ -167,6 +169,7 @@ class KernelHuberRegression(_Regression):
         solver: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.delta = delta
         self.kernel = kernel
@@ -178,6 +181,7 @@ class KernelHuberRegression(_Regression):
         self.solver = solver
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def _loss(self) -> Loss:
         return Huber(float(self.delta))

@@ -26,6 +26,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
 from mercer.machines.base import FitData, Machine, dual_rows
+from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.progress import (
     CallbackSupportMixin,
     Watcher,
@@ -35,9 +36,11 @@ from mercer.machines.progress import (
 from mercer.machines.sgd.visits import keys_of, orders, visits
 from mercer.machines.words import WORDS
 from mercer.native import memory
+from mercer.native.clock import seconds_left
 from mercer.outcomes import Run, Status
 from mercer.solvers.auto import held_for_passes
 from mercer.solvers.budget import BudgetSGD
+from mercer.solvers.limits import TimeLimit
 from mercer.solvers.sgd import (
     RATES,
     REMOVALS,
@@ -68,6 +71,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
     "callback": [callable, None],
+    "time_limit": TIME_LIMIT,
 }
 
 
@@ -99,6 +103,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     random_state: Any
     verbose: Any
     callback: Any
+    time_limit: float | None
 
     # What is learnt
     n_iter_: int
@@ -188,9 +193,13 @@ class KernelSGD(CallbackSupportMixin, Machine):
         curve: list[float] = []
         best, idle, gain, begin = np.inf, 0, np.inf, time.perf_counter()
         for order, each in orders:
+            left = seconds_left()
             with reporting(watcher) as watch:
-                losses, stopped = sgd.run(order, each, watch)
+                limit = None if left is None else TimeLimit(watch, left)
+                losses, stopped = sgd.run(order, each, limit or watch)
             curve.append(mean_loss(losses, each))
+            if stopped and limit is not None and limit.expired:
+                return curve, self._ended(Status.TIME_LIMIT, curve, gain, begin)
             if stopped or (watcher is not None and watcher.stopped):
                 return curve, self._ended(Status.STOPPED, curve, gain, begin)
             gain = best - curve[-1]

@@ -80,6 +80,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         for vectors it does not depend on the order in which they are given
     verbose : whether to print a line now and then
     callback : called with a `Progress` every few hundred steps; True stops the fit
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, the
+        status "time_limit" and a warning. `partial_fit` has none
 
     Attributes
     ----------
@@ -135,6 +137,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         random_state: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.loss = loss
         self.kernel = kernel
@@ -154,6 +157,7 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def _loss(self) -> Loss:
         return SIDES[self.loss]() if isinstance(self.loss, str) else self.loss

@@ -37,7 +37,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         an object such as Quantile(0.9)
     kernel, reg, norm, learning_rate, eta0, horizon, average, budget, removal,
     fit_intercept, max_iter, tol, n_iter_no_change, shuffle, random_state, verbose,
-    callback : as in `KernelSGDClassifier`
+    callback, time_limit : as in `KernelSGDClassifier`
 
     Attributes
     ----------
@@ -82,6 +82,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         random_state: Any = None,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.loss = loss
         self.kernel = kernel
@@ -101,6 +102,7 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     def _loss(self) -> Loss:
         loss = NUMBERS[self.loss]() if isinstance(self.loss, str) else self.loss

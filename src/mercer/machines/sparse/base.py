@@ -20,6 +20,7 @@ from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
 from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -31,9 +32,11 @@ from mercer.machines.sparse.terms import Columns, FeatureTerms, PointTerms
 from mercer.machines.words import WORDS
 from mercer.maps import FeatureExpansion
 from mercer.multiclass import Classes
+from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoL1
 from mercer.solvers.lasso import L1Problem
+from mercer.solvers.limits import Shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +114,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "callback": [callable, None],
+        "time_limit": TIME_LIMIT,
     }
 
     on: str
@@ -122,6 +126,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
     warm_start: bool
     verbose: Any
     callback: Any
+    time_limit: float | None
 
     certificate_: Certificate
     support_: np.ndarray
@@ -172,14 +177,24 @@ class SparseMachine(CallbackSupportMixin, Machine):
         terms = self._terms(data)
         problems = self._problems(terms, data, self._reg)
         start = terms.before(len(problems)) if self.warm_start else None
-        solver, columns, found = self._solver(), Columns(), []
-        with watching(self, self._names(data), *data.given) as watcher:
-            for j, problem in enumerate(problems):
+        solver, columns, names = self._solver(), Columns(), self._names(data)
+        with watching(self, names, *data.given) as watcher:
+
+            def solve(j: int, seconds: float | None, before: Any) -> Any:
                 near = None if start is None else start[:, j]
-                with reporting(watcher) as watch:
-                    solution = solver.solve(problem, start=near, watch=watch)
+                near = near if before is None else before.value
+                solver.time_limit = seconds
+                with reporting(watcher, names[j]) as watch:
+                    found = solver.solve(problems[j], start=near, watch=watch)
+                if before is None:
+                    return found
+                return replace(found, run=found.run.after(before.run))
+
+            solutions = Shares(seconds_left(), np.ones(len(problems))).solve(solve)
+            for solution in solutions:
                 columns.add(solution)
-                found.append(terms.certificate(problem, solution))
+            pairs = zip(problems, solutions, strict=True)
+            found = [terms.certificate(*pair) for pair in pairs]
             terms.store(*columns.packed(single=len(problems) == 1))
             self.certificate_ = together(found)
             self.run_ = self.certificate_.run

@@ -57,6 +57,9 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
     verbose : whether to print how far the solver is
     callback : a function of a `Progress` (of `mercer.solvers`), called after every
         round of the solver; the fit stops where it returns True
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, its
+        certificate, the status "time_limit" and a warning with the gap; classes share
+        the time
 
     Attributes
     ----------
@@ -105,6 +108,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         warm_start: bool = False,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -118,6 +122,7 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(

@@ -50,6 +50,9 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
     verbose : whether to print how far the solver is
     callback : a function of a `Progress` (of `mercer.solvers`), called after every
         round of the solver; the fit stops where it returns True
+    time_limit : seconds; None for no limit. The fit then ends with the best it has, its
+        certificate, the status "time_limit" and a warning with the gap; targets share
+        the time
 
     Attributes
     ----------
@@ -92,6 +95,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         warm_start: bool = False,
         verbose: Any = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -104,6 +108,7 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
+        self.time_limit = time_limit
 
     @checked_parameters
     def fit(

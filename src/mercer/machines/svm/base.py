@@ -30,11 +30,12 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
 from mercer.kernels.ways import BlockFunction
 from mercer.machines.base import Machine, WeightedGram, biases
-from mercer.machines.checks import check_numbers, checked_weight
+from mercer.machines.checks import TIME_LIMIT, check_numbers, checked_weight
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.maps import Features, explicit, has_quick_map
+from mercer.native.clock import seconds_left
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
@@ -55,6 +56,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "solver": [HasMethods("solve"), None],
     "warm_start": ["boolean"],
     "callback": [callable, None],
+    "time_limit": TIME_LIMIT,
 }
 
 
@@ -96,6 +98,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     solver: Any
     warm_start: bool
     callback: Any
+    time_limit: float | None
 
     support_: np.ndarray
     _certificate: Certificate  # primal and dual perhaps still to be completed
@@ -193,6 +196,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
     _f_is_expansion: ClassVar[bool] = True  # coef of `expansion_` are the signed α
     _watcher: Watcher | None = None  # during a fit that reports its progress
+    _problem_names: Sequence[str] = ()
 
     @contextmanager
     def _watched(
@@ -204,31 +208,39 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     ) -> Iterator[None]:
         """While the problems of these names are solved, report their progress."""
         with watching(self, names, X, y, sample_weight) as watcher:
-            self._watcher = watcher
+            self._watcher, self._problem_names = watcher, names
             try:
                 yield
             finally:
                 self.__dict__.pop("_watcher", None)
+                self.__dict__.pop("_problem_names", None)
 
-    def _auto(self, objectives: bool = True) -> AutoSMO:
-        """What solves the problems."""
+    def _auto(self, objectives: bool = True, share: float = 1.0) -> AutoSMO:
+        """What solves the problems, in a share of the time that is left."""
+        left = seconds_left()
         return AutoSMO(
-            self.tol, self.cache_size, self.max_iter, objectives, self.solver
+            self.tol,
+            self.cache_size,
+            self.max_iter,
+            objectives,
+            self.solver,
+            None if left is None else share * left,
         )
 
     def _watching(self, name: Callable[[int], str] | None = None) -> Any:
         """What watches problem j while it is solved; None where nobody does.
 
-        Without names, problems have those given to `_watched`, one after another.
+        Without names, problems have those given to `_watched`.
         """
-        watcher = self._watcher
+        watcher, names = self._watcher, self._problem_names
         if watcher is None:
             return None
-        return lambda j: watcher.problem(None if name is None else name(j))
+        return lambda j: watcher.problem(names[j] if name is None else name(j))
 
     def _inseparable(self, problem: BoxQP, solution: Solution) -> ValueError:
         """What to say where no hard margin exists: the proof, and the soft margin."""
-        value, solver = None, SMO(cache_mb=self.cache_size, max_iter=1_000_000)
+        value = None
+        solver = SMO(1e-3, self.cache_size, 1_000_000, seconds_left())
         for C in (1e2, 1e4, 1e6):  # each from the last: 1e6 at once would take long
             soft = svc(problem.gram, problem.sign, C)
             found = solver.solve(soft, start=soft.start(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +21,7 @@ from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
+from mercer.machines.base import outside as outside_of_library
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
@@ -33,12 +35,14 @@ from mercer.machines.labels import (
 )
 from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
 from mercer.multiclass import Classes, PairExpansion, Pairs, Part
-from mercer.outcomes import Certificate, iterations
+from mercer.native.clock import seconds_left
+from mercer.outcomes import Certificate, Status, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems
 
 FOLDS = 5  # of the values that probabilities are fitted on
+FOLD_TIME = 0.64  # of a fold, in that of a fit: four fifths of the points
 
 
 def _has_probabilities(machine: Classifier) -> bool:
@@ -98,8 +102,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         weight = counted.weight * factors[label]
         with self._watched(names, X, y, sample_weight):
             problems = self._problems(counted.gram, parts, weight)
+            fit_sigmoids = partial(
+                self._sigmoids, counted, label, parts, factors, names
+            )
+            # Of a limited time, the folds have their shares, and f all that they leave.
+            limited = seconds_left() is not None
+            sigmoid = fit_sigmoids() if limited else None
             columns = self._columns(counted, problems, parts)
-            self._sigmoid = self._sigmoids(counted, label, parts, factors, names)
+            self._sigmoid = fit_sigmoids() if sigmoid is None else sigmoid
             self.classes_, self.class_weight_ = classes, factors
             self._learn(X, counted, label, parts, *columns)
         self._warn_unless_optimal(self._certificate)
@@ -333,19 +343,30 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         if not self._calibrates:
             return np.zeros((2, 0))
-        values = np.zeros((len(label), multiclass.width(parts)))
+        values, late, total = np.zeros((len(label), multiclass.width(parts))), 0, 0
         fold = _folds(label, check_random_state(self.random_state))
         for k in range(FOLDS):
             inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             if len(outside):
-                values[outside] = self._values_outside(
+                values[outside], found = self._values_outside(
                     counted,
                     label,
                     factors,
                     inside,
                     outside,
                     partial(names.in_fold, k),
+                    FOLD_TIME / (1 + FOLD_TIME * (FOLDS - k)),
                 )
+                late += sum(one.status == Status.TIME_LIMIT for one in found)
+                total += len(found)
+        if late:
+            warnings.warn(
+                f"{type(self).__name__}(time_limit={self.time_limit:g}) cut short "
+                f"{late} of the {total} fits that the probabilities come from: they "
+                "are rough. Raise time_limit, or leave out probability.",
+                ConvergenceWarning,
+                stacklevel=outside_of_library(),
+            )
         if isinstance(parts, Pairs):
             rows, columns = parts.places(np.arange(len(parts)))
             sign = np.where(
@@ -370,15 +391,20 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         inside: np.ndarray,
         outside: np.ndarray,
         name: Callable[[int], str],
-    ) -> np.ndarray:
-        """What machines fitted on the points inside say of those outside."""
+        share: float,
+    ) -> tuple[np.ndarray, Sequence[Certificate]]:
+        """What machines fitted on the points inside say of those outside.
+
+        And their certificates. `share` is that of the time that is left.
+        """
         known, own = label[inside], label[outside]
         gram, weight = counted.gram.take(inside), counted.weight[inside]
         parts = multiclass.parts(known, len(factors), self.multiclass)
-        coef, bias = self._fold(gram, parts, weight * factors[known], name)
+        weight = weight * factors[known]
+        coef, bias, found = self._fold(gram, parts, weight, name, share)
         points = take(counted.gram.X, outside)
         if not (isinstance(parts, Pairs) and parts.compact):
-            return gram.kernel.matmul(points, gram.X, coef) + bias
+            return gram.kernel.matmul(points, gram.X, coef) + bias, found
         order = parts.order
         f = PairExpansion(
             gram.kernel, take(gram.X, order), known[order], coef[order], bias
@@ -389,7 +415,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         )
         for rows, some in f.blocks(points):
             values[rows] = np.take_along_axis(some, table[own[rows]], axis=1)
-        return values
+        return values, found
 
     def _fold(
         self,
@@ -397,18 +423,20 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         parts: Sequence[Part],
         weight: np.ndarray,
         name: Callable[[int], str],
-    ) -> tuple[np.ndarray, np.ndarray]:
+        share: float,
+    ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
         """A column of coef and a bias for each problem, of which some lack a class."""
         there = multiclass.present(parts)
         both = there.all(axis=1)
         some = np.flatnonzero(both)
         problems = self._problems(gram, parts, weight, some)
         watching = self._watching(lambda j: name(some[j]))
-        solutions = self._auto().solve_many(problems, watching=watching)
-        coef, bias, _ = self._gathered(gram, solutions, parts, some)
+        solver = self._auto(share=share)
+        solutions = solver.solve_many(problems, watching=watching)
+        coef, bias, found = self._gathered(gram, solutions, parts, some)
         # A fold without one of the two classes predicts the other.
         bias[~both] = there[~both, 0] * 1.0 - there[~both, 1]
-        return coef, bias
+        return coef, bias, found
 
     # Attributes
 

@@ -58,6 +58,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         solver: Any = None,
         warm_start: bool = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -72,6 +73,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         self.solver = solver
         self.warm_start = warm_start
         self.callback = callback
+        self.time_limit = time_limit
 
     @abstractmethod
     def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:

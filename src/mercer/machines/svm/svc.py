@@ -41,7 +41,8 @@ class SVC(Classifier):
     class_weight : a dict of factors of C; "balanced" for n / (k nᵢ), nᵢ the rows of
         class i whatever their weights, as scikit-learn's
     verbose : whether to print how far the solver is: iterations, the gap, support
-        vectors, the violation and seconds
+        vectors, the violation and seconds; before it, what takes long. There is a line
+        every two seconds at least
     max_iter : steps of the solver; -1 for its own budget
     decision_function_shape : "ovr", scores of classes; "ovo", values of pairs
     break_ties : whether `predict` follows the scores where pairs won are equal
@@ -50,8 +51,7 @@ class SVC(Classifier):
     multiclass : "ovo", every class against every other; "ovr", each against the rest
     solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter), or for
         many points of a kernel with an explicit map `SemismoothNewton` or
-        `FeatureDescent`, where these are cheaper.
-        SMO(time_limit=60) gives each two-class problem a minute
+        `FeatureDescent`, where these are cheaper
     warm_start : whether `fit` starts from the last solution, on points known from it.
         A fit that max_iter, a time limit or a callback ended goes on where it was, also
         when the machine was saved and loaded in between
@@ -59,6 +59,13 @@ class SVC(Classifier):
         round of the solver; the fit stops where it returns True, with a warning that
         states the gap. Problems are then solved one after another. Callbacks of
         scikit-learn's (1.9) are set by `set_callbacks`
+    time_limit : seconds; None for no limit. The fit then ends with the best it has,
+        its certificate and the status "time_limit", and a warning states the gap. Its
+        problems (pairs of classes, classes, targets, folds) share the time by their
+        sizes, what one does not need being for the others; with warm_start=True the
+        next fit goes on from here. Where not even f = 0 can be judged in that time, as
+        with landmarks of `Nystrom` to be chosen first or a start of `NuSVC` on a slow
+        kernel, a TimeoutError says so
 
     Attributes
     ----------
@@ -107,6 +114,7 @@ class SVC(Classifier):
         solver: Any = None,
         warm_start: bool = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.C = C
         self.kernel = kernel
@@ -128,6 +136,7 @@ class SVC(Classifier):
         self.solver = solver
         self.warm_start = warm_start
         self.callback = callback
+        self.time_limit = time_limit
 
     def _problem(self, gram: Gram, sign: np.ndarray, weight: np.ndarray) -> BoxQP:
         return svc(gram, sign, self._upper(weight), bias=self.fit_intercept)
@@ -199,6 +208,7 @@ class NuSVC(Classifier):
         solver: Any = None,
         warm_start: bool = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.nu = nu
         self.kernel = kernel
@@ -219,6 +229,7 @@ class NuSVC(Classifier):
         self.solver = solver
         self.warm_start = warm_start
         self.callback = callback
+        self.time_limit = time_limit
 
     def _problem(self, gram: Gram, sign: np.ndarray, weight: np.ndarray) -> BoxQP:
         return nu_svc(gram, sign, self.nu, weight)

@@ -153,6 +153,7 @@ class SVR(Regressor):
         solver: Any = None,
         warm_start: bool = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -169,6 +170,7 @@ class SVR(Regressor):
         self.solver = solver
         self.warm_start = warm_start
         self.callback = callback
+        self.time_limit = time_limit
 
     def _problem(self, gram: Gram, target: np.ndarray, weight: np.ndarray) -> BoxQP:
         upper = self._upper(weight)
@@ -221,6 +223,7 @@ class NuSVR(Regressor):
         solver: Any = None,
         warm_start: bool = False,
         callback: Any = None,
+        time_limit: float | None = None,
     ):
         self.nu = nu
         self.C = C
@@ -236,6 +239,7 @@ class NuSVR(Regressor):
         self.solver = solver
         self.warm_start = warm_start
         self.callback = callback
+        self.time_limit = time_limit
 
     def _problem(self, gram: Gram, target: np.ndarray, weight: np.ndarray) -> BoxQP:
         if np.isinf(float(self.C)):
