@@ -67,14 +67,15 @@ void each_row(const Sequences& X, bool symmetric, Stop& stop, const Row& row) {
 // A block of n × m pairs of structures: rows are structures 0 to n - 1, columns those after them;
 // or, where there are n in all, rows and columns are the same, and the block is symmetric.
 // `diagonal` has the pairs of each structure with itself alone. A task has so many columns of one
-// row.
+// row, from a multiple of that number on.
 class PairBlock {
  public:
   static PairBlock of(Index n, Index structures, Index columns_per_task) {
     PairBlock block(n == structures ? n : structures - n, n == structures, n == structures ? 0 : n);
     for (Index i = 0; i < n; ++i) {
-      for (Index j = block.symmetric_ ? i : 0; j < block.m_; j += columns_per_task) {
-        block.pieces_.push_back({i, j, std::min(j + columns_per_task, block.m_)});
+      for (Index j = block.symmetric_ ? i : 0, next; j < block.m_; j = next) {
+        next = std::min((j / columns_per_task + 1) * columns_per_task, block.m_);
+        block.pieces_.push_back({i, j, next});
       }
     }
     return block;

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "frames.hpp"
 #include "pairs.hpp"
 #include "threads.hpp"
 #include "wide.hpp"
@@ -18,19 +20,10 @@ namespace mercer {
 namespace {
 
 constexpr Index columns_per_task = 32;
+// From so many rows on finding the frames takes less than they save.
+constexpr Index least_rows = 8;
 // Below this a sum of up to 10⁷ terms may have lost some of them to underflow.
 constexpr double smallest_trusted = 1e-290;
-
-struct HashOfNumbers {
-  std::size_t operator()(const std::vector<std::int32_t>& numbers) const {
-    std::uint64_t h = numbers.size();
-    for (std::int32_t x : numbers) {
-      h = (h ^ static_cast<std::uint32_t>(x)) * 0x9E3779B97F4A7C15u;
-      h ^= h >> 29;
-    }
-    return h;
-  }
-};
 
 // What decides whether two nodes match, and the nodes of each tree sorted by it.
 struct Groups {
@@ -72,9 +65,17 @@ struct Shared {
   const TreeRule& rule;
   Groups groups;
   std::vector<std::int32_t> by_label;  // partial only
+  std::optional<Frames> frames;        // where one tree is compared with many at once
 
   Shared(const Forest& f, const TreeRule& r) : forest(f), rule(r), groups(f, r.fragment) {
     if (rule.fragment == Fragment::partial) by_label = children_by_label(forest);
+  }
+  // Whether two trees could have more matching pairs than are allowed.
+  bool many(Index a, Index b) const {
+    auto nodes = [&](Index t) {
+      return static_cast<double>(forest.start[t + 1] - forest.start[t]);
+    };
+    return nodes(a) * nodes(b) > rule.most_pairs;
   }
 };
 
@@ -271,8 +272,22 @@ struct Worker {
   std::vector<Index> offset;
   Comparison<double> plain;
   Comparison<Wide> scaled;
+  std::optional<FrameRow> frames;
 
-  explicit Worker(const Shared& s) : shared(s), plain(s), scaled(s) {}
+  explicit Worker(const Shared& s) : shared(s), plain(s), scaled(s) {
+    if (shared.frames) frames.emplace(*shared.frames, shared.rule.decay);
+  }
+
+  // The same of two trees by their frames; false if that is not to be had, or not to be trusted.
+  bool framed(Index row, Index column, double& out) {
+    double value = 0;
+    if (!frames || shared.many(row, column) || !frames->value(row, column, value)) return false;
+    // A pair of nodes that matches is worth decay at least.
+    bool nothing = value == 0 && shared.rule.decay > smallest_trusted;
+    if (!nothing && !(std::isfinite(value) && value > smallest_trusted)) return false;
+    out = shared.rule.logarithm ? std::log(value) : value;
+    return true;
+  }
 
   // k (or its logarithm) of tree a and the tree entered in `found`; false if it is refused.
   bool compare(Index a, double& out, Refusal& refusal) {
@@ -303,27 +318,30 @@ struct Worker {
   }
 };
 
-// A tree that others are compared with, entered as long as this lives.
+// A tree that others are compared with, entered from the first one that needs it as long as this
+// lives.
 class Entered {
  public:
-  Entered(Worker& worker, Index tree) : worker_(worker), tree_(tree) {
-    worker_.found.enter(worker_.shared, tree_);
+  Entered(Worker& worker, Index tree) : worker_(worker), tree_(tree) {}
+  ~Entered() {
+    if (entered_) worker_.found.leave(worker_.shared, tree_);
   }
-  ~Entered() { worker_.found.leave(worker_.shared, tree_); }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
-  bool operator()(Index other, double& value, Refusal& refusal) const {
+  bool operator()(Index other, double& value, Refusal& refusal) {
+    if (worker_.framed(tree_, other, value)) return true;
+    if (!entered_) worker_.found.enter(worker_.shared, tree_);
+    entered_ = true;
     return worker_.compare(other, value, refusal);
   }
 
  private:
   Worker& worker_;
   Index tree_;
+  bool entered_ = false;
 };
 
-Refusal compare_all(const PairBlock& block, const Forest& forest, const TreeRule& rule, double* out,
-                    const Poll& poll) {
-  Shared shared(forest, rule);
+Refusal compare_all(const PairBlock& block, const Shared& shared, double* out, const Poll& poll) {
   int count = threads();
   std::vector<Worker> workers;
   workers.reserve(static_cast<std::size_t>(count));
@@ -388,11 +406,17 @@ Forest Forest::of(std::span<const std::int32_t> label, std::span<const std::int3
 
 Refusal tree_block(const Forest& forest, const TreeRule& rule, Index n, double* out,
                    const Poll& poll) {
-  return compare_all(PairBlock::of(n, forest.trees(), columns_per_task), forest, rule, out, poll);
+  Shared shared(forest, rule);
+  Index columns = columns_per_task;
+  if (rule.fragment == Fragment::subset && n >= least_rows) {
+    shared.frames.emplace(forest, n == forest.trees() ? 0 : n);
+    columns = Frames::columns_per_span(forest);
+  }
+  return compare_all(PairBlock::of(n, forest.trees(), columns), shared, out, poll);
 }
 
 Refusal tree_diag(const Forest& forest, const TreeRule& rule, double* out, const Poll& poll) {
-  return compare_all(PairBlock::diagonal(forest.trees()), forest, rule, out, poll);
+  return compare_all(PairBlock::diagonal(forest.trees()), Shared(forest, rule), out, poll);
 }
 
 }  // namespace mercer

@@ -25,6 +25,17 @@ struct Forest {
   std::int32_t arity(std::int32_t v) const { return child_start[v + 1] - child_start[v]; }
 };
 
+struct HashOfNumbers {
+  std::size_t operator()(const std::vector<std::int32_t>& numbers) const {
+    std::uint64_t h = numbers.size();
+    for (std::int32_t x : numbers) {
+      h = (h ^ static_cast<std::uint32_t>(x)) * 0x9E3779B97F4A7C15u;
+      h ^= h >> 29;
+    }
+    return h;
+  }
+};
+
 enum class Fragment {
   subset,  // whole productions, each worth decay (Collins and Duffy)
   partial  // any nodes with their ancestors, each worth decay; gap per child spanned (Moschitti)

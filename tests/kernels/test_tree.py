@@ -333,6 +333,46 @@ def test_cosines_are_those_of_the_values(kernel, features):
     assert_allclose(Normalized(kernel).matmul(TREES[:7], None, V), expected @ V)
 
 
+# One tree against many: rows by the dozen have a way of their own
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.3, 1e-200, 5e-324])
+def test_many_trees_compare_as_two_do(decay):
+    # Most words are in few trees, some productions in all; words stand at all depths.
+    rng = np.random.default_rng(5)
+    words = ["a", "b", *(f"w{i}" for i in range(60))]
+
+    def grown(depth):
+        if depth == 0 or rng.random() < 0.2:
+            return ("P", words[int(len(words) * rng.random() ** 3)])
+        if rng.random() < 0.1:
+            return (f"Q{rng.integers(9)}", grown(depth - 1), "x", grown(depth - 1))
+        return ("P", grown(depth - 1), grown(depth - 1))
+
+    X = [Tree(grown(4)) for _ in range(150)]
+    kernel, k = SubsetTree(decay), naive.subset_tree(decay)
+    K = kernel(X)
+    assert_array_equal(K, K.T)
+    for i in (0, 40, 149):
+        assert_allclose(K[i, ::5], [k(X[i], y) for y in X[::5]], rtol=1e-12)
+    # Few rows are compared pair by pair.
+    assert_allclose(K[:7], kernel(X[:7], X), rtol=1e-12)
+    assert_allclose(kernel(X[20:60], X[50:]), K[20:60, 50:], rtol=1e-12)
+    logs = np.concatenate([kernel.log(X[:7], X), kernel.log(X[7:14], X)])
+    assert_allclose(kernel.log(X[:14], X), logs, rtol=1e-12, atol=1e-12)
+
+
+def test_large_trees_are_compared_in_spans_as_pairs_are():
+    X = [Tree("(A " * m + f"(A (B b) (C {m % 3}))" + ")" * m) for m in range(380, 420)]
+    X[20] = Tree(full(11))  # overflows with itself alone
+    rows = [X[0], X[20], X[39]]
+    pairs = SubsetTree(1.0).log(rows, X)
+    assert_allclose(SubsetTree(1.0).log(X)[[0, 20, 39]], pairs, rtol=1e-12)
+    assert_allclose(SubsetTree(1.0).log(X, rows).T, pairs, rtol=1e-12)
+    with pytest.raises(ValueError, match="tree 20 and tree 20, which have 2,095"):
+        SubsetTree(1.0)(X)
+
+
 # Threads
 
 

@@ -197,6 +197,38 @@ def test_eigenpairs_of_any_size_and_scale(all_long, n, scale):
     np.testing.assert_allclose(lapack.eigvalsh(A), values, atol=1e-12 * n * scale)
 
 
+@pytest.mark.parametrize("low", [0, 30, 88])
+def test_some_of_many_equal_eigenvalues_have_orthogonal_vectors(all_long, low):
+    # Of rank 6, of two values: what a kernel with few features gives.
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.normal(size=(90, 6)))[0]
+    A = U * [1, 1, 1, 5, 5, 5] @ U.T
+    values, V = lapack.eigh(A, subset_by_index=(low, 89))
+    assert V.shape == (90, 90 - low)
+    np.testing.assert_allclose(values[-2:], [5.0] * 2, rtol=1e-12)
+    np.testing.assert_allclose(V.T @ V, np.eye(90 - low), atol=1e-12)
+    np.testing.assert_allclose(A @ V, V * values, atol=1e-12)
+
+
+def test_eigenpairs_do_without_the_robust_representations(
+    definite, all_long, monkeypatch
+):
+    expected = lapack.eigh(definite, subset_by_index=(30, 39))
+    routine = lapack._routine
+
+    def failing(name):
+        def fail(*args):
+            args[-1].value = 1  # info
+
+        return fail if name == "dstemr" else routine(name)
+
+    for other in (failing, lambda name: None if name == "dstemr" else routine(name)):
+        monkeypatch.setattr(lapack, "_routine", other)
+        values, V = lapack.eigh(definite, subset_by_index=(30, 39))
+        np.testing.assert_allclose(values, expected[0], rtol=1e-12)
+        np.testing.assert_allclose(definite @ V, V * values, atol=1e-10)
+
+
 def test_eigenpairs_are_found_in_pieces(definite, all_long, monkeypatch):
     called = []
     monkeypatch.setattr(lapack, "PANEL", 8)

@@ -17,7 +17,7 @@ NEW, OLD = ("memory.max", "memory.current"), (
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_address_space", lambda root: np.inf)
+    monkeypatch.setattr(memory, "_own_limits", lambda root: np.inf)
     monkeypatch.setattr(memory, "MAX_AGE", 0)  # read the files at every question
     write(tmp_path, "proc/meminfo", "MemTotal: 90 kB\nMemAvailable: 1000 kB\n")
     return tmp_path
@@ -152,7 +152,7 @@ def test_a_reading_is_used_again_while_it_is_young(root, monkeypatch):
 def test_a_limit_set_by_the_process_is_seen_at_once(root, monkeypatch):
     monkeypatch.setattr(memory, "MAX_AGE", np.inf)
     assert memory.available_memory(root) == 1000 * 1024
-    monkeypatch.setattr(memory, "_address_space", lambda root: 500.0)
+    monkeypatch.setattr(memory, "_own_limits", lambda root: 500.0)
     assert memory.available_memory(root) == 500
 
 
@@ -165,17 +165,18 @@ def test_a_small_fit_reads_the_files_once(X, monkeypatch):
     assert read.count(memory.ROOT / "proc/meminfo") == 1
 
 
-def test_a_limit_on_the_address_space_counts_and_is_named():
+@pytest.mark.parametrize("limit, place", [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)])
+def test_a_limit_of_the_process_counts_and_is_named(limit, place):
     pytest.importorskip("resource")
-    script = """
+    script = f"""
         import resource
         import numpy as np
         from mercer import RBF, Gram
         from mercer.native.memory import available_memory
         X = np.zeros((9000, 1))
-        pages = int(open("/proc/self/statm").read().split()[0])
+        pages = int(open("/proc/self/statm").read().split()[{place}])
         most = pages * resource.getpagesize() + 300 * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.{limit}, (most, most))
         print(available_memory() <= 300 * 2**20)
         for ask in (lambda: RBF(1.0)(X), lambda: Gram(RBF(1.0), X).dense()):
             try:

@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "dlatrd": "c iidi ddd i",
     "dsyr2k": "cc ii d di di d di",
     "dsytd2": "c idi ddd i",
+    "dstemr": "cc idd ddii idd iii i di ii i",
     "dstevr": "cc idd ddiid idd ii di ii i",
     "dormtr": "ccc ii di d di di i",
     "dpotrf": "c idi i",
@@ -51,7 +52,9 @@ def eigh(
 
     A = Q T Qᵀ with a tridiagonal T, and the eigenvectors of A are Q times those of T.
     These are the steps of LAPACK's dsyevr, a piece at a time: what an interrupt leaves
-    behind is soon over.
+    behind is soon over. But for some of the vectors of T that takes inverse iteration,
+    which makes all of them orthogonal to each other; the relatively robust
+    representations it has for all of them do without, and so for some.
     """
     n = len(A)
     large = float(n) ** 3 >= LONG and A.dtype == np.float64
@@ -114,6 +117,16 @@ def _of_tridiagonal(
     vectors = np.empty((n, count if wanted else 1), order="F")
     support = np.empty(2 * n, dtype=np.intc)
     room, rooms = np.empty(20 * n), np.empty(10 * n, dtype=np.intc)
+    robust = _routine("dstemr")
+    if wanted and robust:
+        # It overwrites the numbers of T, which the other way needs should it fail.
+        interruptible(
+            robust, "V", "I", n, d.copy(), e.copy(), 0.0, 0.0, int(low) + 1,
+            int(high) + 1, found, values, vectors, n, count, support, ctypes.c_int(1),
+            room, len(room), rooms, len(rooms), info, work=float(n) ** 3,
+        )  # fmt: skip
+        if not info.value and found.value == count:
+            return values[:count], vectors
     interruptible(
         routine, "V" if wanted else "N",
         "A" if subset_by_index is None else "I", n, d, e, 0.0, 0.0, int(low) + 1,

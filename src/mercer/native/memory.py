@@ -69,8 +69,8 @@ def available_memory(root: Path = ROOT) -> float:
     The machine's memory; the limits of the process's control group and of all groups
     that one is in; and the address space and the data that the process may have.
     """
-    # These limits are set by the process itself and take no file to know: ask always.
-    return min(_recent_memory(root), _address_space(root))
+    # These are set by the process itself and take no file to know: ask every time.
+    return min(_recent_memory(root), _own_limits(root))
 
 
 def room_to_keep(cache_mb: float | None = None) -> float:
@@ -145,22 +145,23 @@ def _machine_memory(meminfo: Path) -> float:
     return np.inf if kilobytes is None else 1024.0 * float(kilobytes)
 
 
-def _address_space(root: Path) -> float:
+def _own_limits(root: Path) -> float:
     """What RLIMIT_AS and RLIMIT_DATA leave beside the pages the process has."""
     if resource is None:
         return np.inf
-    left = np.inf
-    # All pages of the process, and those of data and stacks, stand at these places.
-    for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
-        most = resource.getrlimit(limit)[0]
-        if most == resource.RLIM_INFINITY:
-            continue
-        try:
-            pages = int((root / "proc/self/statm").read_text().split()[place])
-        except (OSError, ValueError, IndexError):
-            pages = 0
-        left = min(left, max(0.0, float(most) - pages * float(resource.getpagesize())))
-    return left
+    # Where /proc/self/statm counts what the limit is on.
+    limits = {0: resource.RLIMIT_AS, 5: resource.RLIMIT_DATA}
+    most = {place: resource.getrlimit(limit)[0] for place, limit in limits.items()}
+    set_ones = {i: m for i, m in most.items() if m != resource.RLIM_INFINITY}
+    if not set_ones:
+        return np.inf
+    try:
+        pages = [int(n) for n in (root / "proc/self/statm").read_text().split()]
+        used = {place: pages[place] for place in limits}
+    except (OSError, ValueError, IndexError):
+        used = dict.fromkeys(limits, 0)
+    size = float(resource.getpagesize())
+    return min(max(0.0, m - used[i] * size) for i, m in set_ones.items())
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, _Names]]:

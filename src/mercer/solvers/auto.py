@@ -63,7 +63,7 @@ MANY = 496  # pairs of 32 classes; of more, small ones are not solved to roundin
 # LAPACK is the quicker one up to so many points, and where more than this share of all
 # components is sought, with kernel values in double or in single precision.
 DENSE = 800
-DENSE_SHARE = {"double": 1 / 30, "single": 1 / 10}
+DENSE_SHARE = {"double": 1 / 30, "single": 1 / 16}
 
 # How a solve to rounding ends where it does not come to rounding.
 _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
