@@ -20,7 +20,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import Precomputed
-from mercer.maps import dense_columns, has_quick_map
+from mercer.maps import dense_columns, entries_estimate, has_quick_map
 from mercer.native import memory
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
@@ -91,6 +91,9 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
         return None
     p = dense_columns(gram.kernel, gram.X)
     if p is None:
+        entries = entries_estimate(gram.kernel, gram.X)
+        if entries is not None and not _is_worth_making(gram, entries):
+            return None
         rows = features_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, rows.shape[0])
         columns, held = wide, True
@@ -102,6 +105,11 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     if p <= DIRECT or wide == p:
         return SemismoothNewton if newton < smo and held else None
     return FeatureDescent if 1500.0 * n * wide < smo else None
+
+
+def _is_worth_making(gram: Gram, entries: float) -> bool:
+    """Whether Φ fits into memory, and is smaller than K."""
+    return 2 * entries < gram.shape[0] ** 2 and memory.keeps(16.0 * entries)
 
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.gram import Gram
-from mercer.maps import dense_columns, has_quick_map
+from mercer.maps import entries_estimate, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
 from mercer.solvers.features import FeatureRows, features_of
@@ -218,9 +218,8 @@ def has_small_map(gram: Gram, few: int) -> bool:
     n, kernel = gram.shape[0], gram.kernel
     if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
         return False
-    columns = dense_columns(kernel, gram.X)
-    if columns is not None:
-        entries = float(n) * columns
+    entries = entries_estimate(kernel, gram.X)
+    if entries is not None:
         if 8 * entries > n**2 or 16 * entries > memory.available_memory():
             return False  # before Φ is made
     features = features_of(gram)
