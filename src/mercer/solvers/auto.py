@@ -73,6 +73,8 @@ Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 RESERVE = 4  # times the points that are few: factors are tried where a map failed
 # Problems of fewer points are solved by kernel values, whatever the kernel.
 MANY_POINTS = 4000
+MANY_TO_CLUSTER = 1000  # of fewer points, K takes no time
+STEPS_OF_LLOYD = 30
 
 
 def on_features(gram: Gram, n: int | None = None) -> type | None:
@@ -110,6 +112,37 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
 def _is_worth_making(gram: Gram, entries: float) -> bool:
     """Whether Φ fits into memory, and is smaller than K."""
     return 2 * entries < gram.shape[0] ** 2 and memory.keeps(16.0 * entries)
+
+
+def clusters_on_features(gram: Gram, n_clusters: int) -> bool:
+    """Whether Lloyd's steps on Φ cost less than on K.
+
+    In multiplications, and rough: `STEPS_OF_LLOYD` of them read Φ k times each, at the
+    speed of a matrix product, or that of sparse rows. K is computed once, an entry at
+    the cost of 20 multiplications and one for each column, and a tenth of it is read in
+    a step; where it does not fit it is computed anew.
+    """
+    n, kernel = gram.shape[0], gram.kernel
+    if n < MANY_TO_CLUSTER or gram.is_held or not has_quick_map(kernel):
+        return False
+    entries = entries_estimate(kernel, gram.X)
+    if entries is not None and not memory.keeps(16.0 * entries):
+        return False
+    sparse = entries is None or dense_columns(kernel, gram.X) is None
+    if entries is None or sparse:
+        if entries is not None and not _is_worth_making(gram, entries):
+            return False
+        rows = features_of(gram)
+        entries, sparse = float(rows.entries), rows.sparse
+        if not memory.keeps(32.0 * n_clusters * rows.shape[1]):
+            return False
+    by_features = STEPS_OF_LLOYD * entries * n_clusters * (8 if sparse else 1)
+    wide = entries / n
+    columns = min(wide, float(getattr(gram.X, "shape", (n, wide))[-1]))
+    of_matrix = n**2 * (columns + 20.0) / 2
+    fits = memory.keeps(4.0 * n**2)
+    by_kernel = of_matrix + STEPS_OF_LLOYD * (n**2 / 10 if fits else of_matrix / 4)
+    return by_features < by_kernel
 
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
