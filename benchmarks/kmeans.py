@@ -12,7 +12,8 @@ something else and ends elsewhere; its inertia is computed here by the definitio
 its labels. The adjusted Rand index compares clusters with the digits. Times are medians
 of runs in turn. With --features points of ten Gaussian clouds are clustered on explicit
 features, and by scikit-learn's KMeans on the same features from the same points in as
-many steps; times are of the processor, the map counted for both. Images are float32 for the first column of ours, float64 for the other.
+many steps; times are of the processor, the map counted for both. Images are float32
+for the first column of ours, float64 for the other.
 """
 
 import argparse

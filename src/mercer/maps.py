@@ -149,16 +149,22 @@ def dense_columns(kernel: Kernel, X: Points) -> int | None:
     return kernel.width(d) if isinstance(kernel, GaussianSeries) else None
 
 
-def entries_estimate(kernel: Kernel, X: Points) -> float | None:
+def entries_estimate(
+    kernel: Kernel, X: Points, *, always: bool = False
+) -> float | None:
     """How many numbers Φ would have, of maps that may be large; None of others.
 
     Exact where `dense_columns` is; of products of sparse maps an estimate, by the
     entries that some of the points have in either.
+
+    Parameters
+    ----------
+    always : whether to make that estimate of other maps too, instead of None
     """
     n, columns = count(as_points(X)), dense_columns(kernel, X)
     if columns is not None:
         return float(n) * columns
-    if not _has_products(kernel):
+    if not (always or _has_products(kernel)):
         return None
     some = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.intp)
     return n * _mean_entries(kernel, take(as_points(X), some)) if n else 0.0
@@ -481,6 +487,64 @@ def _double(matrix: Vectors) -> Vectors:
             "points, or choose another kernel."
         )
     return matrix
+
+
+class ColumnIndex:
+    """Columns of an explicit map in the order in which they first came.
+
+    Of maps with a fixed number of columns it is their places. New points may bring
+    columns that were not there before.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._place: dict[Hashable, int] | None = None  # None: by their places
+
+    def __len__(self) -> int:
+        return self._size
+
+    def extended(self, found: Features) -> Vectors:
+        """Φ in these columns, and in those it has beyond them, which are added."""
+        if isinstance(found.keys, range) and self._place is None:
+            self._size = max(self._size, len(found.keys))
+            return self._moved(found.matrix, None)
+        place = self._by_keys()
+        for key in found.keys:
+            place.setdefault(key, len(place))
+        self._size = len(place)
+        columns = np.array([place[key] for key in found.keys], dtype=np.int64)
+        return self._moved(found.matrix, columns)
+
+    def known(self, found: Features) -> Vectors:
+        """Φ in these columns; others count for nothing."""
+        if isinstance(found.keys, range) and self._place is None:
+            kept = found.matrix
+            if kept.shape[1] > self._size:
+                kept = kept[:, : self._size]
+            return self._moved(kept, None)
+        place = self._by_keys()
+        columns = np.array([place.get(key, -1) for key in found.keys], dtype=np.int64)
+        used = np.flatnonzero(columns >= 0)
+        if len(used) == len(columns):
+            return self._moved(found.matrix, columns)
+        return self._moved(found.matrix[:, used], columns[used])
+
+    def _by_keys(self) -> dict[Hashable, int]:
+        if self._place is None:
+            self._place = {key: key for key in range(self._size)}
+        return self._place
+
+    def _moved(self, matrix: Vectors, columns: np.ndarray | None) -> Vectors:
+        """The matrix with its columns at these places; None for the first ones."""
+        shape = matrix.shape[0], self._size
+        if columns is None and matrix.shape == shape:
+            return matrix
+        if sp.issparse(matrix):
+            indices = matrix.indices if columns is None else columns[matrix.indices]
+            return sp.csr_array((matrix.data, indices, matrix.indptr), shape=shape)
+        out = np.zeros(shape)
+        out[:, slice(matrix.shape[1]) if columns is None else columns] = matrix
+        return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,11 +16,14 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from mercer.data.points import Points, as_points, count, take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Sum
+from mercer.kernels.base import Constant, Kernel, Sum
+from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import Precomputed
-from mercer.maps import dense_columns, entries_estimate, has_quick_map
+from mercer.maps import dense_columns, entries_estimate, explicit, has_quick_map
 from mercer.native import memory
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
@@ -75,6 +78,8 @@ RESERVE = 4  # times the points that are few: factors are tried where a map fail
 MANY_POINTS = 4000
 MANY_TO_CLUSTER = 1000  # of fewer points, K takes no time
 STEPS_OF_LLOYD = 30
+MANY_TO_STEP = 500  # points from which on steps are made on features
+WIDEST_STEP = 2**14  # features of a point of a stream
 
 
 def on_features(gram: Gram, n: int | None = None) -> type | None:
@@ -143,6 +148,51 @@ def clusters_on_features(gram: Gram, n_clusters: int) -> bool:
     fits = memory.keeps(4.0 * n**2)
     by_kernel = of_matrix + STEPS_OF_LLOYD * (n**2 / 10 if fits else of_matrix / 4)
     return by_features < by_kernel
+
+
+def steps_on_features(kernel: Kernel, X: Points, passes: int | None) -> bool:
+    """Whether steps point by point cost less with w on Φ than with w on the points.
+
+    A step on features takes their number; one on points, those it has a coefficient
+    for: a fifth of all is assumed. A stream has any number of points to come.
+
+    Parameters
+    ----------
+    passes : over these points; None for a stream, of which they are the first
+    """
+    n = count(as_points(X))
+    many = passes is None or n >= MANY_TO_STEP
+    if not (many and n and has_quick_map(kernel)):
+        return False
+    entries = entries_estimate(kernel, X, always=True)
+    assert entries is not None
+    wide = entries / n
+    if loses_ties(kernel, X):
+        return False
+    if passes is None:
+        return wide <= WIDEST_STEP
+    columns = min(wide, float(getattr(X, "shape", (n, wide))[-1]))
+    few = min(passes, STEPS_OF_LLOYD)
+    by_points = few * n * (n / 5) * (columns + 20.0)
+    return memory.keeps(16.0 * entries) and 8 * few * entries < by_points
+
+
+def loses_ties(kernel: Kernel, X: Points) -> bool:
+    """Whether kernel values are whole numbers, as the points are, and features not.
+
+    Sums of whole numbers are exact, and often 0 or 1; those of their roots come near.
+    """
+    X = as_points(X)
+    if not is_vectors(X):
+        return False
+    some = take(X, slice(0, SMALL))
+    return _whole(vectors(some)) and not _whole(explicit(kernel, some).matrix)
+
+
+def _whole(matrix: Any) -> bool:
+    """Whether all entries are whole numbers."""
+    entries = matrix.data if sp.issparse(matrix) else matrix
+    return bool(np.array_equal(entries, np.rint(entries)))
 
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
