@@ -7,11 +7,10 @@ mistakes is `mercer.theory.mistake_bound`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sized
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Constant,
+    Kernel,
+    row_blocks,
+    without_constant,
+)
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, biases
@@ -50,10 +56,7 @@ from mercer.solvers.perceptron import (
     PerceptronRule,
     PerceptronSolution,
     Weights,
-    without_constant,
 )
-
-Part = TypeVar("Part", bound=Sized)
 
 VARIANTS = {"plain", "averaged", "voted"}
 
@@ -79,31 +82,6 @@ def _takes_more(machine: Machine) -> bool:
     if machine._precomputed:
         raise AttributeError(NO_STREAM)
     return True
-
-
-class Parts(Generic[Part]):
-    """What comes piece by piece, joined when the whole is asked for.
-
-    A piece is joined to the last at once where it is not much shorter, so that a stream
-    of n of them is kept in log n parts, and each is copied log n times.
-    """
-
-    def __init__(
-        self, joined: Callable[[Part, Part], Part], parts: tuple[Part, ...] = ()
-    ):
-        self.joined, self.parts = joined, parts
-
-    def with_more(self, part: Part) -> Parts[Part]:
-        """These and another one; this object stays as it is."""
-        parts = (*self.parts, part)
-        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
-            parts = (*parts[:-2], self.joined(parts[-2], parts[-1]))
-        return Parts(self.joined, parts)
-
-    def whole(self) -> Part:
-        """All of them as one."""
-        self.parts = (reduce(self.joined, self.parts),)
-        return self.parts[0]
 
 
 def _later(first: PerceptronSolution, second: PerceptronSolution) -> PerceptronSolution:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Kernel, Sum
+from mercer.kernels.base import without_constant
 from mercer.native.vectors import Packed, native_recipe
 from mercer.outcomes import Progress, Run, Status, Watch
 
@@ -405,14 +405,6 @@ def _kernel_pass(gram: Gram, many: bool) -> _ScorePass:
         return seen
 
     return one_pass
-
-
-def without_constant(kernel: Kernel) -> tuple[Kernel, float]:
-    """k and c of a kernel k + c; c is 0 where it is not written so."""
-    if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
-        inner, shift = without_constant(kernel.left)
-        return inner, shift + float(kernel.right.c)
-    return kernel, 0.0
 
 
 def _matrix_pass(K: np.ndarray) -> _ScorePass:
