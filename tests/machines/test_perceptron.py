@@ -513,7 +513,8 @@ def test_a_stream_may_bring_columns_that_were_not_there_before():
 
 
 def test_the_choice_of_features_keeps_ties():
-    whole, many = whole_numbers(0, 600), np.random.default_rng(0).normal(size=(600, 4))
+    whole = whole_numbers(0, 3000)
+    many = np.random.default_rng(0).normal(size=(3000, 4))
     assert steps_on_features(Linear(), whole, 10)
     assert steps_on_features(Polynomial(2), many, 10)
     # (⟨x, y⟩ + 1)² of whole numbers is exact, its features are not.

@@ -303,7 +303,9 @@ class KernelPerceptron(MistakeDriven):
 
     αᵢ counts how often point i was missed; a score of 0 is a mistake. On classes that
     some bias-free w of norm ‖w‖ separates with y w(x) ≥ 1 it makes at most R²‖w‖²
-    mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
+    mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others. With many
+    points, or a stream, of a kernel with few explicit features f is kept as a vector of
+    weights on these, and a step takes no longer the more points there were.
 
     Several classes are told apart one against the rest: k perceptrons see every point
     at the same time, and a kernel value is computed once for all of them. Pairs of two
