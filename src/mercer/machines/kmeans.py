@@ -68,8 +68,8 @@ class KernelKMeans(
 
     k-means in the feature space of a kernel, on points of any kind. A centroid is an
     expansion: with f_c(x) = ⟨μ_c, φ(x)⟩ - ½‖μ_c‖² the squared distance from it is
-    k(x, x) - 2 f_c(x), and x belongs to the cluster where f_c is largest. Many points of
-    a kernel with few explicit features are clustered on these, without a matrix K.
+    k(x, x) - 2 f_c(x), and x belongs to the cluster where f_c is largest. Many points
+    of a kernel with few explicit features are clustered on these, without K.
 
     With `normalized_cut=True` they minimise the normalised cut Σ_c cut(c) / vol(c) of
     the graph with edges k(xᵢ, xⱼ) ≥ 0, where vol(c) sums the degrees dᵢ = Σⱼ k(xᵢ, xⱼ)
