@@ -8,15 +8,13 @@ same point twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points
-from mercer.kernels.base import row_blocks
-
-BLOCK_MB = 16.0  # of coordinates that are hashed at a time
+from mercer.data.points import Points, count
 
 
 def orders(
@@ -64,29 +62,16 @@ def keys_of(X: Points, target: np.ndarray, places: np.ndarray) -> np.ndarray:
     """A number for each point, by its coordinates and target; else by its place."""
     if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return places.astype(np.uint64)
-    n, d = X.shape
-    known = np.asarray(target, dtype=np.float64) + 0.0  # -0 is 0
-    keys = hashed(known, np.arange(d, d + known.shape[1])).sum(axis=1)
-    if sp.issparse(X):
-        rows = sp.csr_array(X, dtype=np.float64, copy=True)
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-        sums = np.append(np.uint64(0), np.cumsum(hashed(rows.data, rows.indices)))
-        # What overflows in sums does in their differences.
-        return keys + (sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
-    for some in row_blocks(n, d, BLOCK_MB):
-        part = np.asarray(X[some], dtype=np.float64)
-        each = hashed(part, np.arange(d))
-        each[part == 0] = 0  # as of coordinates that are not stored
-        keys[some] += each.sum(axis=1)
+    rows = sp.csr_array(X, dtype=np.float64, copy=sp.issparse(X))
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    columns, ends = rows.indices.astype(np.int64), rows.indptr
+    keys = np.empty(count(X), dtype=np.uint64)
+    for i, known in enumerate(np.asarray(target, dtype=np.float64) + 0.0):
+        part = slice(ends[i], ends[i + 1])
+        text = columns[part].tobytes() + rows.data[part].tobytes() + known.tobytes()
+        keys[i] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
     return keys
-
-
-def hashed(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Numbers that tell float64 values in their columns apart; sums of them, points."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    seeds = mixed(columns.astype(np.uint64), np.array([1, 2], dtype=np.uint64))
-    return mixed(bits + seeds, np.array([3, 4], dtype=np.uint64))
 
 
 def mixed(keys: np.ndarray, salt: np.ndarray) -> np.ndarray:
