@@ -56,14 +56,14 @@ MODULES = {
     "": "_names _html multiclass calibration distributed expansion gram losses maps "
     "outcomes",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting",
-    "data": "points copies matching sequences trees graphs edges",
+    "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
     "solvers": "limits boxqp features feature_descent primal semismooth penalized "
-    "krylov smo hull coordinate linear newton ball l1 perceptron sgd budget eigen "
-    "clusters lasso lasso_features components products preimage bayes posterior "
+    "krylov smo hull coordinate linear newton ball l1 perceptron sgd sgd_features "
+    "budget eigen clusters lasso lasso_features components products preimage bayes posterior "
     "evidence rounding class_pairs nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",

@@ -23,7 +23,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from mercer.gram import Gram
-from mercer.kernels.algebra import Normalized
+from mercer.kernels.algebra import Conformal, Normalized
+from mercer.kernels.approximate import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.substring import Spectrum
@@ -31,6 +32,7 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.kmeans import KernelKMeans
 from mercer.outcomes import Progress
+from mercer.solvers.auto import clusters_on_features
 from mercer.solvers.clusters import KernelLloyd, Partition, drawn_start
 
 folder = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -257,12 +259,95 @@ def test_no_step_computes_the_whole_matrix_where_there_is_no_room_for_it():
 def test_many_float32_points_keep_a_float32_matrix(monkeypatch):
     machine = KernelKMeans(3)
     narrow = X.astype(np.float32)
-    assert machine._held(narrow, narrow, None).rows(slice(0, 2)).dtype == np.float64
+    assert (
+        machine._prepared(narrow, narrow, None)[0].rows(slice(0, 2)).dtype == np.float64
+    )
     monkeypatch.setattr("mercer.machines.kmeans.DOUBLE", len(X) - 1)
-    assert machine._held(narrow, narrow, None).rows(slice(0, 2)).dtype == np.float32
+    assert (
+        machine._prepared(narrow, narrow, None)[0].rows(slice(0, 2)).dtype == np.float32
+    )
     machine.set_params(cache_size=len(X) ** 2 * 4 / 2**20)
-    assert machine._held(narrow, narrow, None).is_held
-    assert not machine._held(X, X, None).is_held
+    assert machine._prepared(narrow, narrow, None)[0].is_held
+    assert not machine._prepared(X, X, None)[0].is_held
+
+
+# On features
+
+
+def first_column(points):
+    return 1 + np.abs(points[:, 0])
+
+
+SPARSE = sp.csr_array(np.where(np.abs(X) > 4, X, 0).repeat(3, axis=1))
+ON_FEATURES = [
+    (Linear(), X, {}),
+    (Linear(), X.astype(np.float32) + 1e3, {}),
+    (Linear(), X, {"sample_weight": np.round(WEIGHT)}),
+    (Polynomial(2, 0.1), X, {"algorithm": "hartigan", "sample_weight": WEIGHT}),
+    (Polynomial(2, 0.1), X, {"normalized_cut": True, "shift": 0.5}),
+    (Conformal(Linear(), first_column) + Linear() ** 2, X, {"init": "random"}),
+    (Nystrom(RBF(0.1), 12), X, {"init": X[:4]}),
+    (Linear(), SPARSE, {"shift": 1.0}),
+    (Linear() * Linear(), SPARSE, {"init": SPARSE[:4], "algorithm": "hartigan"}),
+    (Normalized(Spectrum(2)), WORDS * 6, {"normalized_cut": True}),
+    (Spectrum(2), WORDS * 6, {"init": WORDS[::2][:4]}),
+    (Spectrum(1) * Spectrum(2), WORDS, {"init": np.arange(9) % 4}),
+]
+
+
+@pytest.mark.parametrize("kernel, points, options", ON_FEATURES)
+def test_clusters_on_features_are_those_of_the_gram_matrix(
+    kernel, points, options, monkeypatch
+):
+    options = {"random_state": 3, **options}
+    data = {k: options.pop(k) for k in ("sample_weight",) if k in options}
+    roads = []
+    for chosen in (False, True):
+        road = "mercer.machines.kmeans.clusters_on_features"
+        monkeypatch.setattr(road, lambda gram, k, chosen=chosen: chosen)
+        machine = KernelKMeans(4, kernel=kernel, n_init=1, **options)
+        roads.append(quiet(machine, points, **data))
+    gram, features = roads
+    assert_array_equal(features.labels_, gram.labels_)
+    scale = np.abs(gram.inertia_history_).max()
+    off = gram.rounding_ + features.rounding_
+    assert abs(features.inertia_ - gram.inertia_) <= off + 1e-12 * scale
+    assert 0 < features.rounding_ < 1e-9 * max(scale, 1)
+    assert len(features.inertia_history_) == len(gram.inertia_history_)
+    assert_allclose(features.inertia_history_, gram.inertia_history_, atol=1e-7 * scale)
+    new = points[:5]
+    assert_array_equal(features.predict(new), gram.predict(new))
+    size = np.abs(gram.transform(new)).max()
+    assert_allclose(features.transform(new), gram.transform(new), atol=1e-6 * size)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_many_points_are_clustered_on_features_without_their_matrix(container):
+    points = make_blobs(20000, n_features=3, centers=5, random_state=1)[0]
+    start = points[:5].copy()
+    machine = KernelKMeans(5, kernel=Linear(), init=start)
+    points = container(points)
+    tracemalloc.start()
+    machine.fit(points)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6 < 4 * 20000**2
+    theirs = KMeans(5, init=start, n_init=1, tol=0).fit(points)
+    assert_array_equal(machine.labels_, theirs.labels_)
+    assert_allclose(machine.inertia_, theirs.inertia_, rtol=1e-9)
+
+
+def test_the_choice_of_features_goes_by_what_they_cost():
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(3000, 20))
+    assert clusters_on_features(Gram(Linear(), many), 8)
+    assert not clusters_on_features(Gram(Linear(), many[:500]), 8)
+    assert not clusters_on_features(Gram(Linear(), many).held(), 8)
+    assert not clusters_on_features(Gram(RBF(1.0), many), 8)
+    gram = Gram(Polynomial(4), many)  # 10,626 columns
+    assert not clusters_on_features(gram, 8) and gram._features is None
+    texts = ["".join(rng.choice(list("acgt"), 30)) for _ in range(1500)]
+    assert clusters_on_features(Gram(Spectrum(3), texts), 2)
 
 
 # Starts

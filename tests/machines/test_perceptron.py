@@ -34,6 +34,7 @@ from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.native import threads
+from mercer.solvers.auto import steps_on_features
 from mercer.solvers.perceptron import PerceptronProblem, PerceptronRule
 from mercer.theory import mistake_bound
 
@@ -449,6 +450,84 @@ def test_batches_are_one_pass_in_pieces_in_the_primal_too(variant):
     assert_allclose(pieces.coef_, whole.coef_, atol=1e-12)
     assert_allclose(pieces.intercept_, whole.intercept_, atol=1e-12)
     assert_array_equal(pieces.mistake_curve_, whole.mistake_curve_)
+
+
+ROAD = "mercer.machines.perceptron.steps_on_features"
+DNA = ["".join(np.random.default_rng(i).choice(list("acgt"), 12)) for i in range(40)]
+REAL = np.random.default_rng(3).normal(size=(60, 3))
+ON_FEATURES = [
+    (Linear(), whole_numbers(0, 60), {}),
+    (Linear(), REAL, {"fit_intercept": True, "variant": "averaged"}),
+    (Polynomial(2), REAL, {"fit_intercept": True}),
+    (Linear() * Linear() + 4, sp.csr_array(whole_numbers(1, 60, zeros=0.6)), {}),
+    (Spectrum(2), DNA, {"variant": "averaged"}),
+    (Spectrum(2) * Spectrum(1), DNA, {"fit_intercept": True, "variant": "voted"}),
+]
+
+
+@quiet
+@pytest.mark.parametrize("kernel, points, options", ON_FEATURES)
+@pytest.mark.parametrize("q", [2, 3])
+def test_on_features_it_makes_the_mistakes_it_makes_on_points(
+    kernel, points, options, q, monkeypatch
+):
+    n = points.shape[0] if hasattr(points, "shape") else len(points)
+    y = np.random.default_rng(7).integers(0, q, n)
+    half = n // 2
+    roads = []
+    # The last begins on points, and goes on on features.
+    for choices in ([False] * 3, [True] * 3, [False, True, True]):
+        left = iter(choices)
+        monkeypatch.setattr(ROAD, lambda kernel, X, passes, left=left: next(left))
+        machine = KernelPerceptron(kernel, max_iter=4, random_state=0, **options)
+        machine.fit(points[:half], y[:half])
+        assert (machine._primal is not None) == choices[0]
+        for part in (slice(half, half + 3), slice(half + 3, n)):
+            machine.partial_fit(points[part], y[part])
+        assert (machine._primal is not None) == choices[1]
+        roads.append(machine)
+    expected = roads[0]
+    values = expected.decision_function(points)
+    for machine in roads[1:]:
+        assert listed(machine._mistakes) == listed(expected._mistakes)
+        assert_array_equal(machine.counts_, expected.counts_)
+        assert_array_equal(machine.expansion_.coef, expected.expansion_.coef)
+        found = machine.decision_function(points)
+        assert_allclose(found, values, rtol=1e-9, atol=1e-9)
+        assert_array_equal(
+            pickle.loads(pickle.dumps(machine)).decision_function(points), found
+        )
+        assert machine.kernel_ == expected.kernel_
+
+
+def test_a_stream_may_bring_columns_that_were_not_there_before():
+    machine = KernelPerceptron(Spectrum(3))
+    words = ["aaaa", "bbbb", "abab", "ccc", "zzzz", "xyxyx", "aaab", ""]
+    y = np.array([0, 1, 0, 1, 1, 0, 0, 1])
+    for i, word in enumerate(words):
+        machine.partial_fit([word], y[i : i + 1], classes=[0, 1])
+    assert machine._primal is not None
+    K = Spectrum(3)(words)
+    sign = np.where(y == 1, 1, -1)[:, None]
+    missed = naive.kernel_mistakes(K, sign, [range(len(words))])
+    assert_array_equal(machine.mistakes_, [point for point, *_ in missed])
+    new = ["aab", "bbbzzz", "unseen", "q"]
+    assert_allclose(machine.decision_function(new), machine.expansion_(new))
+
+
+def test_the_choice_of_features_keeps_ties():
+    whole = whole_numbers(0, 3000)
+    many = np.random.default_rng(0).normal(size=(3000, 4))
+    assert steps_on_features(Linear(), whole, 10)
+    assert steps_on_features(Polynomial(2), many, 10)
+    # (⟨x, y⟩ + 1)² of whole numbers is exact, its features are not.
+    assert not steps_on_features(Polynomial(2), whole, 10)
+    assert not steps_on_features(Linear(), whole[:100], 10)
+    assert steps_on_features(Linear(), whole[:1], None)  # a stream
+    assert not steps_on_features(RBF(1.0), many, 10)
+    assert not steps_on_features(Linear() ** 9, np.tile(many, 5), 10)
+    # √2 is the feature of a constant 2.
+    assert not steps_on_features(Linear() + 2, whole, 10)
 
 
 def test_a_stream_of_strings_is_learnt():

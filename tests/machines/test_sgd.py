@@ -1,5 +1,6 @@
 """Kernel SGD: the plain algorithm in other words, its bound, streams and budgets."""
 
+import pickle
 import signal
 import threading
 import time
@@ -21,7 +22,7 @@ from mercer.kernels.base import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
-from mercer.kernels.ways import PairFunction, Precomputed
+from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed
 from mercer.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -525,6 +526,99 @@ def test_strings_are_learnt_from_a_stream():
         machine.partial_fit(words[i : i + 4], y[i : i + 4], classes=["left", "right"])
     assert_array_equal(machine.predict(["ab", "dc"]), ["left", "right"])
     assert len(machine.expansion_.coef) <= 6
+
+
+# On features
+
+ROAD = "mercer.machines.sgd.base.steps_on_features"
+DNA = ["".join(np.random.default_rng(i).choice(list("acgt"), 9)) for i in range(60)]
+SOME = np.random.default_rng(1).normal(size=(60, 7))
+SOME = sp.csr_array(np.where(SOME > 0.2, SOME, 0))
+FEATURES = [
+    (Linear(), X),
+    (Polynomial(2) + 0.5, X),
+    (Linear() * Linear(), SOME),
+    (Spectrum(2), DNA),
+]
+STEPS = [
+    {"learning_rate": "pegasos", "reg": 0.05},
+    {"learning_rate": "constant", "eta0": 0.45, "reg": 1.0},  # w shrinks by 0.1 a step
+    {"norm": 0.3, "learning_rate": "root", "reg": 0.0},
+    {"average": False, "fit_intercept": False},
+]
+
+
+@pytest.mark.parametrize("kernel, points", FEATURES)
+@pytest.mark.parametrize("options", STEPS)
+@pytest.mark.parametrize("many", [False, True])
+def test_steps_on_features_are_those_on_points(
+    kernel, points, options, many, monkeypatch
+):
+    monkeypatch.setattr(sgd, "BLOCK", 16)
+    y = THREE if many else SIDE
+    weight = np.where(np.arange(60) % 5 == 0, 1.5, 1.0)
+    roads = []
+    # The last begins on points, and goes on on features.
+    for choices in ([False] * 4, [True] * 4, [False, True]):
+        left = iter(choices)
+        monkeypatch.setattr(ROAD, lambda kernel, X, passes, left=left: next(left))
+        machine = KernelSGDClassifier(
+            kernel=kernel, max_iter=2, random_state=0, **options
+        )
+        machine.fit(points[:40], y[:40], sample_weight=weight[:40])
+        assert (machine._state.primal is not None) == choices[0]
+        for part in (slice(40, 43), slice(43, 60)):
+            machine.partial_fit(points[part], y[part])
+        assert (machine._state.primal is not None) == choices[1]
+        roads.append(machine)
+    expected = roads[0]
+    near = dict(rtol=1e-7, atol=1e-9)
+    for machine in roads[1:]:
+        assert_allclose(machine.loss_curve_, expected.loss_curve_, **near)
+        assert_allclose(machine.norm_, expected.norm_, **near)
+        assert machine.t_ == expected.t_
+        for f, g in (
+            (machine.expansion_, expected.expansion_),
+            (machine.last_, expected.last_),
+        ):
+            assert f.kernel == g.kernel
+            assert_allclose(f(points), g(points), **near)
+            assert_allclose(f.coef, g.coef, **near)
+        values = machine.decision_function(points)
+        assert_allclose(values, machine.expansion_(points), **near)
+        again = pickle.loads(pickle.dumps(machine))
+        assert_array_equal(again.decision_function(points), values)
+
+
+def test_a_stream_may_bring_columns_that_were_not_there_before():
+    machine = KernelSGDRegressor(kernel=Spectrum(2), reg=0.01)
+    words = ["aaaa", "bbb", "abab", "ccc", "", "xyxyx", "aaab", "zz"]
+    target = np.arange(8.0) / 8
+    for word, y in zip(words, target, strict=True):
+        machine.partial_fit([word], [y])
+    assert machine._state.primal is not None
+    # In one run the rate would know the largest k(x, x) from the beginning.
+    slow = KernelSGDRegressor(kernel=PairFunction(Spectrum(2).value, True), reg=0.01)
+    for word, y in zip(words, target, strict=True):
+        slow.partial_fit([word], [y])
+    assert slow._state.primal is None
+    new = ["aab", "zzz", "unseen", ""]
+    assert_allclose(machine.predict(new), slow.predict(new), rtol=1e-10)
+    assert_allclose(machine.dual_coef_, slow.dual_coef_, rtol=1e-10)
+
+
+def test_a_budget_may_come_after_features():
+    machine = KernelSGDClassifier(kernel=Linear(), average=False)
+    other = KernelSGDClassifier(kernel=BlockFunction(_products, True), average=False)
+    for one in (machine, other):
+        one.partial_fit(X[:30], SIDE[:30], classes=[-1, 1])
+        one.set_params(budget=10).partial_fit(X[30:], SIDE[30:])
+        assert one.dual_coef_.shape == (1, 10) and one._state.primal is None
+    assert_allclose(machine.dual_coef_, other.dual_coef_, rtol=1e-9)
+
+
+def _products(A, B):
+    return A @ B.T
 
 
 def test_precomputed_values_have_no_stream():

@@ -844,6 +844,14 @@ def check_kernels(node: Kernel, *parts: object) -> None:
     node.__dict__["_nodes"] = nodes
 
 
+def without_constant(kernel: Kernel) -> tuple[Kernel, float]:
+    """k and c of a kernel k + c; c is 0 where it is not written so."""
+    if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
+        inner, shift = without_constant(kernel.left)
+        return inner, shift + float(kernel.right.c)
+    return kernel, 0.0
+
+
 def polynomial(coefficients: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Σₙ coefficients[n] valuesⁿ by Horner's rule, in the precision of the values."""
     # 0 · ∞ would be NaN where a power overflows: begin at a coefficient above 0.

@@ -251,6 +251,90 @@ def _extended(block: Vectors, X: Vectors, step: Step) -> Vectors:
     return out
 
 
+def row_products(left: Vectors, right: Vectors) -> tuple[Vectors, Any]:
+    """Every product of a column of one with a column of the other, row by row.
+
+    Dense, all p·q columns, the right ones within the left ones, and None. Sparse, those
+    columns alone that occur, and the two columns each is a product of, (2, s).
+    """
+    if not (sp.issparse(left) or sp.issparse(right)):
+        n = left.shape[0]
+        width = left.shape[1] * right.shape[1]
+        out = np.empty((n, width), dtype=np.result_type(left, right))
+        for rows in row_blocks(n, width, PIECE_MB):
+            part = left[rows, :, None] * right[rows, None, :]
+            out[rows] = part.reshape(-1, width)
+        return out, None
+    left, right = sp.csr_array(left), sp.csr_array(right)
+    row, i, j = entry_pairs(left, right)
+    q = max(1, right.shape[1])
+    # Columns of counts are numbered from 0, so that p·q is an int64.
+    column = left.indices[i].astype(np.int64) * q + right.indices[j]
+    present, place = np.unique(column, return_inverse=True)
+    data = left.data[i] * right.data[j]
+    shape = left.shape[0], len(present)
+    matrix = sp.csr_array((data, (row, place.ravel())), shape=shape)
+    return matrix, np.stack(np.divmod(present, q))
+
+
+def entry_pairs(
+    left: sp.csr_array, right: sp.csr_array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All pairs of entries of one row: the row, and their places in either data."""
+    wide, high = np.diff(left.indptr), np.diff(right.indptr)
+    row = np.repeat(np.arange(left.shape[0]), wide)
+    often = high[row]
+    i = np.repeat(np.arange(left.nnz), often)
+    first = np.cumsum(often) - often
+    j = np.arange(len(i)) - first[i] + right.indptr[row][i]
+    return row[i], i, j
+
+
+def powers(X: Vectors, degree: int) -> Iterator[tuple[Vectors, np.ndarray]]:
+    """For r = 1..degree the monomials of degree r: Φᵣ with ΦᵣΦᵣᵀ = (XXᵀ)ʳ.
+
+    With each the (r, s) columns i₁ ≤ ... ≤ iᵣ of X that its s columns are products of;
+    of sparse X those alone that occur.
+    """
+    if sp.issparse(X):
+        yield from _sparse_powers(X, degree)
+        return
+    factors = np.empty((0, 1), dtype=np.intp)
+    for step, block in products(X, degree):
+        if step.degree == 0:
+            continue
+        factors = np.vstack([factors[:, step.parent], step.last])
+        logs = gammaln(step.degree + 1) - step.log_factorials
+        weights = np.exp(logs / 2)
+        if step.degree <= EXACT_FACTORIALS:
+            weights = np.sqrt(math.factorial(step.degree) / step.factorials)
+        yield weighted(block, weights), factors
+
+
+def _sparse_powers(
+    X: sp.csr_array, degree: int
+) -> Iterator[tuple[sp.csr_array, np.ndarray]]:
+    X = sp.csr_array(X, copy=True)
+    X.sum_duplicates()
+    d = X.shape[1]
+    block, factors, run = X, np.arange(d)[None], np.ones(d)
+    yield block, factors
+    for r in range(2, degree + 1):
+        row, i, j = entry_pairs(block, X)
+        rising = factors[-1][block.indices[i]] <= X.indices[j]
+        row, i, j = row[rising], i[rising], j[rising]
+        column = block.indices[i].astype(np.int64) * d + X.indices[j]
+        present, place = np.unique(column, return_inverse=True)
+        parent, last = np.divmod(present, max(1, d))
+        run = np.where(last == factors[-1][parent], run[parent] + 1, 1.0)
+        # r!/α! is that of the parent times r, by how often the last one occurs.
+        data = np.sqrt(r / run)[place.ravel()] * block.data[i] * X.data[j]
+        shape = X.shape[0], len(present)
+        block = sp.csr_array((data, (row, place.ravel())), shape=shape)
+        factors = np.vstack([factors[:, parent], last])
+        yield block, factors
+
+
 def product_names(
     columns: Sequence[str], degree: int, ordered: bool = False
 ) -> Iterator[tuple[Step, list[str]]]:

@@ -33,13 +33,15 @@ from mercer.machines.progress import (
 from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.native.clock import breakable, seconds_left
+from mercer.solvers.auto import clusters_on_features
 from mercer.solvers.clusters import (
     Clustering,
     KernelLloyd,
     Partition,
     drawn_start,
-    product,
+    weighted_sums,
 )
+from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.limits import solve_within
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
@@ -68,7 +70,8 @@ class KernelKMeans(
 
     k-means in the feature space of a kernel, on points of any kind. A centroid is an
     expansion: with f_c(x) = ⟨μ_c, φ(x)⟩ - ½‖μ_c‖² the squared distance from it is
-    k(x, x) - 2 f_c(x), and x belongs to the cluster where f_c is largest.
+    k(x, x) - 2 f_c(x), and x belongs to the cluster where f_c is largest. Many points
+    of a kernel with few explicit features are clustered on these, without K.
 
     With `normalized_cut=True` they minimise the normalised cut Σ_c cut(c) / vol(c) of
     the graph with edges k(xᵢ, xⱼ) ≥ 0, where vol(c) sums the degrees dᵢ = Σⱼ k(xᵢ, xⱼ)
@@ -216,8 +219,9 @@ class KernelKMeans(
         X = self._validated_points(X)
         self._check_number(count(X))
         points, index, weight = self._weighted_points(X, sample_weight)
-        gram = self._held(X, points, None if sample_weight is None else weight)
-        problem, key = self._problem(gram, weight)
+        share = None if sample_weight is None else weight
+        gram, features = self._prepared(X, points, share)
+        problem, key = self._problem(gram, features, weight)
         start = self._given_start(problem, index, count(X))
         names = [f"start {i + 1}" for i in range(self._starts)]
         names = names if len(names) > 1 else [""]
@@ -236,34 +240,42 @@ class KernelKMeans(
                 f"n_samples={n} < n_clusters={self.n_clusters}. Lower n_clusters."
             )
 
-    def _held(self, X: Points, points: Points, weight: np.ndarray | None) -> Gram:
-        """Of the points that count, its matrix in memory where there is room."""
+    def _prepared(
+        self, X: Points, points: Points, weight: np.ndarray | None
+    ) -> tuple[Gram, FeatureRows | None]:
+        """Of the points that count: Φ where it is small, or K where there is room."""
         n = count(points)
         if self._precomputed:
             K = X if n == len(X) else X[np.ix_(points, points)]
             # Whole numbers in a single column would be taken for places.
             narrow = K.dtype == np.float32 and n > DOUBLE
             K = K if narrow else K.astype(float, copy=False)
-            return Gram(Precomputed(), K).held()  # what is kept are places in X
+            return Gram(Precomputed(), K).held(), None  # what is kept are places in X
         gram = self._gram(X, points, weight)
         if type(gram.kernel) is Linear and not self.normalized_cut:
             gram = Gram(about_the_middle(points), points)
+        wide = gram.double()
+        if clusters_on_features(wide, self.n_clusters):
+            return wide, features_of(wide)
         if n <= DOUBLE or not _fits_single(gram):
-            gram = gram.double()
+            gram = wide
         size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
         if not memory.keeps(size, self.cache_size):
-            return gram
+            return gram, None
         with breakable():  # there is no partition without distances
-            return gram.held()
+            return gram.held(), None
 
-    def _problem(self, gram: Gram, weight: np.ndarray) -> tuple[Partition, np.ndarray]:
+    def _problem(
+        self, gram: Gram, features: FeatureRows | None, weight: np.ndarray
+    ) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
         k, shift = int(self.n_clusters), float(self.shift)
         if not self.normalized_cut:
             # Where K is not in memory, sums over it would cost as much as a step.
-            key = product(gram, weight[None])[0] if gram.is_held else gram.diag()
-            return Partition(gram, k, weight, shift=shift), key
-        degree = product(gram, weight[None])[0]
+            cheap = gram.is_held or features is not None
+            key = weighted_sums(gram, weight, features) if cheap else gram.diag()
+            return Partition(gram, k, weight, shift=shift, features=features), key
+        degree = weighted_sums(gram, weight, features)
         if not (degree > 0).all():
             i = int(np.argmin(degree))
             raise ValueError(
@@ -271,7 +283,8 @@ class KernelKMeans(
                 f"Σⱼ k(xᵢ, xⱼ) > 0; point {i} has {degree[i]:.6g}. Use a kernel "
                 "without negative values, such as RBF."
             )
-        return Partition(gram, k, weight * degree, 1 / degree, shift), degree
+        scale = 1 / degree
+        return Partition(gram, k, weight * degree, scale, shift, features), degree
 
     # Starts
 
@@ -319,7 +332,7 @@ class KernelKMeans(
             return replace(best, run=replace(best.run, status=found.status))
         wide = problem.gram.double()
         if wide is problem.gram or best.status == "stopped":
-            return best
+            return best  # as on features, which are in double precision
         # What single precision found goes on, or is confirmed, in double.
         wide = wide.held() if self._precomputed else wide
         exact, left = replace(problem, gram=wide), seconds_left()
@@ -348,7 +361,7 @@ class KernelKMeans(
             )
         if not self._precomputed:
             points = self._validated_points(self.init, reset=False)
-            return np.argmin(problem.distances_to(points), axis=0)
+            return problem.nearest_of(points)
         places = np.asarray(self.init)
         if places.ndim != 1 or not np.isin(places, index).all():
             raise ValueError(

@@ -7,7 +7,8 @@ mistakes is `mercer.theory.mistake_bound`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,10 +20,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import BLOCK_MB, Constant, Kernel, row_blocks
+from mercer.kernels.base import (
+    BLOCK_MB,
+    Constant,
+    Kernel,
+    row_blocks,
+    without_constant,
+)
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, biases
@@ -37,9 +45,13 @@ from mercer.machines.labels import (
 )
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
+from mercer.maps import ColumnIndex, explicit
 from mercer.multiclass import Classes
 from mercer.native.clock import seconds_left
+from mercer.native.interruptible import multiply
 from mercer.native.sorting import distinct
+from mercer.outcomes import Watch
+from mercer.solvers.auto import steps_on_features
 from mercer.solvers.limits import TimeLimit, solve_within
 from mercer.solvers.perceptron import (
     PerceptronProblem,
@@ -75,6 +87,11 @@ def _takes_more(machine: Machine) -> bool:
     return True
 
 
+def _later(first: PerceptronSolution, second: PerceptronSolution) -> PerceptronSolution:
+    """Mistakes on points that have the numbers of both already."""
+    return first.then(second, 0)
+
+
 class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
     """f changes where it is wrong: classes as sides, `fit`, and the mistakes."""
 
@@ -89,7 +106,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     classes_: np.ndarray
     n_iter_: int
-    _mistakes: PerceptronSolution
+    _calls: Parts[PerceptronSolution]  # of all calls
     _handed: int  # points given to it so far
 
     _advice: ClassVar[dict[str, str]] = {
@@ -120,7 +137,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         X : n points; for "precomputed" the (n, n) matrix of their kernel values
         y : n classes, numbers or strings
         """
-        goes_on = self.warm_start and hasattr(self, "_mistakes")
+        goes_on = self.warm_start and hasattr(self, "_calls")
         if goes_on and self._precomputed:
             raise ValueError(NO_STREAM)
         X, y = self._validated(X, y, reset=not goes_on)
@@ -150,7 +167,7 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         y : n classes
         classes : all there will be; needed in the first call
         """
-        goes_on = hasattr(self, "_mistakes")
+        goes_on = hasattr(self, "_calls")
         X, y = self._validated(X, y, reset=not goes_on)
         check_classes(self, y)
         classes = self._classes_given(classes)
@@ -180,22 +197,20 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
 
     # What was missed
 
-    def _joined(
-        self, found: PerceptronSolution, goes_on: bool
-    ) -> tuple[PerceptronSolution, int]:
-        """All mistakes so far, and the number of the first point of this call."""
-        if not goes_on:
-            return found, 0
-        return self._mistakes.then(found, self._handed), self._handed
+    @property
+    def _mistakes(self) -> PerceptronSolution:
+        """All mistakes so far."""
+        return self._calls.whole()
 
     def _remember(
-        self,
-        found: PerceptronSolution,
-        joined: PerceptronSolution,
-        handed: int,
-        classes: np.ndarray,
+        self, found: PerceptronSolution, n: int, classes: np.ndarray, goes_on: bool
     ) -> None:
-        self._mistakes, self._handed, self.classes_ = joined, handed, classes
+        """Keep what was found on n more points; their numbers go on."""
+        handed = self._handed if goes_on else 0
+        later = replace(found, point=found.point + handed)
+        calls = self._calls if goes_on else Parts(_later)
+        self._calls = calls.with_more(later)
+        self._handed, self.classes_ = handed + n, classes
         self.run_, self.n_iter_ = found.run, found.run.iterations
 
     @property
@@ -224,6 +239,57 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         return Classes(self.classes_).chosen(values)
 
 
+@dataclass(frozen=True, eq=False)
+class _Support:
+    """Points that were missed, and their numbers."""
+
+    points: Points
+    number: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def then(self, later: _Support) -> _Support:
+        """These points, and those after them."""
+        if not len(self):
+            return later
+        points = concatenate(self.points, later.points)
+        return _Support(points, np.concatenate([self.number, later.number]))
+
+
+@dataclass(eq=False)
+class _Made:
+    """f of the mistakes, on the points that were missed."""
+
+    kernel: Kernel
+    supports: Parts[_Support]
+    calls: Parts[PerceptronSolution]
+    averages: bool
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        support = self.supports.whole()
+        coef = self.calls.whole().coef(support.number, self.averages)
+        coef = coef[:, 0] if coef.shape[1] == 1 else coef
+        return Expansion(self.kernel, support.points, coef)
+
+
+@dataclass(frozen=True, eq=False)
+class _Primal:
+    """w on the columns of an explicit map: f(x) = ⟨w, φ(x)⟩ + constant · bias."""
+
+    kernel: Kernel  # without its constant
+    columns: ColumnIndex
+    weights: Weights
+
+    def values(self, X: Points, averaged: bool) -> np.ndarray:
+        """f at m points, (m, q)."""
+        features = self.columns.known(explicit(self.kernel, X))
+        weights = self.weights.widened(len(self.columns))
+        w = weights.averaged() if averaged else weights.w
+        return np.asarray(multiply(features, w[:, :-1].T)) + weights.constant * w[:, -1]
+
+
 def _sides(y: np.ndarray, names: np.ndarray) -> np.ndarray:
     """(n, q) array of ±1: the second of two classes, or each against the rest."""
     classes = Classes(names)
@@ -235,7 +301,9 @@ class KernelPerceptron(MistakeDriven):
 
     αᵢ counts how often point i was missed; a score of 0 is a mistake. On classes that
     some bias-free w of norm ‖w‖ separates with y w(x) ≥ 1 it makes at most R²‖w‖²
-    mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others.
+    mistakes, R² = max k(x, x); `mistake_bound` has the bound for all others. With many
+    points, or a stream, of a kernel with few explicit features f is kept as a vector of
+    weights on these, and a step takes no longer the more points there were.
 
     Several classes are told apart one against the rest: k perceptrons see every point
     at the same time, and a kernel value is computed once for all of them. Pairs of two
@@ -321,7 +389,9 @@ class KernelPerceptron(MistakeDriven):
         self.callback = callback
         self.time_limit = time_limit
 
-    support_: np.ndarray
+    _supports: Parts[_Support]
+    _primal: _Primal | None  # where f is kept on features
+    _f: _Made
 
     def _learn(
         self,
@@ -332,23 +402,83 @@ class KernelPerceptron(MistakeDriven):
         goes_on: bool,
     ) -> PerceptronSolution:
         gram, kernel = self._gram_of(X, goes_on)
-        start = self._last(gram.X) if goes_on else None
-        problem = PerceptronProblem(gram, _sides(y, classes))
+        sign = _sides(y, classes)
+        primal = self._begun(gram, sign.shape[1], solver, goes_on)
+        start = self._last(gram.X) if goes_on and primal is None else None
         with watching(self, [""], X, y, None) as watcher:
             with reporting(watcher) as watch:
                 left = seconds_left()
-                found = solve_within(solver, problem, left, start=start, watch=watch)
-            joined, offset = self._joined(found, goes_on)
+                if primal is None:
+                    problem = PerceptronProblem(gram, sign)
+                    found = solve_within(
+                        solver, problem, left, start=start, watch=watch
+                    )
+                else:
+                    limit = None if left is None else TimeLimit(watch, left)
+                    seen = limit or watch
+                    primal, found = _solved(primal, solver, gram.X, sign, seen)
+                    found = found if limit is None else limit.ended(found)
             places = distinct(found.point)
-            points, support = self._own(take(gram.X, places), X), places + offset
-            if goes_on and len(self.support_):
-                points = concatenate(self.expansion_.points, points)
-                support = np.concatenate([self.support_, support])
-            coef = joined.coef(support, self.variant == "averaged")
-            f = Expansion(kernel, points, coef[:, 0] if coef.shape[1] == 1 else coef)
-            self.expansion_, self.support_ = f, support
-            self._remember(found, joined, offset + count(X), classes)
+            points = self._own(take(gram.X, places), X)
+            offset = self._handed if goes_on else 0
+            supports = self._supports if goes_on else Parts(_Support.then)
+            self._supports = supports.with_more(_Support(points, places + offset))
+            self._primal = primal
+            self._remember(found, count(X), classes, goes_on)
+            averages = self.variant == "averaged"
+            self._f = _Made(kernel, self._supports, self._calls, averages)
         return found
+
+    def _begun(
+        self, gram: Gram, q: int, solver: PerceptronRule, goes_on: bool
+    ) -> _Primal | None:
+        """w as it is, where it is kept on features; else None."""
+        if goes_on and self._primal is not None:
+            return self._primal
+        if self._precomputed:
+            return None
+        kernel, constant = without_constant(gram.kernel)
+        passes = None if solver.max_iter == 1 else solver.max_iter
+        if not steps_on_features(gram.kernel, gram.X, passes):
+            return None
+        w, u = np.zeros((2, q, 1))
+        weights = Weights(w, u, constant=float(np.sqrt(constant)))
+        primal = _Primal(kernel, ColumnIndex(), weights)
+        if not goes_on:
+            return primal
+        # What was learnt on points goes on on features.
+        f, found = self.expansion_, self._mistakes
+        features = primal.columns.extended(explicit(kernel, double(f.points)))
+        ones = np.full((len(f.coef), 1), weights.constant)
+        w, u = (
+            np.hstack([np.asarray(features.T @ sums).T, (ones.T @ sums).T])
+            for sums in (found.coef(self.support_), found.times(self.support_))
+        )
+        weights = replace(weights, w=w, u=u, rounds=found.rounds)
+        return replace(primal, weights=weights)
+
+    @property
+    def expansion_(self) -> Expansion:
+        """f, made of all that was missed when it is first asked for."""
+        return self._f.expansion
+
+    @expansion_.setter
+    def expansion_(self, f: Expansion) -> None:
+        self._f = _Made(f.kernel, self._supports, self._calls, self._f.averages)
+        self._f.expansion, self._primal = f, None
+
+    @property
+    def support_(self) -> np.ndarray:
+        """The points missed at least once, by their numbers."""
+        return self._supports.whole().number
+
+    def _values(self, X: Points) -> np.ndarray:
+        check_is_fitted(self)
+        if self._primal is None:
+            return super()._values(X)
+        X = double(self._validated_points(X, reset=False))
+        values = self._primal.values(X, self._f.averages)
+        return values[:, 0] if values.shape[1] == 1 else values
 
     def _gram_of(self, X: Points, goes_on: bool) -> tuple[Gram, Kernel]:
         """The Gram of these points, and the kernel that new ones are compared by."""
@@ -372,7 +502,7 @@ class KernelPerceptron(MistakeDriven):
     @property
     def kernel_(self) -> Kernel:
         """The kernel of f, with all it learnt; k + 1 where there is a constant."""
-        return self.expansion_.kernel
+        return self._f.kernel
 
     @property
     def counts_(self) -> np.ndarray:
@@ -409,6 +539,20 @@ class KernelPerceptron(MistakeDriven):
                 lasted = np.diff(np.append(found.time[chosen], found.rounds))
                 votes[rows, c] = np.sign(values) @ lasted / found.rounds
         return votes[:, 0] if q == 1 else votes
+
+
+def _solved(
+    primal: _Primal,
+    solver: PerceptronRule,
+    X: Points,
+    sign: np.ndarray,
+    watch: Watch | None,
+) -> tuple[_Primal, PerceptronSolution]:
+    """w after passes over these points, and what was missed."""
+    features = primal.columns.extended(explicit(primal.kernel, X))
+    weights = primal.weights.widened(features.shape[1])
+    weights, found = solver.solve_primal(features, sign, weights, watch=watch)
+    return replace(primal, weights=weights), found
 
 
 class Perceptron(MistakeDriven):
@@ -505,7 +649,6 @@ class Perceptron(MistakeDriven):
                 seen = limit or watch
                 weights, found = solver.solve_primal(X, sign, weights, watch=seen)
                 found = found if limit is None else limit.ended(found)
-            joined, offset = self._joined(found, goes_on)
             w = weights.averaged() if self.variant == "averaged" else weights.w
             one = len(w) == 1
             self.expansion_ = Expansion(
@@ -515,7 +658,7 @@ class Perceptron(MistakeDriven):
                 w[0, -1] if one else w[:, -1],
             )
             self._weights = weights
-            self._remember(found, joined, offset + count(X), classes)
+            self._remember(found, count(X), classes, goes_on)
         return found
 
     @property

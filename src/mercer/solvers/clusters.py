@@ -1,29 +1,39 @@
-"""Clusters in feature space: Lloyd's iteration on kernel values alone.
+"""Clusters in feature space: Lloyd's iteration on kernel values, or on features.
 
 The centroid of a cluster is an expansion, so that distances to it need the sums
 Σⱼ k(xᵢ, xⱼ) over its points and nothing else; a step computes only what the points
-that moved change in them. Weights and the normalised cut: Dhillon, Guan and Kulis,
-KDD (2004); starts: Arthur and Vassilvitskii, SODA (2007), several candidates a step.
+that moved change in them. Of a kernel with an explicit map centroids are vectors of
+features, K is not needed, and a step takes time linear in the points. Weights and the
+normalised cut: Dhillon, Guan and Kulis, KDD (2004); starts: Arthur and Vassilvitskii,
+SODA (2007), several candidates a step.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
+from mercer.kernels.base import row_blocks
+from mercer.maps import explicit
+from mercer.native.interruptible import multiply
 from mercer.outcomes import Progress, Run, Status, Watch
-from mercer.solvers.rounding import SumRounding, of_sum
+from mercer.solvers.features import FeatureRows
+from mercer.solvers.rounding import LAST, UNIT, SumRounding, of_sum
 
 # What the iteration calls its numbers.
 WORDS = (("objective", "inertia"), ("violation", "points moved"))
 TERMS = 512
+BLOCK = 2**18  # numbers of a block of features or distances, which stays in the caches
+AFRESH = 4  # centroids are summed anew where more than n/4 points moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +52,7 @@ class Partition:
     weight : w, n numbers > 0
     scale : s, n numbers > 0; None for 1
     shift : σ ≥ 0
+    features : Φ with K = ΦΦᵀ, which is then read instead of K; None for K
 
     Examples
     --------
@@ -59,13 +70,14 @@ class Partition:
     weight: np.ndarray
     scale: np.ndarray | None = None
     shift: float = 0.0
+    features: FeatureRows | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
 
     def unscaled(self) -> Partition:
         """The same points with φ(xᵢ) for sᵢφ(xᵢ), and their masses for weights."""
-        return Partition(self.gram, self.n_clusters, self.mass)
+        return Partition(self.gram, self.n_clusters, self.mass, features=self.features)
 
     @cached_property
     def scales(self) -> np.ndarray:
@@ -79,11 +91,15 @@ class Partition:
     @cached_property
     def squares(self) -> np.ndarray:
         """‖sᵢφ(xᵢ)‖², the shift left out."""
+        if self.features is not None:
+            return self.scales**2 * self.features.lengths()
         return self.scales**2 * np.asarray(self.gram.diag(), dtype=float)
 
     @cached_property
     def unit(self) -> float:
         """Half a unit in the last place of a kernel value."""
+        if self.features is not None:
+            return UNIT
         return float(np.finfo(self.gram.rows([0]).dtype).eps) / 2
 
     @property
@@ -93,22 +109,43 @@ class Partition:
 
     def distances(self, chosen: np.ndarray) -> np.ndarray:
         """‖sᵢφ(xᵢ) - sⱼφ(xⱼ)‖² for the chosen points i and all points j."""
-        rows = self.gram.rows(chosen) * self.scales
+        rows = self._rows(chosen) * self.scales
         square = self.squares[chosen, None] + self.squares
         return self._vanishing(square - 2 * self.scales[chosen, None] * rows, square)
 
-    def distances_to(self, Y: Points) -> np.ndarray:
-        """‖sᵢφ(xᵢ) - sφ(y)‖² for each y of some points and all points i.
+    def _rows(self, chosen: np.ndarray) -> np.ndarray:
+        """K[chosen]."""
+        if self.features is None:
+            return self.gram.rows(chosen)
+        some = self.features.take(chosen).matrix
+        some = some.toarray() if self.features.sparse else some
+        return np.asarray(multiply(self.features.matrix, some.T)).T
+
+    def nearest_of(self, Y: Points) -> np.ndarray:
+        """Which of some points y is nearest to each point: least ‖sᵢφ(xᵢ) - sφ(y)‖.
 
         With a scale, that of y is 1 / Σᵢ wᵢsᵢ k(xᵢ, y).
         """
-        kernel, X = self.gram.kernel, self.gram.X
-        Y, X = double(Y), double(X)
-        rows = np.asarray(kernel(Y, X), dtype=float)
+        Y, kernel = double(Y), self.gram.kernel
+        own, rows = kernel.diag(Y), self._rows_to(Y)
         scale = np.ones(len(rows)) if self.scale is None else 1 / (rows @ self.mass)
-        square = (scale**2 * kernel.diag(Y))[:, None] + self.squares
-        cross = scale[:, None] * rows * self.scales
-        return self._vanishing(square - 2 * cross, square)
+        label = np.empty(len(self), dtype=np.intp)
+        for some in row_blocks(len(self), len(rows), BLOCK / 2**17):
+            square = (scale**2 * own)[:, None] + self.squares[some]
+            cross = scale[:, None] * rows[:, some] * self.scales[some]
+            distances = self._vanishing(square - 2 * cross, square)
+            label[some] = np.argmin(distances, axis=0)
+        return label
+
+    def _rows_to(self, Y: Points) -> np.ndarray:
+        """k(y, xᵢ) of some points with all points i."""
+        kernel, features = self.gram.kernel, self.features
+        if features is not None and not features.sparse:
+            found = explicit(kernel, Y)
+            # Columns that are known by their place are those of Φ.
+            if found.keys == range(features.shape[1]):
+                return np.asarray(multiply(features.matrix, found.matrix.T)).T
+        return np.asarray(kernel(Y, double(self.gram.X)), dtype=float)
 
     def _vanishing(self, distances: np.ndarray, square: np.ndarray) -> np.ndarray:
         """The distances, 0 where they are nothing but rounding."""
@@ -123,6 +160,15 @@ class Partition:
         largest = np.abs(values).max(initial=0) or 1.0
         steps = 1 / (16 * self.rounding)
         return np.argsort(np.round(values / largest * steps), kind="stable")
+
+
+def weighted_sums(
+    gram: Gram, weight: np.ndarray, features: FeatureRows | None = None
+) -> np.ndarray:
+    """Σⱼ k(xᵢ, xⱼ) wⱼ of every point, (n,)."""
+    if features is None:
+        return product(gram, weight[None])[0]
+    return features.times(features.pull(weight))
 
 
 def product(gram: Gram, V: np.ndarray, index: np.ndarray | None = None) -> np.ndarray:
@@ -253,7 +299,8 @@ class KernelLloyd:
     ) -> Clustering:
         """From n labels to a partition; `watch` returns True to stop."""
         begin = time.perf_counter()
-        state = _State(problem, start)
+        kind = _KernelState if problem.features is None else _FeatureState
+        state = kind(problem, start)
         history, status, n_iter = [state.inertia], "", 1
         while True:
             seconds = time.perf_counter() - begin
@@ -291,76 +338,99 @@ class KernelLloyd:
         return "optimal" if fixed else "indefinite"
 
 
-class _State:
-    """A partition with the sums K Z, Z the (n, k) matrix of masses by cluster."""
+class _State(ABC):
+    """A partition with the sums ⟨φ(xᵢ), Σⱼ mⱼφ(xⱼ)⟩ over the points j of each cluster.
+
+    Subclasses keep these sums, or the vectors that they are products with.
+    """
 
     def __init__(self, problem: Partition, label: np.ndarray):
         self.problem = problem
         self.label = np.asarray(label, dtype=np.intp)
-        k, n = problem.n_clusters, len(problem)
-        self.sums = np.zeros((k, n))
-        self.rows, self.moved = 0, n
+        n = len(problem)
+        self.rows, self.moved = n, n
         self.together = n  # points that move alone, at the same time
         self.total = float(problem.weight @ np.abs(problem.squares))
-        self._add(np.arange(n), self._masses(np.arange(n), self.label))
+        self.sums = self._summed()
         self._centre()
 
-    def _masses(self, index: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """(k, len(index)): the mass of each of these points at its cluster."""
-        masses = np.zeros((self.problem.n_clusters, len(index)))
-        masses[label, np.arange(len(index))] = self.problem.mass[index]
-        return masses
+    @abstractmethod
+    def _summed(self) -> np.ndarray:
+        """The sums of the partition, computed anew."""
 
-    def _add(self, index: np.ndarray, masses: np.ndarray) -> None:
-        """Add masses K[index] to the sums, in the columns that change."""
-        used = np.flatnonzero(masses.any(axis=1))
-        self.rows += len(index)
-        self.sums[used] += product(self.problem.gram, masses[used], index)
+    @abstractmethod
+    def _changed(self, index: np.ndarray, former: np.ndarray) -> np.ndarray:
+        """The sums, after the points of this index came from their former clusters."""
+
+    @abstractmethod
+    def _within(self) -> np.ndarray:
+        """(k,): ‖Σⱼ mⱼφ(xⱼ)‖² over the points of each cluster."""
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[slice]:
+        """All points, as many at a time as distances are computed for."""
+
+    @abstractmethod
+    def _products(self, rows: slice, factor: np.ndarray) -> np.ndarray:
+        """(k, b): the sums of some points, times a factor for each cluster."""
+
+    @abstractmethod
+    def _rounding(self) -> float:
+        """How far Σ w‖sφ‖² - Σ within / volume can be off."""
 
     def _centre(self) -> None:
         """Volumes, centroids and the objective of the partition."""
         problem, k = self.problem, self.problem.n_clusters
         self.count = np.bincount(self.label, minlength=k)
         self.volume = np.bincount(self.label, problem.weight, minlength=k)
-        own = problem.mass * self.sums[self.label, np.arange(len(problem))]
-        within = np.bincount(self.label, own, minlength=k)
+        within = self._within()
         present = self.count > 0
         volume = np.where(present, self.volume, 1.0)
         self.norm = within / volume**2
         self.inertia = float(problem.weight @ problem.squares - (within / volume).sum())
         self.objective = self.inertia + problem.shift * (len(problem) - present.sum())
 
-    def _distances(self) -> np.ndarray:
-        """(k, n): squared distances from the centroids, ∞ from those without points."""
-        problem, n = self.problem, len(self.problem)
-        present = self.count > 0
-        volume = np.where(present, self.volume, 1.0)[:, None]
-        distances = problem.squares - 2 * problem.scales * self.sums / volume
+    def _distances(self, rows: slice) -> np.ndarray:
+        """(k, b): squared distances of some points from the centroids, less ‖sφ(x)‖².
+
+        ∞ from centroids without points.
+        """
+        problem, present = self.problem, self.count > 0
+        volume = np.where(present, self.volume, 1.0)
+        distances = self._products(rows, -2 / volume)
+        if problem.scale is not None:
+            distances *= problem.scale[rows]
         distances += self.norm[:, None]
         if problem.shift:
-            distances += problem.shift * (1 / problem.weight + 1 / volume)
-            own = 2 * problem.shift / self.volume[self.label]
-            distances[self.label, np.arange(n)] -= own
+            label = self.label[rows]
+            distances += problem.shift * (
+                1 / problem.weight[rows] + 1 / volume[:, None]
+            )
+            own = 2 * problem.shift / self.volume[label]
+            distances[label, np.arange(len(label))] -= own
         distances[~present] = np.inf
         return distances
 
     def nearest(self) -> np.ndarray:
         """The nearest centroid of each point, its own if no other is truly nearer."""
-        problem, every = self.problem, np.arange(len(self.problem))
-        distances = self._distances()
-        best = np.argmin(distances, axis=0)
-        largest = np.abs(problem.squares) + np.abs(self.norm).max()
-        gain = distances[self.label, every] - distances[best, every]
-        label = np.where(gain > problem.rounding * largest, best, self.label)
-        reached = distances[label, every]
-        reached[reached <= problem.rounding * largest] = 0
-        return self._refilled(label, reached)
+        problem, most = self.problem, float(np.abs(self.norm).max())
+        label = self.label.copy()
+        for rows in self._blocks():
+            distances = self._distances(rows)
+            mine, every = label[rows], np.arange(rows.stop - rows.start)
+            gain = distances[mine, every] - distances.min(axis=0)
+            slack = problem.rounding * (np.abs(problem.squares[rows]) + most)
+            moving = np.flatnonzero(gain > slack)
+            # Few do, after the first steps; the others need no number.
+            mine[moving] = np.argmin(distances[:, moving], axis=0)
+        return self._refilled(label)
 
-    def _refilled(self, label: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    def _refilled(self, label: np.ndarray) -> np.ndarray:
         """The labels, with the farthest points in clusters that have none."""
         count = np.bincount(label, minlength=self.problem.n_clusters)
         if count.all():
             return label
+        reached = self._reached(label)
         farthest = iter(np.argsort(-reached, kind="stable"))
         for c in np.flatnonzero(count == 0):
             # A point alone, or at its centroid, is better left where it is.
@@ -371,14 +441,23 @@ class _State:
             count[c], label[i] = 1, c
         return label
 
+    def _reached(self, label: np.ndarray) -> np.ndarray:
+        """Squared distances of all points from these centroids, 0 for rounding."""
+        problem, most = self.problem, float(np.abs(self.norm).max())
+        out = problem.squares.copy()
+        for rows in self._blocks():
+            every = np.arange(rows.stop - rows.start)
+            out[rows] += self._distances(rows)[label[rows], every]
+        out[out <= problem.rounding * (np.abs(problem.squares) + most)] = 0
+        return out
+
     def move(self, label: np.ndarray) -> bool:
         """Go over to these labels, unless that raises the objective; whether it did."""
-        former, sums, before = self.label, self.sums.copy(), self.objective
+        former, sums, before = self.label, self.sums, self.objective
         index = np.flatnonzero(label != former)
-        change = self._masses(index, label[index])
-        change -= self._masses(index, former[index])
-        self._add(index, change)
         self.label, self.moved = label, len(index)
+        self.rows += len(index)
+        self.sums = self._changed(index, former)
         self._centre()
         if self.objective <= before + self.problem.rounding * self.total:
             return True
@@ -392,18 +471,13 @@ class _State:
         Point i of cluster a gains wᵢvₐ/(vₐ - wᵢ) dᵢₐ - wᵢv_b/(v_b + wᵢ) dᵢ_b by moving
         to b alone, v being volumes and d squared distances.
         """
-        problem, every = self.problem, np.arange(len(self.problem))
-        weight, own = problem.weight, self.volume[self.label]
-        distances, volume = self._distances(), self.volume[:, None]
-        paid = weight * volume / (volume + weight) * distances
-        paid[np.isnan(paid)] = np.inf  # a cluster without points: 0 · ∞
-        paid[self.label, every] = np.inf
-        target = np.argmin(paid, axis=0)
-        others = np.where(self.count[self.label] > 1, own - weight, np.inf)
-        saved = weight * own / others * distances[self.label, every]
-        gain = saved - paid[target, every]
-        large = problem.rounding * weight * (np.abs(problem.squares) + self.norm.max())
-        order = np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > large)]
+        problem, n = self.problem, len(self.problem)
+        target, gain = np.empty(n, dtype=np.intp), np.empty(n)
+        for rows in self._blocks():
+            target[rows], gain[rows] = self._gains(rows)
+        large = problem.weight * (np.abs(problem.squares) + self.norm.max())
+        many = np.count_nonzero(gain > problem.rounding * large)
+        order = np.argsort(-gain, kind="stable")[:many]
         size = min(len(order), self.together)
         while size:
             label = self.label.copy()
@@ -415,15 +489,20 @@ class _State:
             size //= 2
         return False
 
-    def _rounding(self) -> float:
-        """How far Σ w‖sφ‖² - Σ within / volume can be off."""
-        problem, every = self.problem, np.arange(len(self.problem))
-        masses = self._masses(every, self.label).T
-        of_sums = SumRounding(problem.gram, problem.unit)(masses)[every, self.label]
-        volume = self.volume[self.label]
-        own = problem.mass * self.sums[self.label, every] / volume
-        of_within = np.linalg.norm(problem.mass * of_sums / volume)
-        return float(of_within) + of_sum(own) + of_sum(problem.weight * problem.squares)
+    def _gains(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Where some points would best move to alone, and what that gains."""
+        problem, label = self.problem, self.label[rows]
+        weight, own, every = problem.weight[rows], self.volume[label], range(len(label))
+        distances = self._distances(rows) + problem.squares[rows]
+        volume = self.volume[:, None]
+        with np.errstate(invalid="ignore"):
+            paid = weight * volume / (volume + weight) * distances
+        paid[np.isnan(paid)] = np.inf  # a cluster without points: 0 · ∞
+        paid[label, every] = np.inf
+        target = np.argmin(paid, axis=0)
+        others = np.where(self.count[label] > 1, own - weight, np.inf)
+        saved = weight * own / others * distances[label, every]
+        return target, saved - paid[target, every]
 
     def clustering(
         self, history: Sequence[float], n_iter: int, status: str, begin: float
@@ -444,3 +523,111 @@ class _State:
             run,
             rounding,
         )
+
+
+class _KernelState(_State):
+    """The sums K Z, (k, n), Z the masses of the points by cluster."""
+
+    def _summed(self) -> np.ndarray:
+        sums = np.zeros((self.problem.n_clusters, len(self.problem)))
+        every = np.arange(len(self.problem))
+        return self._added(sums, every, self._masses(every, self.label))
+
+    def _changed(self, index: np.ndarray, former: np.ndarray) -> np.ndarray:
+        change = self._masses(index, self.label[index])
+        change -= self._masses(index, former[index])
+        return self._added(self.sums.copy(), index, change)
+
+    def _masses(self, index: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """(k, len(index)): the mass of each of these points at its cluster."""
+        masses = np.zeros((self.problem.n_clusters, len(index)))
+        masses[label, np.arange(len(index))] = self.problem.mass[index]
+        return masses
+
+    def _added(
+        self, sums: np.ndarray, index: np.ndarray, masses: np.ndarray
+    ) -> np.ndarray:
+        """The sums with masses K[index] added, in the columns that change."""
+        used = np.flatnonzero(masses.any(axis=1))
+        sums[used] += product(self.problem.gram, masses[used], index)
+        return sums
+
+    def _within(self) -> np.ndarray:
+        own = self.problem.mass * self.sums[self.label, np.arange(len(self.problem))]
+        return np.bincount(self.label, own, minlength=self.problem.n_clusters)
+
+    def _blocks(self) -> Iterator[slice]:
+        yield slice(0, len(self.problem))
+
+    def _products(self, rows: slice, factor: np.ndarray) -> np.ndarray:
+        return self.sums[:, rows] * factor[:, None]
+
+    def _rounding(self) -> float:
+        problem, every = self.problem, np.arange(len(self.problem))
+        masses = self._masses(every, self.label).T
+        of_sums = SumRounding(problem.gram, problem.unit)(masses)[every, self.label]
+        volume = self.volume[self.label]
+        own = problem.mass * self.sums[self.label, every] / volume
+        of_within = np.linalg.norm(problem.mass * of_sums / volume)
+        return float(of_within) + of_sum(own) + of_sum(problem.weight * problem.squares)
+
+
+class _FeatureState(_State):
+    """The vectors ZᵀΦ, (k, p), Z the masses of the points by cluster."""
+
+    changes = 0  # of the sums, since they were computed anew
+
+    @property
+    def features(self) -> FeatureRows:
+        assert self.problem.features is not None
+        return self.problem.features
+
+    def _summed(self) -> np.ndarray:
+        n, matrix = len(self.problem), self.features.matrix
+        self.changes = 0
+        return self._sums_of(matrix, self.label, self.problem.mass, np.arange(n + 1))
+
+    def _changed(self, index: np.ndarray, former: np.ndarray) -> np.ndarray:
+        if AFRESH * len(index) > len(self.problem):
+            return self._summed()
+        self.changes += 1
+        label = np.stack([self.label[index], former[index]], axis=1).ravel()
+        mass = np.outer(self.problem.mass[index], [1.0, -1.0]).ravel()
+        ends = 2 * np.arange(len(index) + 1)
+        return self.sums + self._sums_of(self.features.matrix[index], label, mass, ends)
+
+    def _sums_of(
+        self, matrix: Any, label: np.ndarray, mass: np.ndarray, ends: np.ndarray
+    ) -> np.ndarray:
+        """Σ mⱼφ(xⱼ) by cluster, of points with one or more entries (label, mass)."""
+        shape = self.problem.n_clusters, len(ends) - 1
+        # By columns: every row of Φ is read once, in order.
+        sums = sp.csc_array((mass, label, ends), shape=shape) @ matrix
+        return sums.toarray() if sp.issparse(sums) else np.asarray(sums)
+
+    def _within(self) -> np.ndarray:
+        return np.einsum("ij,ij->i", self.sums, self.sums)
+
+    def _blocks(self) -> Iterator[slice]:
+        n, p = self.features.shape
+        wide = self.features.entries / max(1, n) if self.features.sparse else p
+        step = max(64, int(BLOCK / max(wide, self.problem.n_clusters)))
+        for begin in range(0, n, step):
+            yield slice(begin, min(begin + step, n))
+
+    def _products(self, rows: slice, factor: np.ndarray) -> np.ndarray:
+        centroids = self.sums * factor[:, None]
+        if self.features.sparse:
+            part = np.asarray(self.features.matrix[rows] @ centroids.T)
+            return np.ascontiguousarray(part.T)
+        return centroids @ self.features.matrix[rows].T
+
+    def _rounding(self) -> float:
+        """‖ΣΦ‖² is off by twice its length times what adding up n vectors leaves."""
+        problem, (n, p) = self.problem, self.features.shape
+        length = problem.mass * np.sqrt(problem.squares) / problem.scales
+        added = np.bincount(self.label, length, minlength=problem.n_clusters)
+        units = UNIT * (np.sqrt(n) + np.sqrt(p) + 3 * LAST + self.changes)
+        volume = np.where(self.count > 0, self.volume, 1.0)
+        of_within = 2 * units * added * np.sqrt(self._within()) / volume
+        return float(of_within.sum()) + of_sum(problem.weight * problem.squares)

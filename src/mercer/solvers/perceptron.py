@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Kernel, Sum
+from mercer.kernels.base import without_constant
 from mercer.native.vectors import Packed, native_recipe
 from mercer.outcomes import Progress, Run, Status, Watch
 
@@ -123,6 +123,10 @@ class PerceptronSolution:
         if averaged:
             weight *= (self.rounds - self.time) / max(1, self.rounds)
         return self._summed(support, weight)
+
+    def times(self, support: np.ndarray) -> np.ndarray:
+        """Σ side · (when it was missed) of each of the points, (m, q)."""
+        return self._summed(support, self.side * self.time.astype(float))
 
     def counts(self, support: np.ndarray) -> np.ndarray:
         """α, how often each of q functions missed each of the points, (m, q)."""
@@ -328,6 +332,14 @@ class Weights:
         """(1/T) Σₜ wₜ, wₜ being w after t points."""
         return self.w - self.u / max(1, self.rounds)
 
+    def widened(self, d: int) -> Weights:
+        """The same with 0 for columns that are new, d in all."""
+        new = np.zeros((len(self.w), d + 1 - self.w.shape[1]))
+        if not new.size:
+            return self
+        w, u = (np.hstack([v[:, :-1], new, v[:, -1:]]) for v in (self.w, self.u))
+        return replace(self, w=w, u=u)
+
 
 def _columns(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
@@ -371,7 +383,7 @@ def _kernel_pass(gram: Gram, many: bool) -> _ScorePass:
     n = gram.shape[0]
     if many and 8 * n * n <= SMALL_MATRIX:
         return _matrix_pass(gram.dense())
-    kernel, shift = _without_constant(gram.kernel)
+    kernel, shift = without_constant(gram.kernel)
     recipe = kernel.native(gram.X)
     if recipe is None:
         return _Blocks(gram)
@@ -393,14 +405,6 @@ def _kernel_pass(gram: Gram, many: bool) -> _ScorePass:
         return seen
 
     return one_pass
-
-
-def _without_constant(kernel: Kernel) -> tuple[Kernel, float]:
-    """k and c of a kernel k + c; c is 0 where it is not written so."""
-    if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
-        inner, shift = _without_constant(kernel.left)
-        return inner, shift + float(kernel.right.c)
-    return kernel, 0.0
 
 
 def _matrix_pass(K: np.ndarray) -> _ScorePass:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
 from mercer.gram import Gram
-from mercer.maps import dense_columns, has_quick_map
+from mercer.maps import entries_estimate, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
 from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows, features_of
@@ -240,8 +240,8 @@ def has_small_map(gram: Gram, few: int) -> bool:
         return True  # there is no other way
     if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):
         return False
-    columns = dense_columns(kernel, gram.X)
-    if columns is not None and 8.0 * n * columns > n**2:
+    entries = entries_estimate(kernel, gram.X)
+    if entries is not None and 8.0 * entries > n**2:
         return False  # before Φ is made
     features = features_of(gram)
     return 0 < 8.0 * features.entries <= n**2

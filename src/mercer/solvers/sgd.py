@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,8 @@ class SGDSnapshot:
     age : (m,) the last step that touched each term
     matrix : (m, m) kernel values of the terms, where a budget needs them
     even : whether every step so far had the same rate
+    primal : the `Primal` of `sgd_features.py` where w is kept on features; points, coef
+        and total are then there, and none here
     """
 
     kernel: Kernel
@@ -100,6 +102,7 @@ class SGDSnapshot:
     matrix: np.ndarray | None = None
     rate: float | None = None
     even: bool = True
+    primal: Any = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -182,10 +185,15 @@ class SGD:
         )
 
     def informed(
-        self, state: SGDSnapshot, X: Points, target: np.ndarray
+        self, state: SGDSnapshot, diagonal: np.ndarray, target: np.ndarray
     ) -> SGDSnapshot:
-        """The state with R and L of these points too; a new rate is taken note of."""
-        diagonal = np.asarray(state.kernel.diag(X), dtype=float)
+        """The state with R and L of more points; a new rate is taken note of.
+
+        Parameters
+        ----------
+        diagonal : k(x, x) of these points
+        """
+        diagonal = np.asarray(diagonal, dtype=float)
         finite(diagonal, state.kernel)
         radius = float(np.sqrt(np.max(diagonal, initial=state.radius**2)))
         steepest = max(state.steepest, steepness(self.loss, target, self.norm * radius))
@@ -254,15 +262,19 @@ class SGDState(ABC):
     coef: np.ndarray
 
     def __init__(self, options: SGD, state: SGDSnapshot, X: Points, target: np.ndarray):
-        state = options.informed(state, X, target)
+        self.X, self.target = X, target
+        state = options.informed(state, self._diagonal(state.kernel), target)
         self.options, self.begin = options, state
         self.kernel, self.loss = state.kernel, options.loss
         self.old = count(state.points)  # the terms there were come before X
-        self.X, self.target = X, target
         self.points = concatenate(state.points, X) if self.old else X
         self.square = state.square.copy()
         self.steps, self.averaged = state.steps, state.averaged
         self.blocks = 0
+
+    def _diagonal(self, kernel: Kernel) -> np.ndarray:
+        """k(x, x) of the points."""
+        return kernel.diag(self.X)
 
     @abstractmethod
     def block(self, visits: Visits) -> np.ndarray:
@@ -338,7 +350,7 @@ class SGDState(ABC):
             )
 
 
-class _Steps(NamedTuple):
+class Steps(NamedTuple):
     """The steps of a block: w = scale (w₀ + Σⱼ added_j φ(xⱼ)), w₀ what it was before.
 
     Rows are outputs. A step that adds nothing costs nothing, and shrinking w costs one
@@ -353,7 +365,7 @@ class _Steps(NamedTuple):
     last: np.ndarray  # (q,)
 
     @classmethod
-    def of(cls, values: np.ndarray) -> _Steps:
+    def of(cls, values: np.ndarray) -> Steps:
         values = np.array(values.T, dtype=float, order="C")
         q = len(values)
         added, scales = np.zeros_like(values), np.ones_like(values)
@@ -445,7 +457,7 @@ class UnlimitedSGD(SGDState):
     def block(self, visits: Visits) -> np.ndarray:
         P = take(self.X, visits.place)
         gram = np.ascontiguousarray(self.kernel(P), dtype=float)
-        steps = _Steps.of(self._values(P))
+        steps = Steps.of(self._values(P))
         done = steps.make(self.options, gram, visits, self.square)
         place, added = visits.place[:done] + self.old, steps.added[:, :done].T
         if self.options.average:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.native.clock import seconds_left
 from mercer.outcomes import Run, Status
-from mercer.solvers.auto import held_for_passes
+from mercer.solvers.auto import held_for_passes, steps_on_features
 from mercer.solvers.budget import BudgetSGD
 from mercer.solvers.limits import TimeLimit
 from mercer.solvers.sgd import (
@@ -50,6 +51,7 @@ from mercer.solvers.sgd import (
     UnlimitedSGD,
     mean_loss,
 )
+from mercer.solvers.sgd_features import FeatureSGD, Primal
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -109,7 +111,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
     n_iter_: int
     loss_curve_: list[float]
     _state: SGDSnapshot
-    _last: Expansion
+    _functions: _Functions
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -156,9 +158,12 @@ class KernelSGD(CallbackSupportMixin, Machine):
         steps = int(np.ceil(data.weight).sum())
         solver = self._solver(self.horizon or steps * self.max_iter)
         merged = self.budget is not None and self.removal == "merge"
-        known = gram if merged or self.max_iter == 1 else held_for_passes(gram)
+        primal = self._is_on_features(gram.kernel, gram.X, self.max_iter)
+        once = merged or primal or self.max_iter == 1
+        known = gram if once else held_for_passes(gram)
         state = solver.start(known.kernel, known.X, target.shape[1])
-        sgd = _sgd_state(solver, state, known.X, target)
+        state = Primal.begun(state) if primal else state
+        sgd = self._sgd_state(solver, state, known.X, target, X)
         keys, random = data.index, None
         if self.shuffle:
             keys = keys_of(gram.X, target, data.index)
@@ -233,7 +238,9 @@ class KernelSGD(CallbackSupportMixin, Machine):
             share = None if sample_weight is None else weight
             kernel = self._with_constant(self._resolved(points, share))
             state = solver.start(kernel, points, target.shape[1])
-        sgd = _sgd_state(solver, state, points, target)
+        if state.primal is None and self._is_on_features(state.kernel, points, None):
+            state = Primal.begun(state)
+        sgd = self._sgd_state(solver, state, points, target, X)
         order, each = visits(weight)
         losses, _ = sgd.run(order, each)
         curve = [*self.__dict__.get("loss_curve_", []), mean_loss(losses, each)]
@@ -241,21 +248,49 @@ class KernelSGD(CallbackSupportMixin, Machine):
         run = Run(Status.PASSES, len(curve), seconds)
         self._store(sgd.state(), X, curve, run)
 
+    def _is_on_features(self, kernel: Kernel, X: Points, passes: int | None) -> bool:
+        """Whether w is kept on features; a budget is one of points."""
+        if self.budget is not None or self._precomputed:
+            return False
+        return steps_on_features(kernel, X, passes)
+
+    def _sgd_state(
+        self,
+        solver: SGD,
+        state: SGDSnapshot,
+        points: Points,
+        target: np.ndarray,
+        X: Points,
+    ) -> SGDState:
+        """What makes the steps over these points of X."""
+        if solver.budget is not None:
+            if state.primal is not None:  # a budget that came later
+                state = state.primal.on_points(state)
+            return BudgetSGD(solver, state, points, target)
+        if state.primal is None:
+            return UnlimitedSGD(solver, state, points, target)
+        return FeatureSGD(solver, state, points, target, partial(self._own, X=X))
+
     def _store(
         self, state: SGDSnapshot, X: Points, curve: list[float], run: Run
     ) -> None:
         state = replace(state, points=self._own(state.points, X))
-        last = self._function(state, state.coef)
-        f = self._function(state, state.mean) if self._averages else last
-        self._state, self._last, self.expansion_ = state, last, f
-        self.loss_curve_, self.n_iter_, self.run_ = curve, len(curve), run
-
-    def _function(self, state: SGDSnapshot, coef: np.ndarray) -> Expansion:
         # Kernel values of new points come with them: no need for the old ones.
         pairwise = self._precomputed
         kernel = self._with_constant(Precomputed()) if pairwise else state.kernel
-        coef = coef[:, 0] if coef.shape[1] == 1 else coef
-        return Expansion(kernel, state.points, coef).pruned()
+        self._functions = _Functions(kernel, state, self._averages)
+        self._state = state
+        self.loss_curve_, self.n_iter_, self.run_ = curve, len(curve), run
+
+    def _values(self, X: Points) -> np.ndarray:
+        check_is_fitted(self)
+        primal = self._state.primal
+        if primal is None:
+            return super()._values(X)
+        X = double(self._validated_points(X, reset=False))
+        steps = self._state.averaged if self._functions.averages else None
+        values = primal.values(X, steps)
+        return values[:, 0] if values.shape[1] == 1 else values
 
     # What was learnt
 
@@ -263,7 +298,17 @@ class KernelSGD(CallbackSupportMixin, Machine):
     def last_(self) -> Expansion:
         """w after the last step; `expansion_` itself unless that is an average."""
         check_is_fitted(self)
-        return self._last
+        return self._functions.last
+
+    @property
+    def expansion_(self) -> Expansion:
+        """f on the points it was learnt from, made when it is first asked for."""
+        return self._functions.f
+
+    @expansion_.setter
+    def expansion_(self, f: Expansion) -> None:
+        self._functions = replace(self._functions)
+        self._functions.f, self._state = f, replace(self._state, primal=None)
 
     @property
     def norm_(self) -> float | np.ndarray:
@@ -353,8 +398,27 @@ def takes_streams(machine: Machine) -> bool:
     return True
 
 
-def _sgd_state(
-    solver: SGD, state: SGDSnapshot, points: Points, target: np.ndarray
-) -> SGDState:
-    kind = UnlimitedSGD if solver.budget is None else BudgetSGD
-    return kind(solver, state, points, target)
+@dataclass(eq=False)
+class _Functions:
+    """f and the last w as expansions, where they are asked for."""
+
+    kernel: Kernel
+    state: SGDSnapshot
+    averages: bool
+
+    @cached_property
+    def _on_points(self) -> SGDSnapshot:
+        primal = self.state.primal
+        return self.state if primal is None else primal.on_points(self.state)
+
+    @cached_property
+    def last(self) -> Expansion:
+        return self._made(self._on_points.coef)
+
+    @cached_property
+    def f(self) -> Expansion:
+        return self._made(self._on_points.mean) if self.averages else self.last
+
+    def _made(self, coef: np.ndarray) -> Expansion:
+        coef = coef[:, 0] if coef.shape[1] == 1 else coef
+        return Expansion(self.kernel, self._on_points.points, coef).pruned()

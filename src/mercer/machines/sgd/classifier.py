@@ -49,6 +49,9 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     visit of a point. Several classes are learnt one against the rest, all in one pass
     that shares its kernel values.
 
+    With many points, or a stream, of a kernel with few explicit features w is kept on
+    these, and a step takes no longer the more points there were.
+
     Parameters
     ----------
     loss : "hinge", "perceptron", "squared_hinge", "logistic" ("log_loss"), or any

@@ -31,6 +31,9 @@ class KernelSGDRegressor(MultiOutputMixin, RegressorMixin, KernelSGD):
     visit of a point. Several targets are learnt side by side. Losses with corners make
     steps of about 1 at first: bring targets to that scale.
 
+    With many points, or a stream, of a kernel with few explicit features w is kept on
+    these, and a step takes no longer the more points there were.
+
     Parameters
     ----------
     loss : "squared" ("squared_error"), "epsilon_insensitive", "huber", "quantile", or
