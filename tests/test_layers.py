@@ -31,12 +31,12 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
-    "data": ["points", "copies", "edges"],
+    "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "limits rounding boxqp features class_pairs penalized lasso "
-    "lasso_features products krylov primal sgd components bayes posterior".split(),
+    "solvers": "limits rounding boxqp features class_pairs products krylov primal "
+    "penalized lasso lasso_features sgd components bayes posterior".split(),
     "machines": "labels checks words base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -63,8 +63,8 @@ MODULES = {
     "graph walk node distance generative slopes landmarks approximate",
     "solvers": "limits boxqp features feature_descent primal semismooth penalized "
     "krylov smo hull coordinate linear newton ball l1 perceptron sgd sgd_features "
-    "budget eigen clusters lasso lasso_features components products preimage bayes posterior "
-    "evidence rounding class_pairs nearest windows auto",
+    "budget eigen clusters lasso lasso_features components products preimage bayes "
+    "posterior evidence rounding class_pairs nearest windows auto",
     "machines": "base labels checks words progress ridge perceptron rvm neighbors "
     "kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

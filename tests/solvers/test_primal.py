@@ -69,7 +69,7 @@ SYSTEMS = [
 def test_normal_equations_solve_the_system_of_the_gram_matrix(
     gram, target, reg, weight, factored, monkeypatch
 ):
-    monkeypatch.setattr(primal, "FACTORED", factored)
+    monkeypatch.setattr(linear, "ONCE", factored)
     problem = LinearSystem(gram, target, reg, weight)
     solvers = Cholesky(), NormalEquations(1e-10, trust=1e-6)
     direct, found = (solver.solve(problem) for solver in solvers)
@@ -113,7 +113,7 @@ def test_start_is_used_and_watch_stops():
 
 
 def test_watch_stops_conjugate_gradients_on_features(monkeypatch):
-    monkeypatch.setattr(primal, "FACTORED", 0)
+    monkeypatch.setattr(linear, "ONCE", 0)
     problem = LinearSystem(Gram(Polynomial(2, offset=1.0), X), NUMBERS, 1e-3)
     found = NormalEquations(1e-10).solve(problem, watch=lambda p: p.iterations >= 2)
     assert found.status == "stopped" and found.run.iterations <= 3

@@ -103,7 +103,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         ),
         **dict.fromkeys(
             ("max_iter", "time_limit"),
-            "Raise alpha, or the limits of the solver or of time.",
+            "The violation is the relative residual. Raise alpha, or the limits of "
+            "the solver or of time.",
         ),
     }
 
