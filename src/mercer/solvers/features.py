@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.gram import Gram
 from mercer.maps import explicit
 from mercer.native.interruptible import interruptible, multiply
@@ -46,6 +47,7 @@ class FeatureRows:
             )
             matrix = sp.csr_array(parts, shape=matrix.shape)
         self.matrix, self.center = matrix, center
+        self._packed: _core.SparseRows | None = None
         self._across: Any = None
 
     @property
@@ -58,8 +60,18 @@ class FeatureRows:
         return int(self.matrix.nnz) if self.sparse else int(self.matrix.size)
 
     @property
+    def packed(self) -> _core.SparseRows:
+        """The rows of CSR in as few bytes as they can be, made once."""
+        if self._packed is None:
+            matrix = self.matrix
+            self._packed = _core.SparseRows(
+                matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]
+            )
+        return self._packed
+
+    @property
     def across(self) -> Any:
-        """Φᵀ; that of CSR is kept, as its products take half the time."""
+        """Φᵀ; that of CSR is kept, as its products with matrices take half the time."""
         if not self.sparse:
             return self.matrix.T
         if self._across is None:
@@ -94,6 +106,8 @@ class FeatureRows:
 
     def times(self, w: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ) w."""
+        if self.sparse:
+            return self._times(w)
         if self.center is None:
             return np.asarray(multiply(self.matrix, w))
         out = np.empty(len(self.matrix))
@@ -104,7 +118,7 @@ class FeatureRows:
     def pull(self, v: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ)ᵀ v."""
         if self.sparse:
-            return np.asarray(self.across @ v)
+            return self._pull(v)
         n, p = self.shape
         if self.center is None and self.matrix.flags.c_contiguous:
             whole = n - n % RUN
@@ -121,6 +135,26 @@ class FeatureRows:
             total += v[rows] @ (part if self.center is None else part - self.center)
         return total
 
+    def _times(
+        self, w: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        """Φ w, or |Φ| w, of the rows of an index, Φ being sparse."""
+        if index is None:
+            index = np.arange(self.shape[0], dtype=np.int32)
+        out = np.empty(len(index))
+        self.packed.times(index, np.ascontiguousarray(w), out, magnitudes)
+        return out
+
+    def _pull(
+        self, v: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        """Φᵀ v, or |Φ|ᵀ v, of the rows of an index, Φ being sparse."""
+        if index is None:
+            index = np.arange(self.shape[0], dtype=np.int32)
+        out = np.zeros(self.shape[1])
+        self.packed.pull(index, np.ascontiguousarray(v), out, magnitudes)
+        return out
+
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows, copied."""
         some = self.matrix[index]
@@ -135,9 +169,11 @@ class FeatureRows:
     def lengths(self) -> np.ndarray:
         """‖φᵢ - c‖² of every row."""
         out = np.empty(self.shape[0])
+        if self.sparse:
+            self.packed.squares(out)
+            return out
         for rows, part in self._magnitudes():
-            square = part.power(2) if self.sparse else np.square(part)
-            out[rows] = np.asarray(square.sum(axis=1)).ravel()
+            out[rows] = np.einsum("ij,ij->i", part, part)
         return out
 
     def weighted(
@@ -170,8 +206,11 @@ class FeatureRows:
         size, p = np.abs(coef), self.shape[1]
         terms = int(np.count_nonzero(coef))
         of_sums = np.sqrt(terms)
-        if not self.sparse:
-            of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
+        if self.sparse:
+            pulled = self._pull(size, magnitudes=True)
+            off = (of_sums + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
+            return UNIT * float(np.max(self._times(off, magnitudes=True), initial=0.0))
+        of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
         pulled = np.zeros(p)
         for rows, part in self._magnitudes():
             pulled += part.T @ size[rows]
@@ -182,7 +221,7 @@ class FeatureRows:
         return UNIT * most
 
     def _magnitudes(self) -> Iterator[tuple[slice, Any]]:
-        """|Φ - 1cᵀ|, a block of rows at a time."""
+        """|Φ - 1cᵀ| of a dense Φ, a block of rows at a time."""
         for rows in self._blocks():
             part = self.matrix[rows]
             if self.center is not None:
@@ -191,8 +230,7 @@ class FeatureRows:
 
     def _blocks(self) -> Iterator[slice]:
         n, p = self.shape
-        wide = self.entries / n if self.sparse and n else p
-        step = max(64, int(BLOCK / max(wide, 1)))
+        step = max(64, BLOCK // max(p, 1))
         for begin in range(0, n, step):
             yield slice(begin, min(begin + step, n))
 
