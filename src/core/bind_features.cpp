@@ -64,6 +64,19 @@ void bind_features(nb::module_& m) {
           },
           "index"_a, "v"_a, "out"_a, "magnitudes"_a = false)
       .def(
+          "weighted",
+          [](const SparseRows& rows, Vector<std::int32_t> index, Vector<double> weight,
+             Output<double> out) {
+            check(extent(out.shape(0)) == rows.width() && extent(out.shape(1)) == rows.width() &&
+                      weight.shape(0) == index.shape(0),
+                  "A product needs a weight for every row and a place for all pairs of columns.");
+            check_places(index, rows.size());
+            WithoutLock unlocked;
+            weighted(rows, view(index), view(weight),
+                     std::span(out.data(), out.shape(0) * out.shape(1)), poll);
+          },
+          "index"_a, "weight"_a, "out"_a)
+      .def(
           "squares",
           [](const SparseRows& rows, ResultVector<double> out) {
             check(extent(out.shape(0)) == rows.size(), "Squares need a place for every row.");

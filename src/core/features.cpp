@@ -171,8 +171,9 @@ class Descent {
         state_.since = 0;
       }
       if (complete) state_.checked = most;
-      if (most <= std::max(tol, state_.checked / progress) || lacking) include_all();
-      state_.allowed = lacking ? std::numeric_limits<double>::infinity() : most;
+      const bool all = lacking || most <= std::max(tol / 4, state_.checked / progress);
+      if (all) include_all();
+      state_.allowed = all ? std::numeric_limits<double>::infinity() : most;
       if (read_ - since_poll > between_polls) {
         since_poll = read_;
         if (poll) poll();
@@ -182,7 +183,7 @@ class Descent {
   }
 
  private:
-  static constexpr double progress = 3;  // less of a violation, and all variables are looked at
+  static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
   using Numbers = std::array<double, most>;
 
@@ -518,6 +519,22 @@ void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span
   rows.visit(magnitudes, [&](const auto& view) {
     for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
       if (v[k] != 0) view.add(row, v[k], out.data());
+    });
+  });
+}
+
+void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
+              std::span<const double> weight, std::span<double> out, const Poll& poll) {
+  const auto width = static_cast<std::size_t>(rows.width());
+  rows.visit(false, [&](const auto& view) {
+    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
+      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
+        const double x = view.value(view.entry[e]);
+        double* line = out.data() + width * view.column[e];
+        for (std::int32_t f = view.begin[row]; f < view.begin[row + 1]; ++f) {
+          line[view.column[f]] += weight[k] * (x * view.value(view.entry[f]));
+        }
+      }
     });
   });
 }

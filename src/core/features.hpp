@@ -49,6 +49,10 @@ void times(const SparseRows& rows, std::span<const std::int32_t> index, std::spa
 void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
           std::span<double> out, bool magnitudes, const Poll& poll = {});
 
+// out += Φ_indexᵀ D Φ_index, width² numbers, D having these weights.
+void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
+              std::span<const double> weight, std::span<double> out, const Poll& poll = {});
+
 // out = ‖φ‖² of each row.
 void squares(const SparseRows& rows, std::span<double> out);
 

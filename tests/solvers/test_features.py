@@ -303,6 +303,11 @@ def test_rows_in_few_bytes_are_the_rows(columns, values):
         packed.pull(index, v, pulled, magnitudes)
         assert_allclose(F, exact @ w, rtol=0, atol=1e-13)
         assert_allclose(pulled, 1 + exact.T @ v, rtol=0, atol=1e-13)
+    if columns == 50:
+        products = np.ones((50, 50))
+        packed.weighted(index, v, products)
+        exact = 1 + dense[index].T @ (v[:, None] * dense[index])
+        assert_allclose(products, exact, rtol=0, atol=1e-12)
     square = np.empty(40)
     packed.squares(square)
     assert_allclose(square, np.square(dense).sum(axis=1), rtol=1e-13)
@@ -360,6 +365,8 @@ def test_rows_and_descent_refuse_arrays_that_do_not_fit():
         rows().times(np.zeros(2, np.int32), one, one.copy())
     with pytest.raises(ValueError, match="product needs"):
         rows().pull(np.zeros(1, np.int32), one, np.ones(2))
+    with pytest.raises(ValueError, match="product needs"):
+        rows().weighted(np.zeros(1, np.int32), one, np.ones((1, 2)))
 
 
 # Ends

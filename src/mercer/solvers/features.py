@@ -182,20 +182,20 @@ class FeatureRows:
         """UᵀDU of the rows U = [Φ, border] of this index, a block of them at a time."""
         p = self.shape[1]
         out = np.zeros((p + border.shape[1],) * 2)
-        step = max(64, BLOCK // max(p, 1)) if not self.sparse else len(index) or 1
+        if self.sparse:
+            place, square = index.astype(np.int32), np.zeros((p, p))
+            self.packed.weighted(place, weight, square)
+            out[:p, :p] = square
+            for g, column in enumerate(border.T):
+                out[:p, p + g] = out[p + g, :p] = self._pull(weight * column, place)
+            out[p:, p:] = (border.T * weight) @ border
+            return out
+        step = max(64, BLOCK // max(p, 1))
         for begin in range(0, len(index), step):
             part = slice(begin, begin + step)
-            U = self.take(index[part]).matrix
-            if self.sparse:
-                scaled = sp.csr_array(U.T.multiply(weight[part]))
-                out[:p, :p] += (scaled @ U).toarray()
-                out[:p, p:] += scaled @ border[part]
-                out[p:, :p] = out[:p, p:].T
-                out[p:, p:] += (border[part].T * weight[part]) @ border[part]
-            else:
-                U = np.hstack([U, border[part]])
-                U *= np.sqrt(weight[part])[:, None]
-                out += U.T @ U
+            U = np.hstack([self.take(index[part]).matrix, border[part]])
+            U *= np.sqrt(weight[part])[:, None]
+            out += U.T @ U
         return out
 
     def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
