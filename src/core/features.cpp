@@ -171,7 +171,7 @@ class Descent {
         state_.since = 0;
       }
       if (complete) state_.checked = most;
-      const bool all = lacking || most <= std::max(tol / 4, state_.checked / progress);
+      const bool all = lacking || most <= std::max(tol / 2, state_.checked / progress);
       if (all) include_all();
       state_.allowed = all ? std::numeric_limits<double>::infinity() : most;
       if (read_ - since_poll > between_polls) {
