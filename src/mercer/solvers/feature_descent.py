@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer import _core
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
+    DescentState,
     check_bounds,
     features_of,
     solution_on,
@@ -83,7 +83,7 @@ class _Run:
         self.begin = time.perf_counter()
         self.rows = features_of(problem.gram).compressed()
         self.totals = totals_of(problem)
-        self.state = _core.DescentState(len(problem))
+        self.state = DescentState(len(problem))
         self.read, self.rounds = 0.0, 0
         self.program = self._program()
 

@@ -22,6 +22,7 @@ from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
 
+DescentState = _core.DescentState  # what passes over rows keep from call to call
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
