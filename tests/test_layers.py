@@ -101,7 +101,7 @@ NATIVE = {
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",
     "solvers/l1": "l1.cpp",
-    "solvers/feature_descent": "features.cpp",
+    "solvers/features": "features.cpp",
     "data/sequences": "strings.cpp",
     "densities/normals": "normals.cpp",
     "densities/passes": "hidden.cpp",

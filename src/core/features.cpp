@@ -3,14 +3,19 @@
 #include "features.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
+#include <numeric>
+#include <type_traits>
 
 namespace mercer {
 namespace {
 
 constexpr Index between_polls = 1 << 22;  // entries, some milliseconds
+constexpr Index ahead = 8;  // rows that are asked for before they are read, in any order
+constexpr std::size_t most_codes = 256;
 
 // splitmix64
 std::uint64_t next(std::uint64_t& state) {
@@ -18,6 +23,92 @@ std::uint64_t next(std::uint64_t& state) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
+}
+
+void prefetch(const void* begin, std::size_t bytes) {
+  const char* at = static_cast<const char*>(begin);
+  for (std::size_t done = 0; done < bytes; done += 64) __builtin_prefetch(at + done);
+  if (bytes > 0) __builtin_prefetch(at + bytes - 1);
+}
+
+// Entries of two kinds: numbers, and places in a table.
+struct Numbers {
+  using Kept = double;
+  double operator()(double entry) const { return entry; }
+};
+struct Magnitudes {
+  using Kept = double;
+  double operator()(double entry) const { return std::abs(entry); }
+};
+struct Coded {
+  using Kept = std::uint8_t;
+  const double* table;
+  double operator()(std::uint8_t code) const { return table[code]; }
+};
+
+template <class Column, class Value>
+struct View {
+  const std::int32_t* begin;
+  const Column* column;
+  const typename Value::Kept* entry;
+  Value value;
+
+  std::int32_t length(std::int32_t row) const { return begin[row + 1] - begin[row]; }
+
+  void prefetch_row(std::int32_t row) const {
+    const auto size = static_cast<std::size_t>(length(row));
+    prefetch(column + begin[row], size * sizeof(Column));
+    prefetch(entry + begin[row], size * sizeof(typename Value::Kept));
+  }
+
+  // ⟨φ, w⟩, in four sums that do not wait for each other.
+  double product(std::int32_t row, const double* w) const {
+    const Column* c = column + begin[row];
+    const auto* x = entry + begin[row];
+    const std::int32_t size = length(row);
+    std::array<double, 4> sum{};
+    std::int32_t e = 0;
+    for (; e + 4 <= size; e += 4) {
+      for (int k = 0; k < 4; ++k) sum[k] += value(x[e + k]) * w[c[e + k]];
+    }
+    for (; e < size; ++e) sum[0] += value(x[e]) * w[c[e]];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  }
+
+  // w += change φ
+  void add(std::int32_t row, double change, double* w) const {
+    const Column* c = column + begin[row];
+    const auto* x = entry + begin[row];
+    const std::int32_t size = length(row);
+    for (std::int32_t e = 0; e < size; ++e) w[c[e]] += change * value(x[e]);
+  }
+};
+
+// The table of what differs, and a code for each entry; empty where too much differs.
+std::vector<double> coded(std::span<const double> entry, Buffer<std::uint8_t>& code) {
+  constexpr std::size_t slots = 4 * most_codes;
+  std::array<std::int16_t, slots> place;
+  place.fill(-1);
+  std::vector<double> table;
+  code.resize(entry.size());
+  for (std::size_t e = 0; e < entry.size(); ++e) {
+    std::uint64_t bits = std::bit_cast<std::uint64_t>(entry[e]);
+    std::size_t slot = (bits * 0x9e3779b97f4a7c15ull) >> 54;
+    while (place[slot] >= 0 && std::bit_cast<std::uint64_t>(table[place[slot]]) != bits) {
+      slot = (slot + 1) % slots;
+    }
+    if (place[slot] < 0) {
+      if (table.size() == most_codes) {
+        code.clear();
+        code.shrink_to_fit();
+        return {};
+      }
+      place[slot] = static_cast<std::int16_t>(table.size());
+      table.push_back(entry[e]);
+    }
+    code[e] = static_cast<std::uint8_t>(place[slot]);
+  }
+  return table;
 }
 
 struct Slopes {
@@ -30,45 +121,104 @@ Slopes slopes(double gradient, double beta, double low, double high, double tube
           beta < high ? gradient + (beta < 0 ? -tube : tube) : inf};
 }
 
-}  // namespace
-
-Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::span<double> w,
-                  std::span<double> rho, std::span<std::int32_t> order, Shrunk& shrunk, double tol,
-                  std::int64_t work, std::uint64_t seed, const Poll& poll) {
-  const auto& [begin, column, entry] = problem.rows;
-  const std::size_t n = beta.size();
-  std::vector<double> excess(problem.total.size());
-  for (std::size_t g = 0; g < excess.size(); ++g) excess[g] = -problem.total[g];
-  auto group_of = [&](std::size_t t) { return problem.group.empty() ? 0 : problem.group[t]; };
-  if (!excess.empty()) {
-    for (std::size_t t = 0; t < n; ++t) excess[group_of(t)] += beta[t];
+// One call of `descend`, on rows of one of the views.
+template <class Rows>
+class Descent {
+ public:
+  Descent(const Rows& rows, Index entries, const FeatureQuadratic& problem, std::span<double> beta,
+          std::span<double> w, std::span<double> rho, DescentState& state)
+      : rows_(rows),
+        problem_(problem),
+        beta_(beta),
+        w_(w),
+        rho_(rho),
+        state_(state),
+        n_(static_cast<Index>(beta.size())),
+        mean_(static_cast<double>(entries) / std::max<double>(1.0, problem.square.size())),
+        excess_(problem.total.size()) {
+    for (std::size_t g = 0; g < excess_.size(); ++g) excess_[g] = -problem.total[g];
+    if (!excess_.empty()) {
+      for (Index t = 0; t < n_; ++t) excess_[group(t)] += beta[t];
+    }
   }
-  auto& [active, allowed] = shrunk;
-  std::int64_t read = 0, since_poll = 0, passes = 0;
-  Descended result{std::numeric_limits<double>::infinity(), false, 0};
-  while (read < work) {
-    double most = 0;
-    const bool complete = active == static_cast<Index>(n);
+
+  Descended operator()(double tol, std::int64_t work, const Poll& poll) {
+    std::int64_t since_poll = 0;
+    // Passes of a way, so that going on takes less time than they do.
+    const int turn = static_cast<int>(std::clamp(64 / std::max(mean_, 1.0), 2.0, 8.0));
+    Descended result{std::numeric_limits<double>::infinity(), false, 0};
+    while (read_ < work) {
+      const bool complete = state_.active == n_;
+      // With few rows in play the columns would take longer than these.
+      const auto width = static_cast<double>(w_.size());
+      const bool along = mean_ * static_cast<double>(state_.active) >= width / 4;
+      if (!along) state_.ways = state_.since = 0;
+      if (along && state_.since == 0) set_out();
+      const double slope = pass();
+      const double most = std::max(slope, off());
+      ++state_.passes;
+      result = {most, complete, read_ += 8};
+      // Where the sums are off by more than the slopes, those that could mend it may be left out.
+      const bool lacking = off() > slope || state_.active == 0;
+      for (std::size_t g = 0; g < excess_.size(); ++g) {
+        const double step = problem_.sigma * excess_[g];
+        // Multipliers that do not wait for the minimum they belong to may go in circles.
+        if (state_.passes < 32 || std::abs(step) > slope / 4) rho_[g] -= step;
+      }
+      if (complete && most <= tol) break;
+      if (along && ++state_.since >= turn) {
+        go_on();
+        state_.since = 0;
+      }
+      if (complete) state_.checked = most;
+      const bool all = lacking || most <= std::max(tol / 2, state_.checked / progress);
+      if (all) include_all();
+      state_.allowed = all ? std::numeric_limits<double>::infinity() : most;
+      if (read_ - since_poll > between_polls) {
+        since_poll = read_;
+        if (poll) poll();
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr double progress = 5;  // less of a violation, and all variables are looked at
+  static constexpr int most = DescentState::most_ways;
+  using Numbers = std::array<double, most>;
+
+  std::size_t group(Index t) const { return problem_.group.empty() ? 0 : problem_.group[t]; }
+  std::int32_t row(std::int32_t t) const { return problem_.place.empty() ? t : problem_.place[t]; }
+  double tube(Index t) const { return problem_.tube.empty() ? 0.0 : problem_.tube[t]; }
+
+  double off() const {
+    double most_off = 0;
+    for (const double e : excess_) most_off = std::max(most_off, problem_.sigma * std::abs(e));
+    return most_off;
+  }
+
+  // Each variable that takes part to where the objective is least; the largest slope on the way.
+  double pass() {
+    auto& [order, active, allowed, checked, seed, way, ways, latest, since, passes] = state_;
+    double largest = 0;
     for (Index k = 0; k < active; ++k) {
-      std::swap(order[k],
-                order[k + static_cast<Index>(next(seed) % static_cast<std::uint64_t>(active - k))]);
+      const auto left = static_cast<std::uint64_t>(active - k);  // below 2³²
+      std::swap(order[k], order[k + static_cast<Index>(((next(seed) >> 32) * left) >> 32)]);
     }
     for (Index k = 0; k < active;) {
       const std::int32_t t = order[k];
-      const std::int32_t from = begin[t], to = begin[t + 1];
-      double F = 0;
-      for (std::int32_t e = from; e < to; ++e) F += entry[e] * w[column[e]];
-      read += to - from + 8;
-      double gradient = F - problem.target[t], curvature = problem.square[t];
+      fetch(k);
+      read_ += rows_.length(row(t)) + 8;
+      double gradient = rows_.product(row(t), w_.data()) - problem_.target[t];
+      double curvature = problem_.square[row(t)];
       std::size_t g = 0;
-      if (!excess.empty()) {
-        g = group_of(t);
-        gradient += problem.sigma * excess[g] - rho[g];
-        curvature += problem.sigma;
+      if (!excess_.empty()) {
+        g = group(t);
+        gradient += problem_.sigma * excess_[g] - rho_[g];
+        curvature += problem_.sigma;
       }
-      const double tube = problem.tube.empty() ? 0.0 : problem.tube[t];
-      const double low = problem.low[t], high = problem.high[t], b = beta[t];
-      const auto [below, above] = slopes(gradient, b, low, high, tube);
+      const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
+      const auto [below, above] = slopes(gradient, b, low, high, tube(t));
       if (below <= 0 && above >= 0) {
         if (std::min(-below, above) > allowed) {
           std::swap(order[k], order[--active]);
@@ -78,48 +228,337 @@ Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::
         continue;
       }
       ++k;
-      most = std::max(most, below > 0 ? below : -above);
+      largest = std::max(largest, below > 0 ? below : -above);
       double moved;
       if (curvature > 0) {
-        const double z = b - gradient / curvature, reach = tube / curvature;
+        const double z = b - gradient / curvature, reach = tube(t) / curvature;
         moved = z > reach ? z - reach : z < -reach ? z + reach : 0.0;
         moved = std::clamp(moved, low, high);
       } else {  // a straight line
-        const double down = low < 0 && b > 0 && tube > 0 && gradient > -tube ? 0.0 : low;
-        const double up = high > 0 && b < 0 && tube > 0 && gradient < tube ? 0.0 : high;
+        const double width = tube(t);
+        const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
+        const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
         moved = below > 0 ? down : up;
       }
       const double change = moved - b;
       if (change == 0) continue;
-      beta[t] = moved;
-      for (std::int32_t e = from; e < to; ++e) w[column[e]] += change * entry[e];
-      if (!excess.empty()) excess[g] += change;
+      beta_[t] = moved;
+      rows_.add(row(t), change, w_.data());
+      if (!excess_.empty()) excess_[g] += change;
     }
-    // Where the sums are off by more than the slopes, those that could mend it may be left out.
-    bool lacking = false;
-    const double slope = most;
-    for (std::size_t g = 0; g < excess.size(); ++g) {
-      const double off = problem.sigma * std::abs(excess[g]);
-      // Multipliers that do not wait for the minimum they belong to may go in circles.
-      if (passes < 32 || off > slope / 4) rho[g] -= problem.sigma * excess[g];
-      lacking |= off > slope;
-      most = std::max(most, off);
+    return largest;
+  }
+
+  // Asks for what is soon to be read.
+  void fetch(Index k) const {
+    const auto& order = state_.order;
+    if (k + ahead < state_.active) rows_.prefetch_row(row(order[k + ahead]));
+    if (k + 2 * ahead < state_.active) {
+      const std::int32_t later = order[k + 2 * ahead];
+      __builtin_prefetch(&beta_[later]);
+      __builtin_prefetch(&problem_.target[later]);
+      __builtin_prefetch(&problem_.low[later]);
+      __builtin_prefetch(&problem_.high[later]);
+      __builtin_prefetch(&problem_.square[row(later)]);
+      __builtin_prefetch(&rows_.begin[row(later)]);
     }
-    ++passes;
-    result = {most, complete, read += 8};
-    if (complete && most <= tol) break;
-    if (most <= tol || lacking || active == 0) {
-      active = static_cast<Index>(n);
-      allowed = std::numeric_limits<double>::infinity();
-    } else {
-      allowed = most;
+  }
+
+  // All variables take part again. None of those that come back was moved by the ways there are.
+  void include_all() {
+    for (int k = 0; k < state_.ways; ++k) {
+      const bool under_way = k == 0 && state_.since > 0;
+      extend(way(k), n_, under_way);
     }
-    if (read - since_poll > between_polls) {
-      since_poll = read;
+    state_.active = n_;
+  }
+
+  DescentState::Way& way(int back) { return state_.way[(state_.latest + most - back) % most]; }
+
+  // A way that a pass has yet to end has where β was, not how far it moved.
+  void extend(DescentState::Way& way, Index reach, bool under_way = false) {
+    for (; way.reach < reach; ++way.reach) {
+      const std::int32_t t = state_.order[way.reach];
+      way.moved[t] = under_way ? beta_[t] : 0.0;
+    }
+  }
+
+  // Before a pass: where it begins.
+  void set_out() {
+    state_.latest = (state_.latest + 1) % most;
+    state_.ways = std::min(state_.ways + 1, most);
+    DescentState::Way& now = way(0);
+    now.moved.resize(beta_.size());
+    now.pulled.assign(w_.begin(), w_.end());
+    now.reach = state_.active;
+    for (Index i = 0; i < now.reach; ++i) {
+      now.moved[state_.order[i]] = beta_[state_.order[i]];
+    }
+  }
+
+  // After it: on along the ways of the last passes.
+  void go_on() {
+    const int ways = state_.ways;
+    const auto width = static_cast<Index>(w_.size());
+    DescentState::Way& now = way(0);
+    for (Index i = 0; i < now.reach; ++i) {
+      double& moved = now.moved[state_.order[i]];
+      moved = beta_[state_.order[i]] - moved;
+    }
+    for (Index j = 0; j < width; ++j) now.pulled[j] = w_[j] - now.pulled[j];
+    Index reach = 0;
+    for (int k = 0; k < ways; ++k) reach = std::max(reach, way(k).reach);
+    if (2 * reach > n_) reach = n_;
+    for (int k = 0; k < ways; ++k) extend(way(k), reach);
+    read_ += 2 * reach + width;
+    const Numbers t = best(reach);
+    if (std::all_of(t.begin(), t.end(), [](double x) { return x == 0; })) return;
+    std::vector<double> sums(excess_.size());
+    for (const double shorter : {1.0, 0.25}) {
+      // Not from what the ways moved w: t times their rounding would grow with every one.
+      trial_.assign(w_.begin(), w_.end());
+      double cost = 0;
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (Index i = 0; i < reach; ++i) {
+        const std::int32_t v = variable(i, reach);
+        const double b = beta_[v], moved = within(v, b, b + shorter * along(t, v));
+        const double change = moved - b;
+        if (change == 0) continue;
+        cost += tube(v) * (std::abs(moved) - std::abs(b)) - problem_.target[v] * change;
+        if (!sums.empty()) sums[group(v)] += change;
+        rows_.add(row(v), change, trial_.data());
+        read_ += rows_.length(row(v));
+      }
+      for (Index j = 0; j < width; ++j) cost += (trial_[j] - w_[j]) * (trial_[j] + w_[j]) / 2;
+      for (std::size_t g = 0; g < sums.size(); ++g) {
+        cost += sums[g] * (problem_.sigma * (excess_[g] + sums[g] / 2) - rho_[g]);
+      }
+      if (!(cost < 0)) continue;
+      for (Index i = 0; i < reach; ++i) {
+        const std::int32_t v = variable(i, reach);
+        const double b = beta_[v], moved = within(v, b, b + shorter * along(t, v));
+        now.moved[v] += moved - b;
+        beta_[v] = moved;
+      }
+      for (Index j = 0; j < width; ++j) now.pulled[j] += trial_[j] - w_[j];
+      std::copy(trial_.begin(), trial_.end(), w_.begin());
+      for (std::size_t g = 0; g < sums.size(); ++g) excess_[g] += sums[g];
+      return;
+    }
+  }
+
+  // The variables within reach; all of them in the order in which they are in memory.
+  std::int32_t variable(Index i, Index reach) const {
+    return reach == n_ ? static_cast<std::int32_t>(i) : state_.order[i];
+  }
+
+  double along(const Numbers& t, std::int32_t v) {
+    double step = 0;
+    for (int k = 0; k < state_.ways; ++k) step += t[k] * way(k).moved[v];
+    return step;
+  }
+
+  // Within the bounds, and not beyond the kink at 0.
+  double within(std::int32_t v, double from, double to) const {
+    double low = problem_.low[v], high = problem_.high[v];
+    if (tube(v) > 0) {
+      if (from >= 0) low = std::max(low, 0.0);
+      if (from <= 0) high = std::min(high, 0.0);
+    }
+    return std::clamp(to, low, high);
+  }
+
+  // How far to go along each way: the minimum of the quadratic, without bounds.
+  Numbers best(Index reach) {
+    const int ways = state_.ways;
+    const std::size_t groups = excess_.size();
+    Numbers slope{};
+    std::array<Numbers, most> H{};
+    std::array<std::vector<double>, most> sums;
+    for (int k = 0; k < ways; ++k) {
+      const DescentState::Way& one = way(k);
+      sums[k].assign(groups, 0.0);
+      for (Index i = 0; i < reach; ++i) {
+        const std::int32_t v = variable(i, reach);
+        const double d = one.moved[v];
+        if (d == 0) continue;
+        const double kink = beta_[v] > 0 ? tube(v) : beta_[v] < 0 ? -tube(v) : 0.0;
+        slope[k] += (kink - problem_.target[v]) * d;
+        if (groups > 0) sums[k][group(v)] += d;
+      }
+      for (std::size_t j = 0; j < w_.size(); ++j) slope[k] += one.pulled[j] * w_[j];
+      for (std::size_t g = 0; g < groups; ++g) {
+        slope[k] += sums[k][g] * (problem_.sigma * excess_[g] - rho_[g]);
+      }
+      for (int l = 0; l <= k; ++l) {
+        const DescentState::Way& other = way(l);
+        double sum = 0;
+        for (std::size_t j = 0; j < w_.size(); ++j) sum += one.pulled[j] * other.pulled[j];
+        for (std::size_t g = 0; g < groups; ++g) sum += problem_.sigma * sums[k][g] * sums[l][g];
+        H[k][l] = H[l][k] = sum;
+      }
+    }
+    return solved(H, slope, ways);
+  }
+
+  // -H⁻¹ slope by Cholesky's method, scaled to a diagonal of 1; ways that add nothing get 0.
+  static Numbers solved(std::array<Numbers, most> H, Numbers slope, int ways) {
+    Numbers scale{}, t{};
+    for (int k = 0; k < ways; ++k) scale[k] = H[k][k] > 0 ? 1 / std::sqrt(H[k][k]) : 0.0;
+    for (int k = 0; k < ways; ++k) {
+      slope[k] *= scale[k];
+      for (int l = 0; l < ways; ++l) H[k][l] *= scale[k] * scale[l];
+    }
+    for (int k = 0; k < ways; ++k) {
+      for (int l = 0; l < k; ++l) {
+        if (scale[l] == 0) continue;
+        for (int i = 0; i < l; ++i) H[k][l] -= H[k][i] * H[l][i];
+        H[k][l] /= H[l][l];
+        H[k][k] -= H[k][l] * H[k][l];
+      }
+      if (!(H[k][k] > 1e-10)) {
+        scale[k] = 0;
+        for (int l = 0; l < most; ++l) H[k][l] = 0;
+        H[k][k] = 1;
+        slope[k] = 0;
+        continue;
+      }
+      H[k][k] = std::sqrt(H[k][k]);
+      for (int l = 0; l < k; ++l) slope[k] -= H[k][l] * slope[l];
+      slope[k] /= H[k][k];
+    }
+    for (int k = ways - 1; k >= 0; --k) {
+      t[k] = -slope[k];
+      for (int l = k + 1; l < ways; ++l) t[k] -= H[l][k] * t[l];
+      t[k] /= H[k][k];
+    }
+    for (int k = 0; k < ways; ++k) t[k] *= scale[k];
+    return t;
+  }
+
+  const Rows& rows_;
+  const FeatureQuadratic& problem_;
+  std::span<double> beta_, w_, rho_;
+  DescentState& state_;
+  Index n_;
+  double mean_;  // entries of a row
+  std::vector<double> excess_;
+  std::vector<double> trial_;
+  std::int64_t read_ = 0;
+};
+
+}  // namespace
+
+DescentState::DescentState(Index n, std::uint64_t seed_)
+    : order(static_cast<std::size_t>(n)),
+      active(n),
+      allowed(std::numeric_limits<double>::infinity()),
+      checked(std::numeric_limits<double>::infinity()),
+      seed(seed_) {
+  std::iota(order.begin(), order.end(), 0);
+}
+
+SparseRows::SparseRows(std::span<const std::int32_t> begin, std::span<const std::int32_t> column,
+                       std::span<const double> entry, Index width)
+    : begin_(begin.begin(), begin.end()), width_(width) {
+  if (width <= Index{std::numeric_limits<std::uint16_t>::max()} + 1) {
+    narrow_.assign(column.begin(), column.end());
+  } else {
+    column_ = column;
+  }
+  table_ = coded(entry, code_);
+  if (table_.empty()) entry_ = entry;
+  for (const double x : table_) magnitude_.push_back(std::abs(x));
+}
+
+template <class Use>
+auto SparseRows::visit(bool magnitudes, const Use& use) const {
+  auto with = [&](const auto* column) {
+    using Column = std::remove_cvref_t<decltype(*column)>;
+    const std::int32_t* begin = begin_.data();
+    if (!table_.empty()) {
+      const double* table = (magnitudes ? magnitude_ : table_).data();
+      return use(View<Column, Coded>{begin, column, code_.data(), {table}});
+    }
+    if (magnitudes) return use(View<Column, Magnitudes>{begin, column, entry_.data(), {}});
+    return use(View<Column, Numbers>{begin, column, entry_.data(), {}});
+  };
+  return column_.empty() ? with(narrow_.data()) : with(column_.data());
+}
+
+namespace {
+
+// use(row, k) for the rows of an index, k counting them.
+template <class Rows, class Use>
+void for_each(const Rows& rows, std::span<const std::int32_t> index, const Poll& poll,
+              const Use& use) {
+  std::int64_t read = 0;
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    if (k + ahead < index.size()) rows.prefetch_row(index[k + ahead]);
+    use(index[k], k);
+    read += rows.length(index[k]) + 8;
+    if (read > between_polls) {
+      read = 0;
       if (poll) poll();
     }
   }
-  return result;
+}
+
+}  // namespace
+
+void times(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> w,
+           std::span<double> out, bool magnitudes, const Poll& poll) {
+  rows.visit(magnitudes, [&](const auto& view) {
+    for_each(view, index, poll,
+             [&](std::int32_t row, std::size_t k) { out[k] = view.product(row, w.data()); });
+  });
+}
+
+void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
+          std::span<double> out, bool magnitudes, const Poll& poll) {
+  rows.visit(magnitudes, [&](const auto& view) {
+    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
+      if (v[k] != 0) view.add(row, v[k], out.data());
+    });
+  });
+}
+
+void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
+              std::span<const double> weight, std::span<double> out, const Poll& poll) {
+  const auto width = static_cast<std::size_t>(rows.width());
+  rows.visit(false, [&](const auto& view) {
+    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
+      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
+        const double x = view.value(view.entry[e]);
+        double* line = out.data() + width * view.column[e];
+        for (std::int32_t f = view.begin[row]; f < view.begin[row + 1]; ++f) {
+          line[view.column[f]] += weight[k] * (x * view.value(view.entry[f]));
+        }
+      }
+    });
+  });
+}
+
+void squares(const SparseRows& rows, std::span<double> out) {
+  rows.visit(false, [&](const auto& view) {
+    for (std::int32_t row = 0; row < rows.size(); ++row) {
+      double sum = 0;
+      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
+        const double x = view.value(view.entry[e]);
+        sum += x * x;
+      }
+      out[row] = sum;
+    }
+  });
+}
+
+Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,
+                  std::span<double> w, std::span<double> rho, DescentState& state, double tol,
+                  std::int64_t work, const Poll& poll) {
+  return rows.visit(false, [&](const auto& view) {
+    Descent run(view, rows.entries(), problem, beta, w, rho, state);
+    return run(tol, work, poll);
+  });
 }
 
 }  // namespace mercer

@@ -4,22 +4,60 @@
 //                     the β of each group summing to its total.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core.hpp"
 
 namespace mercer {
 
-// Rows of Φ, compressed.
-struct SparseRows {
-  std::span<const std::int32_t> begin;  // of each row, and the end of the last
-  std::span<const std::int32_t> column;
-  std::span<const double> entry;
+// Rows of Φ, compressed. How fast they are read is how fast everything
+// here is, so that they are kept in few bytes: columns in two where there are not too many, entries
+// in one, as places in a table, where not more than 256 of them differ (counts, weights of
+// degrees). Where there are more of them, the arrays given are read, and have to live as long.
+class SparseRows {
+ public:
+  // `begin` of each row, and the end of the last; all checked by who calls.
+  SparseRows(std::span<const std::int32_t> begin, std::span<const std::int32_t> column,
+             std::span<const double> entry, Index width);
+
+  Index size() const { return static_cast<Index>(begin_.size()) - 1; }
+  Index width() const { return width_; }
+  Index entries() const { return begin_.back(); }
+
+  // use(view), with a view of Φ, or of |Φ|, in the types in which the rows are kept (features.cpp).
+  template <class Use>
+  auto visit(bool magnitudes, const Use& use) const;
+
+ private:
+  std::vector<std::int32_t> begin_;
+  Index width_;
+  Buffer<std::uint16_t> narrow_;
+  std::span<const std::int32_t> column_;  // where there are too many for `narrow_`
+  Buffer<std::uint8_t> code_;
+  std::vector<double> table_, magnitude_;  // what codes stand for; empty where `entry_` is read
+  std::span<const double> entry_;
 };
 
+// out = Φ_index w, or |Φ_index| w.
+void times(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> w,
+           std::span<double> out, bool magnitudes, const Poll& poll = {});
+
+// out += Φ_indexᵀ v, or |Φ_index|ᵀ v. The rows are added one after another.
+void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
+          std::span<double> out, bool magnitudes, const Poll& poll = {});
+
+// out += Φ_indexᵀ D Φ_index, width² numbers, D having these weights.
+void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
+              std::span<const double> weight, std::span<double> out, const Poll& poll = {});
+
+// out = ‖φ‖² of each row.
+void squares(const SparseRows& rows, std::span<double> out);
+
 struct FeatureQuadratic {
-  SparseRows rows;
+  std::span<const std::int32_t> place;  // the row of each variable; empty for its own
   std::span<const double> target, low, high;
   std::span<const double> tube;         // empty for 0
   std::span<const std::uint8_t> group;  // empty for one group
@@ -28,24 +66,41 @@ struct FeatureQuadratic {
   double sigma = 0;                     // price of (Σβ - total)²/2
 };
 
+// What descent keeps from one call to the next.
+struct DescentState {
+  explicit DescentState(Index n, std::uint64_t seed_ = 0);
+
+  static constexpr int most_ways = 2;
+  std::vector<std::int32_t> order;  // of the variables; those from `active` on are left out
+  Index active;                     // all of them at first
+  double allowed;  // a slope beyond which a variable at a kink is left out; infinite at first
+  double checked;  // the largest violation when all variables were last looked at
+  std::uint64_t seed;
+  // The ways of the last passes: how far they moved β, for the first `reach` of the order, and w.
+  struct Way {
+    Buffer<double> moved, pulled;
+    Index reach = 0;
+  };
+  std::array<Way, most_ways> way;
+  int ways = 0, latest = 0;
+  int since = 0;  // the latest way began: passes
+  std::int64_t passes = 0;
+};
+
 // Moves beta and w = Φᵀβ, and the levels rho by the method of multipliers. Variables that are at a
 // kink, and pulled to it by more than the largest violation of the pass before, are left out until
-// the others agree. Ends when no slope of all variables is off by more than tol, or after `work`
-// entries of Φ have been read; returns the largest violation of the last pass, whether that was one
-// over all variables, and how much was read.
+// the others agree. After each pass all variables go on along the ways of the last few passes, to
+// where the objective is least: what conjugate gradients do, with a pass as their preconditioner.
+// Ends when no slope of all variables is off by more than tol, or after `work` entries of Φ have
+// been read; returns the largest violation of the last pass, whether that was one over all
+// variables, and how much was read.
 struct Descended {
   double violation;
   bool complete;
   std::int64_t read;
 };
-// Which variables are left out, from one call to the next: those of `order` from `active` on.
-struct Shrunk {
-  Index active;    // all of them at first
-  double allowed;  // a slope beyond which a variable at a kink is left out; infinite at first
-};
-
-Descended descend(const FeatureQuadratic& problem, std::span<double> beta, std::span<double> w,
-                  std::span<double> rho, std::span<std::int32_t> order, Shrunk& shrunk, double tol,
-                  std::int64_t work, std::uint64_t seed, const Poll& poll = {});
+Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,
+                  std::span<double> w, std::span<double> rho, DescentState& state, double tol,
+                  std::int64_t work, const Poll& poll = {});
 
 }  // namespace mercer

@@ -257,11 +257,8 @@ def test_a_step_of_descent_is_the_best_for_its_variable(name):
         # All others are fixed by their bounds.
         least, most = beta.copy(), beta.copy()
         least[t], most[t] = low[t], high[t]
-        rows = sp.csr_array(Phi)
-        _core.descend_features(
-            rows.indptr.astype(np.int32),
-            rows.indices.astype(np.int32),
-            rows.data,
+        _packed(sp.csr_array(Phi)).descend(
+            np.empty(0, np.int32),
             problem.target,
             least,
             most,
@@ -273,11 +270,9 @@ def test_a_step_of_descent_is_the_best_for_its_variable(name):
             beta,
             w,
             rho.copy(),
-            np.arange(len(problem), dtype=np.int32),
-            np.array([len(problem), np.inf]),
+            _core.DescentState(len(problem)),
             1e-300,
             1,
-            0,
         )
         expected = naive_descent.best(problem, t, start, rho, sigma, Phi)
         assert_allclose(beta[t], expected, atol=1e-9 * max(1.0, abs(expected)))
@@ -285,41 +280,93 @@ def test_a_step_of_descent_is_the_best_for_its_variable(name):
         assert_allclose(w, Phi.T @ beta, atol=1e-9)
 
 
-def test_descent_refuses_arrays_that_do_not_fit():
-    one, none = np.ones(1), np.empty(0)
-    order, bytes_ = np.zeros(1, np.int32), np.empty(0, np.uint8)
+def _packed(matrix):
+    begin, column = (a.astype(np.int32) for a in (matrix.indptr, matrix.indices))
+    return _core.SparseRows(begin, column, matrix.data, matrix.shape[1])
 
-    def call(begin=(0, 1), column=(0,), order=order, total=none, rho=none, active=1):
-        rest = (one, -one, one, none, bytes_, np.array(total), one, 1.0)
-        _core.descend_features(
-            np.array(begin, np.int32),
-            np.array(column, np.int32),
-            np.ones(len(column)),
-            *rest,
+
+@pytest.mark.parametrize("columns", [50, 70_000])
+@pytest.mark.parametrize("values", [3, 1000])
+def test_rows_in_few_bytes_are_the_rows(columns, values):
+    rng = np.random.default_rng(0)
+    dense = np.zeros((40, columns))
+    dense[:, -50:] = rng.normal(size=values)[rng.integers(0, values, (40, 50))]
+    dense[:, -50:] *= rng.random((40, 50)) < 0.4
+    dense[7] = 0
+    packed = _packed(sp.csr_array(dense))
+    index = np.array([7, 39, 0, 3, 3, 12], np.int32)
+    w, v = rng.normal(size=columns), rng.normal(size=len(index))
+    for magnitudes in (False, True):
+        exact = np.abs(dense[index]) if magnitudes else dense[index]
+        F, pulled = np.empty(len(index)), np.ones(columns)
+        packed.times(index, w, F, magnitudes)
+        packed.pull(index, v, pulled, magnitudes)
+        assert_allclose(F, exact @ w, rtol=0, atol=1e-13)
+        assert_allclose(pulled, 1 + exact.T @ v, rtol=0, atol=1e-13)
+    if columns == 50:
+        products = np.ones((50, 50))
+        packed.weighted(index, v, products)
+        exact = 1 + dense[index].T @ (v[:, None] * dense[index])
+        assert_allclose(products, exact, rtol=0, atol=1e-12)
+    square = np.empty(40)
+    packed.squares(square)
+    assert_allclose(square, np.square(dense).sum(axis=1), rtol=1e-13)
+
+
+def test_rows_and_descent_refuse_arrays_that_do_not_fit():
+    one, none = np.ones(1), np.empty(0)
+
+    def rows(begin=(0, 1), column=(0,), width=1):
+        begin, column = np.array(begin, np.int32), np.array(column, np.int32)
+        return _core.SparseRows(begin, column, np.ones(len(column)), width)
+
+    def call(place=(), total=none, rho=none, variables=1, square=one, w=one):
+        rows().descend(
+            np.array(place, np.int32),
+            one,
+            -one,
+            one,
+            none,
+            np.empty(0, np.uint8),
+            np.array(total),
+            square,
+            1.0,
             one.copy(),
-            one.copy(),
+            w.copy(),
             np.array(rho, dtype=float),
-            order,
-            np.array([active, np.inf]),
+            _core.DescentState(variables),
             1e-3,
             10,
-            0,
         )
 
     call()
     for wrong in (
         {"begin": (0, 2)},
         {"begin": (1, 0)},
-        {"begin": (0, 1, 1)},
+        {"begin": ()},
+        {"begin": (0, 1, 0)},
         {"column": (1,)},
         {"column": (-1,)},
-        {"order": np.array([1], np.int32)},
+    ):
+        with pytest.raises(ValueError, match="SparseRows needs"):
+            rows(**wrong)
+    for wrong in (
+        {"place": (1,)},
+        {"place": (0, 0)},
         {"total": (1.0,)},
-        {"active": 2},
+        {"variables": 2},
+        {"square": np.ones(2)},
+        {"w": np.ones(2)},
         {"total": (1.0, 2.0), "rho": (0.0, 0.0)},
     ):
-        with pytest.raises(ValueError, match="Descent needs"):
+        with pytest.raises(ValueError, match="needs"):
             call(**wrong)
+    with pytest.raises(ValueError, match="product needs"):
+        rows().times(np.zeros(2, np.int32), one, one.copy())
+    with pytest.raises(ValueError, match="product needs"):
+        rows().pull(np.zeros(1, np.int32), one, np.ones(2))
+    with pytest.raises(ValueError, match="product needs"):
+        rows().weighted(np.zeros(1, np.int32), one, np.ones((1, 2)))
 
 
 # Ends

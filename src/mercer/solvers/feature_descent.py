@@ -1,9 +1,9 @@
 """`BoxQP`s on many sparse features: one variable after another, w = Φᵀβ being kept.
 
 Hsieh et al., "A dual coordinate descent method for large-scale linear SVM" (ICML 2008).
-The bias of f is free: the sums of β that it asks for are kept by multipliers. Where few
-variables still come to their bounds, steps for all free ones at once, by conjugate
-gradients, take turns with those for one after another.
+The bias of f is free: the sums of β that it asks for are kept by multipliers. After
+each pass all variables go on along the ways of the last three passes, as far as the
+objective gets less: conjugate gradients, with a pass for their preconditioner.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer import _core
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
-    FeatureRows,
+    DescentState,
     check_bounds,
     features_of,
     solution_on,
     totals_of,
 )
 
-WORK = 2e7  # entries of Φ between two reports, some tenths of a second
-NEAR = 0.02  # violation, relative to the largest, from which free ones move at once
-TURN = 20  # passes over the free variables between two such steps
-GRADIENTS = 40  # conjugate gradients of such a step
+WORK = 2e7  # entries of Φ between two reports, some hundredths of a second
 PASSES = 10_000  # over all of Φ, where no other number is asked for
 PRICE = 0.1  # of a squared sum that is off, relative to the mean of ‖φ(x)‖²
 
@@ -87,24 +83,18 @@ class _Run:
         self.begin = time.perf_counter()
         self.rows = features_of(problem.gram).compressed()
         self.totals = totals_of(problem)
-        self.order = np.arange(len(problem), dtype=np.int32)
-        self.shrunk = np.array([len(problem), np.inf])  # how many take part; see core
-        self.read, self.rounds, self.worst = 0.0, 0, 0.0
+        self.state = DescentState(len(problem))
+        self.read, self.rounds = 0.0, 0
         self.program = self._program()
 
     def _program(self) -> dict[str, Any]:
-        problem = self.problem
-        rows = self.rows
-        if problem.index is not None:
-            rows = rows.take(problem.index)
-        matrix, lengths = rows.matrix, rows.lengths()
+        problem, lengths = self.problem, self.rows.lengths()
+        index = np.empty(0) if problem.index is None else problem.index
         tube = np.empty(0) if problem.tube is None else problem.tube
         group = np.empty(0) if problem.group is None else problem.group
         low, high = map(np.ascontiguousarray, problem.bounds)
         return {
-            "begin": matrix.indptr,
-            "column": matrix.indices,
-            "entry": matrix.data,
+            "place": np.ascontiguousarray(index, dtype=np.int32),
             "target": np.ascontiguousarray(problem.target),
             "low": low,
             "high": high,
@@ -147,29 +137,23 @@ class _Run:
     ) -> Status:
         """Move β, w and ρ until no slope is off by more than the goal."""
         most = PASSES if self.options.max_iter < 0 else self.options.max_iter
-        work = max(WORK, self._entries())
         while True:
             left = (most - self._passes()) * self._entries()
             if left < 1:
                 return Status.MAX_ITER
-            violation, complete, read = _core.descend_features(
+            violation, complete, read = self.rows.packed.descend(
                 **self.program,
                 beta=beta,
                 w=w,
                 rho=rho,
-                order=self.order,
-                shrunk=self.shrunk,
+                state=self.state,
                 tol=goal,
-                work=int(max(min(work, left), 1)),
-                seed=self.rounds,
+                work=int(max(min(max(WORK, self._entries()), left), 1)),
             )
             self.read += read
             self.rounds += 1
             if complete and violation <= goal:
                 return Status.OPTIMAL
-            self.worst = max(self.worst, violation)
-            if violation <= NEAR * self.worst:
-                work = self._move_free(beta, w, rho)
             # Sums of many small changes: they are not to drift.
             w[:] = self.rows.pull(self.problem.coef(self.problem.sign * beta))
             seconds = time.perf_counter() - self.begin
@@ -178,67 +162,6 @@ class _Run:
                 return Status.TIME_LIMIT
             if self.watch is not None and self.watch(self._progress(beta, violation)):
                 return Status.STOPPED
-
-    def _move_free(self, beta: np.ndarray, w: np.ndarray, rho: np.ndarray) -> float:
-        """Move all free variables towards their common minimum, their sums being fixed.
-
-        What to read of Φ until the next such step.
-        """
-        problem, (low, high) = self.problem, self.problem.bounds
-        free = np.flatnonzero((beta > low) & (beta < high) & (beta != 0))
-        rows = self.rows.take(free if problem.index is None else problem.index[free])
-        work = self._entries() + TURN * (rows.entries + 8.0 * len(free))
-        if len(free) < 2:
-            return work
-        slope = rows.times(w) - problem.target[free]
-        if problem.tube is not None:
-            slope += problem.tube[free] * np.sign(beta[free])
-        if len(self.totals):
-            group = problem.group
-            slope -= rho[0] if group is None else rho[group[free]]
-        self.read += 2.0 * GRADIENTS * rows.entries
-        step = self._gradients(rows, slope, free)
-        least, largest = low[free], high[free]
-        if problem.tube is not None:  # none is to pass the kink at 0
-            least = np.where(beta[free] > 0, np.maximum(least, 0.0), least)
-            largest = np.where(beta[free] < 0, np.minimum(largest, 0.0), largest)
-        for shorter in (1.0, 1 / 4, 1 / 16, 1 / 64):
-            moved = np.clip(beta[free] + shorter * step, least, largest) - beta[free]
-            pulled = rows.pull(moved)
-            if float(slope @ moved) + float(pulled @ pulled) / 2 < 0:
-                beta[free] += moved
-                np.clip(beta, low, high, out=beta)
-                break
-        return work
-
-    def _gradients(
-        self, rows: FeatureRows, slope: np.ndarray, free: np.ndarray
-    ) -> np.ndarray:
-        """Conjugate gradients for ½ dᵀKd + slopeᵀd with Σd = 0 in each group."""
-
-        def fixed(v: np.ndarray) -> np.ndarray:
-            if not len(self.totals):
-                return v
-            if self.problem.group is None:
-                return v - v.mean()
-            group = self.problem.group[free]
-            sizes = np.maximum(np.bincount(group, minlength=2), 1)
-            return v - (np.bincount(group, weights=v, minlength=2) / sizes)[group]
-
-        x, r = np.zeros_like(slope), -fixed(slope)
-        d, square = r, float(r @ r)
-        for _ in range(GRADIENTS):
-            Kd = fixed(rows.times(rows.pull(d)))
-            curvature = float(d @ Kd)
-            if not curvature > 1e-12 * float(d @ d) * float(
-                np.max(self.program["square"])
-            ):
-                break
-            t = square / curvature
-            x, r = x + t * d, r - t * Kd
-            last, square = square, float(r @ r)
-            d = r + (square / last) * d
-        return x
 
     def _entries(self) -> float:
         return float(max(self.rows.entries, 1) + 8 * len(self.problem))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, double, precision, take
 from mercer.gram import Gram
@@ -29,6 +30,7 @@ from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
 
+DescentState = _core.DescentState  # what passes over rows keep from call to call
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
 FEW_MB = 256.0  # of rows that are taken into memory
@@ -58,6 +60,7 @@ class FeatureRows:
             )
             matrix = sp.csr_array(parts, shape=matrix.shape)
         self.matrix, self.center = matrix, center
+        self._packed: _core.SparseRows | None = None
         self._across: Any = None
 
     @property
@@ -70,8 +73,18 @@ class FeatureRows:
         return int(self.matrix.nnz) if self.sparse else int(self.matrix.size)
 
     @property
+    def packed(self) -> _core.SparseRows:
+        """The rows of CSR in as few bytes as they can be, made once."""
+        if self._packed is None:
+            matrix = self.matrix
+            self._packed = _core.SparseRows(
+                matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]
+            )
+        return self._packed
+
+    @property
     def across(self) -> Any:
-        """Φᵀ; that of CSR is kept, as its products take half the time."""
+        """Φᵀ; that of CSR is kept, as its products with matrices take half the time."""
         if not self.sparse:
             return self.matrix.T
         if self._across is None:
@@ -136,6 +149,8 @@ class FeatureRows:
 
     def times(self, w: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ) w."""
+        if self.sparse and w.ndim == 1:
+            return self._times(w)
         if self.center is None:
             return np.asarray(multiply(self.matrix, w))
         out = np.empty((self.shape[0], *w.shape[1:]))
@@ -150,7 +165,7 @@ class FeatureRows:
     def pull(self, v: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ)ᵀ v."""
         if self.sparse:
-            return np.asarray(self.across @ v)
+            return self._pull(v)
         n, p = self.shape
         if self.center is None and self.matrix.flags.c_contiguous:
             whole = n - n % RUN
@@ -165,6 +180,26 @@ class FeatureRows:
             rows = slice(begin, begin + RUN)
             total += v[rows] @ self._part(rows)
         return total
+
+    def _times(
+        self, w: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        """Φ w, or |Φ| w, of the rows of an index, Φ being sparse."""
+        if index is None:
+            index = np.arange(self.shape[0], dtype=np.int32)
+        out = np.empty(len(index))
+        self.packed.times(index, np.ascontiguousarray(w), out, magnitudes)
+        return out
+
+    def _pull(
+        self, v: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        """Φᵀ v, or |Φ|ᵀ v, of the rows of an index, Φ being sparse."""
+        if index is None:
+            index = np.arange(self.shape[0], dtype=np.int32)
+        out = np.zeros(self.shape[1])
+        self.packed.pull(index, np.ascontiguousarray(v), out, magnitudes)
+        return out
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows, copied."""
@@ -183,9 +218,11 @@ class FeatureRows:
     def lengths(self) -> np.ndarray:
         """‖φᵢ - c‖² of every row."""
         out = np.empty(self.shape[0])
+        if self.sparse:
+            self.packed.squares(out)
+            return out
         for rows, part in self._magnitudes():
-            square = part.power(2) if self.sparse else np.square(part)
-            out[rows] = np.asarray(square.sum(axis=1)).ravel()
+            out[rows] = np.einsum("ij,ij->i", part, part)
         return out
 
     def weighted(
@@ -194,20 +231,20 @@ class FeatureRows:
         """UᵀDU of the rows U = [Φ, border] of this index, a block of them at a time."""
         p = self.shape[1]
         out = np.zeros((p + border.shape[1],) * 2)
-        step = max(64, BLOCK // max(p, 1)) if not self.sparse else len(index) or 1
+        if self.sparse:
+            place, square = index.astype(np.int32), np.zeros((p, p))
+            self.packed.weighted(place, weight, square)
+            out[:p, :p] = square
+            for g, column in enumerate(border.T):
+                out[:p, p + g] = out[p + g, :p] = self._pull(weight * column, place)
+            out[p:, p:] = (border.T * weight) @ border
+            return out
+        step = max(64, BLOCK // max(p, 1))
         for begin in range(0, len(index), step):
             part = slice(begin, begin + step)
-            U = self.take(index[part]).matrix
-            if self.sparse:
-                scaled = sp.csr_array(U.T.multiply(weight[part]))
-                out[:p, :p] += (scaled @ U).toarray()
-                out[:p, p:] += scaled @ border[part]
-                out[p:, :p] = out[:p, p:].T
-                out[p:, p:] += (border[part].T * weight[part]) @ border[part]
-            else:
-                U = np.hstack([U, border[part]])
-                U *= np.sqrt(weight[part])[:, None]
-                out += U.T @ U
+            U = np.hstack([self.take(index[part]).matrix, border[part]])
+            U *= np.sqrt(weight[part])[:, None]
+            out += U.T @ U
         return out
 
     def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
@@ -218,8 +255,11 @@ class FeatureRows:
         size, p = np.abs(coef), self.shape[1]
         terms = int(np.count_nonzero(coef))
         of_sums = np.sqrt(terms)
-        if not self.sparse:
-            of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
+        if self.sparse:
+            pulled = self._pull(size, magnitudes=True)
+            off = (of_sums + LAST) * pulled + (np.sqrt(p) + LAST) * np.abs(w)
+            return UNIT * float(np.max(self._times(off, magnitudes=True), initial=0.0))
+        of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
         pulled = np.zeros(p)
         for rows, part in self._magnitudes():
             pulled += part.T @ size[rows]
@@ -230,14 +270,13 @@ class FeatureRows:
         return UNIT * most
 
     def _magnitudes(self) -> Iterator[tuple[slice, Any]]:
-        """|Φ - 1cᵀ|, a block of rows at a time."""
+        """|Φ - 1cᵀ| of a dense Φ, a block of rows at a time."""
         for rows in self._blocks():
             yield rows, abs(self._part(rows))
 
     def _blocks(self) -> Iterator[slice]:
         n, p = self.shape
-        wide = self.entries / n if self.sparse and n else p
-        step = max(64, int(BLOCK / max(wide, 1)))
+        step = max(64, BLOCK // max(p, 1))
         for begin in range(0, n, step):
             yield slice(begin, min(begin + step, n))
 
