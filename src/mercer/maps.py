@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from mercer.data.points import Points, as_points, column_names, count, field
 from mercer.kernels.algebra import Normalized, On, Pullback
+from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Constant, Kernel, Scaled, Sum
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import GaussianSeries, beside, rows_multiplied
@@ -117,6 +118,13 @@ def dense_columns(kernel: Kernel, X: Points) -> int | None:
     if isinstance(kernel, Polynomial):
         return kernel._map().width(d)
     return kernel.width(d) if isinstance(kernel, GaussianSeries) else None
+
+
+def landmark_columns(kernel: Kernel) -> int | None:
+    """p of an approximation, which it knows before Φ is made; None of other kernels."""
+    if isinstance(kernel, Scaled):
+        return landmark_columns(kernel.kernel)
+    return kernel._width() if isinstance(kernel, Approximation) else None
 
 
 def _of_kernel(kernel: Any, X: Points, columns: Sequence[str] | None) -> Features:

@@ -39,6 +39,7 @@ from mercer.solvers.clusters import (
     drawn_start,
     product,
 )
+from mercer.solvers.roads import Road, by_matrix
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
 LARGEST = 1e30  # k(x, x) that is left to single precision
@@ -250,8 +251,25 @@ class KernelKMeans(
             gram = Gram(about_the_middle(points), points)
         if n <= DOUBLE or not _fits_single(gram):
             gram = gram.double()
-        size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
-        return gram.held() if memory.keeps(size, self.cache_size) else gram
+        return gram.held() if self._keeps(gram) else gram
+
+    def _keeps(self, gram: Gram) -> bool:
+        size = float(gram.shape[0]) ** 2 * gram.rows([0]).dtype.itemsize
+        return memory.keeps(size, self.cache_size)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X = self._validated_points(X)
+        self._check_number(count(X))
+        gram, solver = self._weighted_gram(X, None).gram, self._solver()
+        single = count(X) > DOUBLE and _fits_single(gram)
+        gram = gram if single else gram.double()
+        if self._precomputed or self._keeps(gram):
+            single = bool(gram.rows([0]).dtype == np.float32)
+            return by_matrix(gram, solver, n_problems=self._starts, single=single)
+        return Road("products", gram, solver, self._starts)
+
+    def _solver(self) -> KernelLloyd:
+        return KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
 
     def _problem(self, gram: Gram, weight: np.ndarray) -> tuple[Partition, np.ndarray]:
         """What to minimise, and numbers that tell the points apart."""
@@ -289,7 +307,7 @@ class KernelKMeans(
     ) -> Clustering:
         """The best end of all starts, or of the one that is given."""
         random = check_random_state(self.random_state)
-        solver = KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
+        solver = self._solver()
         plain = problem.unscaled() if self.normalized_cut else problem
         best: Clustering | None = None
         for _ in range(self._starts):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,9 +33,10 @@ from mercer.machines.words import WORDS
 from mercer.multiclass import Classes
 from mercer.native.sorting import distinct
 from mercer.outcomes import total
-from mercer.solvers.auto import held_for_many
+from mercer.solvers.auto import held_for_many, road_of_evidence
 from mercer.solvers.bayes import Posterior, SparseBayes
 from mercer.solvers.evidence import EvidenceAscent
+from mercer.solvers.roads import Road
 
 _ENDED = (
     "{name} ended with status {solution.status!r} after {solution.run.iterations} "
@@ -76,11 +77,17 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
     posterior_: Any
 
     def _solved(self, problem: SparseBayes, watcher: Watcher | None) -> Posterior:
-        solver = self.solver
-        if solver is None:
-            solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
         with reporting(watcher) as watch:
-            return solver.solve(problem, watch=watch)
+            return self._solver().solve(problem, watch=watch)
+
+    def _solver(self) -> Any:
+        if self.solver is not None:
+            return self.solver
+        return EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        data = self._fit_data(X, y, None, y_numeric=is_regressor(self))
+        return road_of_evidence(data.gram, self._solver())
 
     def _store(self, data: FitData, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""

@@ -20,25 +20,36 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Sum
 from mercer.kernels.ways import Precomputed
-from mercer.maps import dense_columns, has_quick_map
+from mercer.maps import dense_columns, has_quick_map, landmark_columns
 from mercer.native import memory
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
 from mercer.solvers.ball import within_ball
+from mercer.solvers.bayes import FEW as FEW_BASES
+from mercer.solvers.bayes import affordable as room_for_matrix
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
+from mercer.solvers.eigen import (
+    DOUBLE,
+    WIDEST,
+    Arpack,
+    BlockKrylov,
+    Covariance,
+    Lapack,
+)
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.features import features_of
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.krylov import kept_by_products
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
 from mercer.solvers.linear import (
     BySize,
     Cholesky,
+    ConjugateGradient,
     LinearSystem,
     NormalEquations,
     inverse_diagonal,
@@ -47,8 +58,9 @@ from mercer.solvers.linear import (
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
 from mercer.solvers.primal import affordable, has_small_map
+from mercer.solvers.roads import Road, by_matrix, on_map
 from mercer.solvers.semismooth import DIRECT, SemismoothNewton
-from mercer.solvers.smo import SMO, matrix_bytes
+from mercer.solvers.smo import SINGLE_FROM, SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
 # in what order the points came, or whether one counted twice or came twice.
@@ -89,8 +101,10 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     n = gram.shape[0] if n is None else n
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
         return None
-    p = dense_columns(gram.kernel, gram.X)
-    if p is None:
+    p, landmarks = dense_columns(gram.kernel, gram.X), landmark_columns(gram.kernel)
+    if landmarks is not None:
+        p, wide, columns, held = landmarks, float(landmarks), float(landmarks), True
+    elif p is None:
         rows = features_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, rows.shape[0])
         columns, held = wide, True
@@ -106,14 +120,15 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     """The same, K in memory where several problems would compute its rows anew."""
+    return gram.held() if _holds_for_rows(gram, n_problems, cache_mb) else gram
+
+
+def _holds_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> bool:
     if n_problems == 1 or gram.kernel.native(gram.X) is not None:
-        return gram
-    if on_features(gram):
-        return gram
-    if isinstance(gram.kernel, Precomputed):
-        return gram
-    fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
-    return gram.held() if fits else gram
+        return False
+    if on_features(gram) or isinstance(gram.kernel, Precomputed):
+        return False
+    return 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
 
 
 def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
@@ -123,12 +138,16 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
     ----------
     by_map : whether an explicit map, where it is small, stands in for K
     """
+    return gram.held_in_double() if holds_for_many(gram, by_map) else gram
+
+
+def holds_for_many(gram: Gram, by_map: bool = False) -> bool:
+    """Whether `held_for_many` holds K."""
     if isinstance(gram.kernel, Precomputed) or gram.is_held:
-        return gram
+        return False
     if by_map and has_small_map(gram, Newton.direct):
-        return gram
-    fits = memory.keeps(8.0 * gram.shape[0] ** 2)
-    return gram.held_in_double() if fits else gram
+        return False
+    return memory.keeps(8.0 * gram.shape[0] ** 2)
 
 
 def held_for_passes(gram: Gram) -> Gram:
@@ -136,13 +155,38 @@ def held_for_passes(gram: Gram) -> Gram:
 
     Where the core computes kernel values itself, or K does not fit, the same Gram.
     """
-    kernel, n = gram.kernel, gram.shape[0]
+    if not _holds_for_passes(gram):
+        return gram
+    return Gram(Precomputed(gram.dense()), np.arange(gram.shape[0]))
+
+
+def _holds_for_passes(gram: Gram) -> bool:
+    kernel = gram.kernel
     if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
         kernel = kernel.left  # k + 1 is as slow as k
     slow = kernel.native(gram.X) is None and not isinstance(kernel, Precomputed)
-    if not slow or not memory.keeps(8.0 * n**2):
-        return gram
-    return Gram(Precomputed(gram.dense()), np.arange(n))
+    return slow and memory.keeps(8.0 * gram.shape[0] ** 2)
+
+
+def road_of_passes(gram: Gram, solver: Any, many: bool = True) -> Road:
+    """That of a machine which visits its points one after another.
+
+    Parameters
+    ----------
+    many : whether it does so more than once, and holds a slow K
+    """
+    held = many and _holds_for_passes(gram)
+    return by_matrix(gram, solver) if held else Road("rows", gram, solver)
+
+
+def road_of_evidence(gram: Gram, solver: Any) -> Road:
+    """That of `EvidenceAscent`, which looks at all kernel values again and again."""
+    gram = gram.double()
+    if has_small_map(gram, FEW_BASES):
+        return on_map(gram, solver)
+    if room_for_matrix(gram):
+        return by_matrix(gram, solver)
+    return Road("products", gram, solver)
 
 
 @dataclass(frozen=True)
@@ -216,6 +260,38 @@ class AutoSMO:
         if workers == 1:
             return self._in_turn(tasks, watching)
         return self._side_by_side(tasks, workers)
+
+    def road(self, problems: Sequence[BoxQP], n_problems: int | None = None) -> Road:
+        """How these would be solved, and as many more of them on the same points.
+
+        The road is that of the largest: pairs of small classes may take another.
+        """
+        first, gram, chosen = self._largest(problems)
+        n, many = gram.shape[0], n_problems or len(problems)
+        base = chosen.solver if isinstance(chosen, HullDistance) else chosen
+        if isinstance(base, SemismoothNewton | FeatureDescent):
+            return on_map(gram, chosen, n_problems=many, parameters={"solver": base})
+        held = self.solver is None and _holds_for_rows(gram, many, self.cache_mb)
+        cache, native = matrix_bytes(self.cache_mb), gram.kernel.native(gram.X)
+        single = native is not None and first > SINGLE_FROM and isinstance(base, SMO)
+        there = gram.is_held or isinstance(gram.kernel, Precomputed)
+        if held or there or (native is None and 8.0 * n**2 <= cache):
+            return by_matrix(gram, chosen, n_problems=many)
+        kept = min(memory.cache_bytes(self.cache_mb), (4.0 if single else 8.0) * n**2)
+        return Road("rows", gram, chosen, many, kept, single=single)
+
+    def _largest(self, problems: Sequence[BoxQP]) -> tuple[int, Gram, Any]:
+        """The points of the largest of them, the Gram of all, and what solves it."""
+        if not isinstance(problems, PairProblems) or len(problems) == 1:
+            problem = problems[0]
+            return problem.gram.shape[0], problem.gram, self._chosen(problem)
+        joint, size = problems.joint, int(problems.sizes.sum(axis=1).max())
+        finite = bool(np.isfinite(joint.upper).all())
+        on_rows = on_features(problems.gram, size) if finite else None
+        solver: Any = self.solver or self._smo(joint, 1)
+        if on_rows is not None and self.solver is None:
+            solver = on_rows(self.tol, self.max_iter)
+        return size, problems.gram, solver
 
     # One problem
 
@@ -485,6 +561,23 @@ class AutoL1:
             return solution.ended(Status.OPTIMAL)
         return solution
 
+    def road(self, problem: L1Problem, gram: Gram, n_problems: int = 1) -> Road:
+        """How it would be solved, and as many more on the same points.
+
+        Parameters
+        ----------
+        gram : of the points, of which the problem may know the features alone
+        """
+        solver = self.solver or CoordinateDescent(
+            self.tol, self.max_iter, self.cache_mb
+        )
+        if isinstance(problem.gram, Design):
+            return on_map(gram, solver, n_problems=n_problems)
+        n = gram.shape[0]
+        if 8.0 * n * n <= memory.cache_bytes(self.cache_mb):
+            return by_matrix(gram, solver, n_problems=n_problems)
+        return Road("rows", gram, solver, n_problems, memory.cache_bytes(self.cache_mb))
+
     def _solving(self, problem: L1Problem) -> Callable[..., Solution]:
         if self.solver is not None:
             return self.solver.solve
@@ -528,6 +621,14 @@ class AutoLinear:
                 return found
         return BySize(self.few, self.tol).solve(problem, start=start, watch=watch)
 
+    def road(self, problem: LinearSystem) -> Road:
+        """How it would be solved."""
+        if self._by_map(problem):
+            solver: Any = NormalEquations(self.tol, trust=Cholesky.tol)
+            return on_map(problem.gram, solver, parameters={"solver": solver})
+        solver = BySize(self.few, self.tol).chosen(problem)
+        return linear_road(problem.gram, solver)
+
     def inverse_diagonal(self, problem: LinearSystem) -> np.ndarray:
         """The diagonal of (K + diag(reg/weight))⁻¹, a column per target."""
         if self._by_map(problem) and affordable(features_of(problem.gram).shape[1]):
@@ -537,6 +638,17 @@ class AutoLinear:
     def _by_map(self, problem: LinearSystem) -> bool:
         positive = bool(np.all(np.asarray(problem.reg, dtype=float) > 0))
         return positive and has_small_map(problem.gram, self.few)
+
+
+def linear_road(gram: Gram, solver: Any) -> Road:
+    """That of a solver of a `LinearSystem`."""
+    if isinstance(solver, NormalEquations):
+        return on_map(gram, solver, parameters={"solver": solver})
+    if isinstance(solver, ConjugateGradient):
+        kept = kept_by_products(gram)
+        options: dict[str, Any] = {"single": True, "parameters": {"solver": solver}}
+        return Road("products", gram, solver, kept=kept, **options)
+    return by_matrix(gram, solver)
 
 
 @dataclass(frozen=True)
@@ -582,6 +694,42 @@ class AutoPenalized:
             start,
         )
 
+    def road(self, problems: Sequence[Penalized]) -> Road:
+        """How these would be solved, all of the same points."""
+        problem, many = problems[0], len(problems)
+        gram = problem.gram
+        if not problem.loss.curved:
+            held = many > 1 and holds_for_many(gram)
+            solver = self.solver or SMO(self.tol, None, self.max_iter)
+            road = AutoSMO(self.tol, solver=solver).road([problem.boxed()], many)
+            if not held or road.name != "rows":
+                return road
+            return by_matrix(gram, solver, n_problems=many)
+        solver = self._chosen_newton(problem, self.tol)
+        if solver.features:
+            return on_map(gram, solver, n_problems=many, parameters={"solver": solver})
+        held = many > 1 and holds_for_many(gram, self.solver is None)
+        n, k = gram.shape[0], getattr(problem.loss, "k", 1)
+        if held or n * k <= solver.direct:
+            return by_matrix(gram, solver, n_problems=many)
+        never = replace(solver, direct=0)
+        return Road(
+            "products",
+            gram,
+            solver,
+            many,
+            kept_by_products(gram),
+            single=True,
+            parameters={"solver": never},
+        )
+
+    def _chosen_newton(self, problem: Penalized, tol: float) -> Any:
+        if self.solver is not None:
+            return self.solver
+        most = 100 if self.max_iter < 0 else self.max_iter
+        by_map = has_small_map(problem.gram, Newton.direct)
+        return Newton(tol, most, seed=self.seed, features=by_map)
+
     def _newton(
         self,
         problem: Penalized,
@@ -589,11 +737,7 @@ class AutoPenalized:
         watch: Watch | None,
         tol: float,
     ) -> Solution:
-        most = 100 if self.max_iter < 0 else self.max_iter
-        solver = self.solver
-        if solver is None:
-            by_map = has_small_map(problem.gram, Newton.direct)
-            solver = Newton(tol, most, seed=self.seed, features=by_map)
+        solver = self._chosen_newton(problem, tol)
         return solver.solve(problem, start=start, watch=watch)
 
     def _box(
@@ -672,6 +816,10 @@ class AutoComponents:
         """The components; `watch` returns True to stop."""
         return self.chosen(problem).solve(problem, start=start, watch=watch)
 
+    def road(self, problem: Components) -> Road:
+        """How they would be found."""
+        return components_road(problem, self.chosen(problem))
+
     def chosen(self, problem: Components) -> Any:
         n, features = problem.gram.shape[0], problem.features
         if features is not None and features.shape[1] <= WIDEST:
@@ -679,6 +827,21 @@ class AutoComponents:
         share = DENSE_SHARE["double" if n <= DOUBLE else "single"]
         dense = n <= DENSE or problem.count > share * n
         return Lapack() if dense else self.krylov
+
+
+def components_road(problem: Components, solver: Any) -> Road:
+    """That of a solver of `Components`."""
+    gram, n = problem.gram, problem.gram.shape[0]
+    parameters = {"eigen_solver": solver}
+    if isinstance(solver, Covariance):
+        return on_map(gram, solver, parameters=parameters)
+    if not isinstance(solver, BlockKrylov | Arpack):
+        return by_matrix(gram, solver, parameters=parameters)
+    single = n > DOUBLE and isinstance(solver, BlockKrylov)
+    kept = (4.0 if single else 8.0) * n * (n + 512) / 2
+    room = memory.room_to_keep(getattr(solver, "cache_mb", None))
+    options: dict[str, Any] = {"single": single, "parameters": parameters}
+    return Road("products", gram, solver, kept=min(kept, room), **options)
 
 
 def _near(found: Solution, goal: float) -> bool:

@@ -621,25 +621,34 @@ class BySize:
         start: np.ndarray | None = None,
         watch: Watch | None = None,
     ) -> Solution:
+        solver = self.chosen(problem)
+        if isinstance(solver, Cholesky):
+            return solver.solve(problem)
+        found = solver.solve(problem, start=start, watch=watch)
+        ended = found.status in ("optimal", "stopped", "time_limit")
+        if ended or not self._factors_fit(problem):
+            return found
+        return Cholesky().solve(problem)
+
+    def chosen(self, problem: LinearSystem) -> Cholesky | ConjugateGradient:
+        """What is tried first."""
         n = problem.gram.shape[0]
         regs = np.asarray(problem.reg, dtype=float)
         valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
         if n <= self.few or not valid:
-            return Cholesky().solve(problem)
-        # So many products cost about as much as the factors.
-        budget = max(30, n // 60)
+            return Cholesky()
         single = precision(problem.gram.X) == np.float32
-        fits = n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
-        solver = ConjugateGradient(
+        return ConjugateGradient(
             1e-6 if single else self.tol,
-            budget,
-            precision="single" if fits else "auto",
+            max(30, n // 60),  # so many products cost about as much as the factors
+            precision="single" if self._factors_fit(problem) else "auto",
             trust=Cholesky.tol,
         )
-        found = solver.solve(problem, start=start, watch=watch)
-        if found.status in ("optimal", "stopped", "time_limit") or not fits:
-            return found
-        return Cholesky().solve(problem)
+
+    @staticmethod
+    def _factors_fit(problem: LinearSystem) -> bool:
+        n = problem.gram.shape[0]
+        return n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
 
 
 def certificate(problem: LinearSystem, solution: Solution) -> Certificate:

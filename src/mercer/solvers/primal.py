@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.gram import Gram
-from mercer.maps import dense_columns, has_quick_map
+from mercer.maps import dense_columns, has_quick_map, landmark_columns
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
 from mercer.solvers.features import FeatureRows, features_of
@@ -223,8 +223,10 @@ def has_small_map(gram: Gram, few: int) -> bool:
         entries = float(n) * columns
         if 8 * entries > n**2 or 16 * entries > memory.available_memory():
             return False  # before Φ is made
-    features = features_of(gram)
-    return 0 < 8.0 * features.entries <= n**2
+    else:
+        columns = landmark_columns(kernel)
+    entries = float(n) * columns if columns else features_of(gram).entries
+    return 0 < 8.0 * entries <= n**2
 
 
 def affordable(columns: int) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -36,8 +37,9 @@ from mercer.machines.sgd.visits import keys_of, orders, visits
 from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.outcomes import Run, Status
-from mercer.solvers.auto import held_for_passes
+from mercer.solvers.auto import held_for_passes, road_of_passes
 from mercer.solvers.budget import BudgetSGD
+from mercer.solvers.roads import Road
 from mercer.solvers.sgd import (
     RATES,
     REMOVALS,
@@ -150,6 +152,18 @@ class KernelSGD(CallbackSupportMixin, Machine):
 
     # Learning
 
+    def _road(self, X: Points, y: Any) -> Road:
+        numeric = is_regressor(self)
+        checks = {"multi_output": True} if numeric else {}
+        gram = self._fit_data(X, y, None, y_numeric=numeric, **checks).gram
+        gram = Gram(self._with_constant(gram.kernel), gram.X).double()
+        return road_of_passes(gram, None, many=self._holds())
+
+    def _holds(self) -> bool:
+        """Whether K may be held for several passes."""
+        merged = self.budget is not None and self.removal == "merge"
+        return not merged and self.max_iter > 1
+
     def _learn(self, data: FitData, target: np.ndarray) -> None:
         """All passes over the points; what is learnt is set at the end, all at once.
 
@@ -163,8 +177,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
         gram = Gram(self._with_constant(gram.kernel), gram.X)
         steps = int(np.ceil(data.weight).sum())
         solver = self._solver(self.horizon or steps * self.max_iter)
-        merged = self.budget is not None and self.removal == "merge"
-        known = gram if merged or self.max_iter == 1 else held_for_passes(gram)
+        known = held_for_passes(gram) if self._holds() else gram
         state = solver.start(known.kernel, known.X, target.shape[1])
         sgd = _sgd_state(solver, state, known.X, target)
         keys, random = data.index, None
