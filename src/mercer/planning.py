@@ -38,7 +38,7 @@ from mercer.solvers.evidence import EvidenceAscent
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.krylov import preconditioner_rank
 from mercer.solvers.l1 import CoordinateDescent
-from mercer.solvers.linear import Cholesky
+from mercer.solvers.linear import Cholesky, ConjugateGradient
 from mercer.solvers.newton import Newton
 from mercer.solvers.roads import Road
 from mercer.solvers.smo import SINGLE_FROM, SMO
@@ -55,9 +55,10 @@ LONG = 600.0  # seconds beyond which a plan looks for ways out
 TRIALS = 1.0  # seconds for fits on some of the points
 FIRST, LEAST = 500, 20  # points of the first of them; and at least, of few points
 SAMPLE = 0.1  # seconds for kernel values that are timed
-LANDMARKS = (2000, 500)  # of the ways out
+LANDMARKS = (2000, 500, 125)  # of the ways out
+SMALLEST, SLACK = 1.6e7, 1.3  # bytes of any fit, and a factor for what is not counted
 VECTORS = 400.0  # bytes of a solver's arrays, for each point
-BLOCKS = 3 * BLOCK_MB * 2.0**20  # bytes of the blocks that are computed at a time
+BLOCKS = 2 * BLOCK_MB * 2.0**20  # bytes of blocks of kernel values
 
 
 @dataclass(frozen=True)
@@ -276,13 +277,19 @@ class Costs(NamedTuple):
 
     def products(self, n: float) -> float:
         times, road = 30.0 * road_width(self.road), self.road
-        rank = min(n, 2 * n**0.65)
+        rank = preconditioner_of(road, n)
         once = self.value * n**2 / 2
         if road.kept:
             once += times * road.itemsize * n**2 / 2 / self.rates.bytes
         else:
             once *= times
         return once + n * rank**2 / self.rates.product
+
+    def clusters(self, n: float) -> float:
+        reads = 20.0 * road_width(self.road)
+        # What single precision found is confirmed in double, without K in memory.
+        again = 4.0 * self.value * n**2 if self.road.single else 0.0
+        return self.matrix(n, reads) + again
 
     def on_map(self, n: float) -> float:
         road, p = self.road, float(self.road.columns)
@@ -298,8 +305,19 @@ class Costs(NamedTuple):
         """Rows computed, and steps that change F at all points."""
         return self.value * rows * n + iterations * 24 * n / self.rates.bytes
 
+    def evidence(self, n: float, iterations: float) -> float:
+        """K computed, and a step that changes what is known of all n columns."""
+        return self.matrix(n, 2.0) + iterations * n * 2000 / self.rates.bytes
+
     def alone(self, n: float) -> float:
         return 1e-8 * n
+
+
+def preconditioner_of(road: Road, n: float) -> float:
+    """The rank of what a solver by products factors beforehand."""
+    if isinstance(road.solver, Newton):
+        return 3 * n**0.5
+    return min(n, 2 * n**0.65) if isinstance(road.solver, ConjugateGradient) else 0.0
 
 
 def road_width(road: Road) -> float:
@@ -341,11 +359,11 @@ _BY_SOLVER: dict[tuple[str, type], Model] = {
     ("matrix", Cholesky): Model(Costs.factored, Growth(-0.1, 0.0, 0.1)),
     ("matrix", Newton): Model(Costs.factored, Growth(-0.2, 0.0, 0.2)),
     ("matrix", Lapack): Model(Costs.eigen, Growth(-0.1, 0.0, 0.2)),
-    ("matrix", KernelLloyd): Model(_held(20.0), Growth(-0.2, 0.1, 0.5)),
-    ("matrix", EvidenceAscent): Model(_held(100.0), Growth(-0.2, 0.3, 1.0)),
+    ("matrix", KernelLloyd): Model(Costs.clusters, Growth(-0.2, 0.1, 0.5)),
     ("matrix", CoordinateDescent): Model(_held(50.0), Growth(-0.3, 0.2, 0.8)),
 }
 _STEPS, _ROWS = Growth(0.5, 1.0, 1.6), Growth(0.4, 0.9, 1.3)
+_SCANS = Growth(0.0, 0.2, 1.0)
 
 
 def model_of(road: Road) -> Model:
@@ -381,19 +399,25 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
     base = 0.0
     if found[0].n <= LEAST and len(found) > 1:
         # What a fit takes however few points there are.
-        base, found = min(found[0].seconds, 0.9 * found[1].seconds), found[1:]
+        least = min(trial.seconds for trial in found[1:])
+        base, found = min(found[0].seconds, 0.9 * least), found[1:]
         found = [trial._replace(seconds=trial.seconds - base) for trial in found]
     last, sizes = found[-1], [trial.n for trial in found]
     ratio = n / last.n
     spread = 1.3 * ratio**0.15 if ratio > 1 else 1.3
+    steps = [trial.iterations for trial in found]
     if road.name == "rows" and last.rows and last.iterations:
-        steps = [trial.iterations for trial in found]
         counts = [trial.rows for trial in found]
         more = ratio ** growth_of(sizes, steps, _STEPS)
         rows = last.rows * ratio ** growth_of(sizes, counts, _ROWS)
         work = costs.rows(n, last.iterations * more, rows)
         known = costs.rows(last.n, last.iterations, last.rows)
         return Estimate(base + last.seconds * work / known, spread, rows)
+    if road.name == "matrix" and isinstance(road.solver, EvidenceAscent):
+        more = ratio ** growth_of(sizes, steps, _SCANS)
+        work = costs.evidence(n, last.iterations * more)
+        known = costs.evidence(last.n, last.iterations)
+        return Estimate(base + last.seconds * work / known, 1.3 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]
     rest = [trial.seconds / work for trial, work in zip(found, works, strict=True)]
     growth = growth_of(sizes, rest, model.growth)
@@ -451,9 +475,14 @@ def memory_of(road: Road, rows: float | None = None) -> float:
     ----------
     rows : of K that are computed, where that is known; None for all
     """
+    return SMALLEST + SLACK * _memory(road, rows)
+
+
+def _memory(road: Road, rows: float | None) -> float:
     n, available = float(road.n), memory.available_memory()
     around = VECTORS * n * min(road.n_problems, 8)
-    around += min(BLOCKS, 8.0 * n**2)
+    if road.gram.kernel.native(road.gram.X) is None and road.name != "features":
+        around += min(BLOCKS, 8.0 * n * (road.columns or n))  # computed at a time
     points = _points_bytes(road.gram, road.itemsize)
     if road.name == "rows":
         kept = road.kept
@@ -463,10 +492,10 @@ def memory_of(road: Road, rows: float | None = None) -> float:
     if road.name == "matrix":
         return _matrix_bytes(road, n, available) + around
     if road.name == "products":
-        rank = preconditioner_rank(road.n, max(100, int(2 * n**0.65)))
+        rank = preconditioner_rank(road.n, max(100, int(preconditioner_of(road, n))))
         return road.kept + 16 * n * rank + points + around
     if road.name in ("features", "landmarks"):
-        copies = 3.0 if road.name == "landmarks" else 2.0
+        copies = 3.0 if road.name == "landmarks" else 1.5
         return copies * road.kept + 24.0 * min(road.columns, 4000) ** 2 + around
     return points + VECTORS * n
 
@@ -477,9 +506,10 @@ def _matrix_bytes(road: Road, n: float, available: float) -> float:
         return 2 * one if 2 * one <= available else one
     if isinstance(road.solver, Lapack | Newton):
         return 3 * one
-    if isinstance(road.solver, SMO | KernelLloyd | EvidenceAscent):
-        return max(road.kept, one)
-    return 1.5 * max(road.kept, one)
+    if isinstance(road.solver, EvidenceAscent):
+        return 2 * one
+    held = max(road.kept, 0.5 * one if road.single else one)
+    return held if isinstance(road.solver, SMO | KernelLloyd) else 1.5 * held
 
 
 def least_memory(road: Road) -> float:
@@ -562,9 +592,8 @@ def approximations(kernel: Kernel, n: int) -> list[Nystrom]:
     known = has_quick_map(kernel) or isinstance(kernel, Precomputed)
     if known or kernel.psd is False:
         return []
-    room = memory.available_memory() / (24.0 * n)
-    sizes = dict.fromkeys(int(min(size, room, n // 4)) for size in LANDMARKS)
-    return [Nystrom(kernel, size) for size in sizes if size >= 10]
+    most = min(n // 4, memory.available_memory() / (24.0 * n))
+    return [Nystrom(kernel, size) for size in LANDMARKS if size <= most]
 
 
 def fewer_points(road: Road, found: Sequence[Trial]) -> WayOut | None:

@@ -22,12 +22,14 @@ from mercer.planning import (
     approximations,
     fewer_points,
     made,
+    memory_of,
     needs_way_out,
     trial_of,
     trials,
 )
 from mercer.solvers.roads import Road
 
+MOST = 2  # approximations among the ways out
 RESOLVED = 2000  # points that a kernel learns from, before its plan is made
 PILOT, LEFT_OUT = 5000, 0.2  # points of a pilot, and the share that judges
 WITHOUT_Y = (
@@ -155,9 +157,11 @@ class _Planning:
 
     def _approximated(self, plan: Plan) -> list[WayOut]:
         """The approximations that fit into memory and take less time."""
-        ways = []
+        ways: list[WayOut] = []
         for change in self._changes():
             other = self._with(change)
+            if len(ways) == MOST or memory_of(other.road) > memory.available_memory():
+                continue
             found = made(self.name, other.road, other.trials)
             quicker = not plan.fits or found.seconds[1] < plan.seconds[0]
             if found.fits and quicker:
@@ -199,7 +203,8 @@ class _Planning:
 
 
 def _way(change: dict[str, Any], plan: Plan) -> WayOut:
-    text = ", ".join(f"{name}={value}" for name, value in change.items())
+    near = change["kernel"]
+    text = f"kernel={type(near).__name__}({near.kernel}, {near.size})"
     return WayOut(text, plan.seconds, plan.memory, parameters=change)
 
 

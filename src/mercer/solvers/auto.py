@@ -33,6 +33,7 @@ from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import (
     DOUBLE,
+    ROUGH,
     WIDEST,
     Arpack,
     BlockKrylov,
@@ -837,7 +838,10 @@ def components_road(problem: Components, solver: Any) -> Road:
         return on_map(gram, solver, parameters=parameters)
     if not isinstance(solver, BlockKrylov | Arpack):
         return by_matrix(gram, solver, parameters=parameters)
-    single = n > DOUBLE and isinstance(solver, BlockKrylov)
+    single = False
+    if n > DOUBLE and isinstance(solver, BlockKrylov):
+        single, rough = True, solver.tol or ROUGH
+        parameters = {"eigen_solver": replace(solver, tol=rough, precision="single")}
     kept = (4.0 if single else 8.0) * n * (n + 512) / 2
     room = memory.room_to_keep(getattr(solver, "cache_mb", None))
     options: dict[str, Any] = {"single": single, "parameters": parameters}
