@@ -1,5 +1,5 @@
 """What a fit will take, before it does
-=======================================
+====================================
 
 `machine.plan(X, y)` says what `fit` would do on these points: the road it takes, the
 kernel values it computes, its memory and its seconds. The seconds are estimated from

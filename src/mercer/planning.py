@@ -56,7 +56,7 @@ TRIALS = 1.0  # seconds for fits on some of the points
 FIRST, LEAST = 500, 20  # points of the first of them; and at least, of few points
 SAMPLE = 0.1  # seconds for kernel values that are timed
 LANDMARKS = (2000, 500, 125)  # of the ways out
-SMALLEST, SLACK = 1.6e7, 1.3  # bytes of any fit, and a factor for what is not counted
+SMALLEST, SLACK = 2.4e7, 1.3  # bytes of any fit, and a factor for what is not counted
 VECTORS = 400.0  # bytes of a solver's arrays, for each point
 BLOCKS = 2 * BLOCK_MB * 2.0**20  # bytes of blocks of kernel values
 
@@ -431,13 +431,13 @@ def trials(road: Road, fit: Callable[[int], Trial | None]) -> list[Trial]:
     found: list[Trial] = []
     linear = road.name in ("features", "landmarks", "points")
     size, step = min(FIRST, max(LEAST, n // 4)), 4 if linear else 2
-    if road.single and n > 4 * SINGLE_FROM:
+    if road.single and n > 1.6 * SINGLE_FROM:
         size = SINGLE_FROM + 100  # below, kernel values are in double precision
     if road.name == "landmarks":
         size = max(size, 2 * road.columns)
     if size > LEAST and (trial := fit(LEAST)) is not None:
         found.append(trial)
-    while size <= max(n // 2, LEAST) and size < n:
+    while size <= max(0.7 * n, LEAST) and size < n:
         begin = time.perf_counter()
         trial = fit(size)
         if trial is None:
@@ -487,7 +487,7 @@ def _memory(road: Road, rows: float | None) -> float:
     if road.name == "rows":
         kept = road.kept
         if rows is not None and road.n_problems == 1:
-            kept = min(kept, 1.5 * rows * n * road.itemsize)
+            kept = min(kept, rows * n * road.itemsize)
         return kept + points + around
     if road.name == "matrix":
         return _matrix_bytes(road, n, available) + around
