@@ -600,8 +600,10 @@ def fewer_points(road: Road, found: Sequence[Trial]) -> WayOut | None:
     """The largest share of the points, a half or a quarter and so on, that is quick."""
     n, available = road.n // 2, memory.available_memory()
     while n > max(LEAST, *(trial.n for trial in found), 1):
-        share = (n / road.n) ** 2
-        size = memory_of(replace(road, kept=road.kept * share)) * share
+        kept = road.kept * n / road.n
+        if road.name not in ("features", "landmarks"):
+            kept = min(memory.room_to_keep(), float(road.itemsize) * n**2)
+        size = memory_of(replace(road, gram=road.gram.take(slice(n)), kept=kept))
         guess = estimated(road, found, n)
         if size <= available and guess.seconds * guess.spread <= LONG:
             seconds = guess.seconds / guess.spread, guess.seconds * guess.spread

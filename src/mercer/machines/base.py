@@ -121,10 +121,6 @@ def outside() -> int:
 _INSIDE = ("mercer", "sklearn")
 
 
-class _NoRoom(MemoryError):
-    """A refusal that says what the fit would have done."""
-
-
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that an error or Ctrl-C ends leaves the machine as it was before."""
 
@@ -137,7 +133,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
-            if type(error) is not _NoRoom and isinstance(error, MemoryError):
+            if isinstance(error, MemoryError) and not hasattr(error, "plan"):
                 self._explain(error, *args, **options)
             raise
         # A machine without a solver reports its time alone.
@@ -258,13 +254,18 @@ class KernelEstimator(BaseEstimator, ABC):
             if plan.seconds[1] > ANNOUNCED:
                 print(f"[{name}] {plan.summary()}", flush=True)
 
-    def _explain(self, error: MemoryError, X: Points, y: Any = None, *_: Any) -> None:
-        """Raise the error again with the plan of the fit, where one can be made."""
+    def _explain(
+        self, error: MemoryError, X: Points, y: Any = None, *_: Any, **__: Any
+    ) -> None:
+        """Raise the error again with the plan of the fit, where that has no room."""
         try:
             plan = plan_of(self, X, y)
-        except (ValueError, TypeError, MemoryError, NotImplementedError):
+        except Exception:  # whatever it is, it must not hide what ended the fit
             return
-        raise _NoRoom(f"{error}\n{plan}") from error
+        if not plan.fits:
+            explained = MemoryError(f"{error}\n{plan}")
+            explained.plan = plan  # type: ignore[attr-defined]
+            raise explained from error
 
     def _check_size(self, name: str, limits: Limits) -> None:
         """Refuse a number that no float holds, or with a square that none holds."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
@@ -98,9 +99,10 @@ class _Planning:
         return np.random.default_rng(0).permutation(self.n)
 
     def _some(self, index: np.ndarray) -> tuple[Points, Any]:
-        y = None if self.y is None else take(_as_targets(self.y), index)
+        y = None if self.y is None else np.asarray(self.y)[index]
         if self.machine._precomputed:
-            return self.X[np.ix_(index, index)], y
+            K = self.X if sp.issparse(self.X) else np.asarray(self.X)
+            return K[index][:, index], y
         return take(as_points(self.X), index), y
 
     def trial(self, size: int) -> Trial | None:
@@ -216,10 +218,6 @@ def _quiet(machine: Any) -> Any:
         if name in known:
             setattr(copied, name, value)
     return copied
-
-
-def _as_targets(y: Any) -> Any:
-    return y if hasattr(y, "shape") and not hasattr(y, "columns") else np.asarray(y)
 
 
 def _stand_in(machine: Any, n: int) -> np.ndarray:
