@@ -234,11 +234,16 @@ def value_seconds(gram: Gram, single: bool = False) -> float:
         Y = take(gram.X, np.sort(order[-size:]))
         if single and native:
             X, Y = X.astype(np.float32), Y.astype(np.float32)
-        begin = time.perf_counter()
-        gram.kernel(X, Y)
-        took = time.perf_counter() - begin
+        # Other processes can make one of them long, hardly several.
+        took = math.inf
+        for _ in range(3):
+            begin = time.perf_counter()
+            gram.kernel(X, Y)
+            took = min(took, time.perf_counter() - begin)
+            # A block that is twice as large takes four times as long.
+            if took < SAMPLE / 16:
+                break
         spent += took
-        # A block that is twice as large takes four times as long.
         if size == n or size >= 2048 or spent + 4 * took > SAMPLE:
             return max(took, 1e-9) / size**2
         size *= 2
@@ -302,7 +307,8 @@ class Costs(NamedTuple):
         return work * road.n_problems
 
     def rows(self, n: float, iterations: float, rows: float) -> float:
-        """Rows computed, and steps that change F at all points."""
+        """Rows computed, and steps that change F at all points of a problem."""
+        n *= self.road.largest / self.road.n if self.road.largest else 1.0
         return self.value * rows * n + iterations * 24 * n / self.rates.bytes
 
     def evidence(self, n: float, iterations: float) -> float:
@@ -350,7 +356,7 @@ def _held(reads: float) -> Callable[[Costs, float], float]:
 _BY_ROAD = {
     "rows": Model(lambda costs, n: costs.rows(n, 2 * n, 0.5 * n), Growth(-0.5, 0, 0.5)),
     "matrix": Model(_held(50.0), Growth(-0.3, 0.1, 0.8)),
-    "products": Model(Costs.products, Growth(-0.2, 0.05, 0.4)),
+    "products": Model(Costs.products, Growth(-0.5, -0.2, 0.3)),
     "features": Model(Costs.on_map, Growth(-0.2, 0.0, 0.4)),
     "landmarks": Model(Costs.on_map, Growth(-0.2, 0.0, 0.3)),
     "points": Model(Costs.alone, Growth(0.0, 0.0, 0.2)),
@@ -362,8 +368,9 @@ _BY_SOLVER: dict[tuple[str, type], Model] = {
     ("matrix", KernelLloyd): Model(Costs.clusters, Growth(-0.2, 0.1, 0.5)),
     ("matrix", CoordinateDescent): Model(_held(50.0), Growth(-0.3, 0.2, 0.8)),
 }
-_STEPS, _ROWS = Growth(0.5, 1.0, 1.6), Growth(0.4, 0.9, 1.3)
+_STEPS, _ROWS = Growth(0.3, 1.0, 1.4), Growth(0.4, 0.9, 1.3)
 _SCANS = Growth(0.0, 0.2, 1.0)
+_COUNTED = Growth(-0.5, 0.0, 0.2)  # of what the counts leave open
 
 
 def model_of(road: Road) -> Model:
@@ -411,18 +418,36 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         more = ratio ** growth_of(sizes, steps, _STEPS)
         rows = last.rows * ratio ** growth_of(sizes, counts, _ROWS)
         work = costs.rows(n, last.iterations * more, rows)
-        known = costs.rows(last.n, last.iterations, last.rows)
-        return Estimate(base + last.seconds * work / known, spread, rows)
+        works = [costs.rows(t.n, t.iterations, t.rows) for t in found]
+        seconds = _scaled(found, works, work, n, _COUNTED)
+        if road.n_problems > 1:
+            # What many small problems take beside their kernel values grows less.
+            share = min(1.0, works[-1] / last.seconds)
+            seconds = share * seconds + (1 - share) * last.seconds * ratio**0.5
+        return Estimate(base + seconds, spread, rows)
     if road.name == "matrix" and isinstance(road.solver, EvidenceAscent):
         more = ratio ** growth_of(sizes, steps, _SCANS)
         work = costs.evidence(n, last.iterations * more)
-        known = costs.evidence(last.n, last.iterations)
-        return Estimate(base + last.seconds * work / known, 1.3 * spread, rows)
+        works = [costs.evidence(t.n, t.iterations) for t in found]
+        seconds = base + _scaled(found, works, work, n, _COUNTED)
+        return Estimate(seconds, 1.3 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]
-    rest = [trial.seconds / work for trial, work in zip(found, works, strict=True)]
-    growth = growth_of(sizes, rest, model.growth)
-    seconds = last.seconds * model.work(costs, n) / works[-1] * ratio**growth
+    seconds = _scaled(found, works, model.work(costs, n), n, model.growth)
     return Estimate(base + seconds, spread, rows)
+
+
+def _scaled(
+    found: Sequence[Trial],
+    works: Sequence[float],
+    work: float,
+    n: int,
+    known: Growth,
+) -> float:
+    """t(m) W(n)/W(m) (n/m)ᵍ, from the last of some fits."""
+    last, sizes = found[-1], [trial.n for trial in found]
+    rest = [trial.seconds / done for trial, done in zip(found, works, strict=True)]
+    growth = growth_of(sizes, rest, known)
+    return last.seconds * work / works[-1] * (n / last.n) ** growth
 
 
 def trials(road: Road, fit: Callable[[int], Trial | None]) -> list[Trial]:

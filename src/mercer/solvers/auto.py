@@ -279,7 +279,7 @@ class AutoSMO:
         if held or there or (native is None and 8.0 * n**2 <= cache):
             return by_matrix(gram, chosen, n_problems=many)
         kept = min(memory.cache_bytes(self.cache_mb), (4.0 if single else 8.0) * n**2)
-        return Road("rows", gram, chosen, many, kept, single=single)
+        return Road("rows", gram, chosen, many, kept, single=single, largest=first)
 
     def _largest(self, problems: Sequence[BoxQP]) -> tuple[int, Gram, Any]:
         """The points of the largest of them, the Gram of all, and what solves it."""

@@ -32,6 +32,7 @@ class Road:
     kept : bytes of kernel values, or of Φ, that are held at most
     columns, wide : of Φ, and how many of them a point has that are not 0
     single : whether kernel values are in single precision
+    largest : the points of the largest of several problems; 0 for all
     parameters : of the machine, with which a smaller problem takes the same road
 
     Examples
@@ -52,6 +53,7 @@ class Road:
     columns: int = 0
     wide: float = 0.0
     single: bool = False
+    largest: int = 0
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
