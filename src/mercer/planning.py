@@ -356,7 +356,7 @@ def _held(reads: float) -> Callable[[Costs, float], float]:
 _BY_ROAD = {
     "rows": Model(lambda costs, n: costs.rows(n, 2 * n, 0.5 * n), Growth(-0.5, 0, 0.5)),
     "matrix": Model(_held(50.0), Growth(-0.3, 0.1, 0.8)),
-    "products": Model(Costs.products, Growth(-0.5, -0.2, 0.3)),
+    "products": Model(Costs.products, Growth(-0.5, -0.3, 0.3)),
     "features": Model(Costs.on_map, Growth(-0.2, 0.0, 0.4)),
     "landmarks": Model(Costs.on_map, Growth(-0.2, 0.0, 0.3)),
     "points": Model(Costs.alone, Growth(0.0, 0.0, 0.2)),
@@ -430,7 +430,7 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         work = costs.evidence(n, last.iterations * more)
         works = [costs.evidence(t.n, t.iterations) for t in found]
         seconds = base + _scaled(found, works, work, n, _COUNTED)
-        return Estimate(seconds, 1.3 * spread, rows)
+        return Estimate(seconds, 1.6 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]
     seconds = _scaled(found, works, model.work(costs, n), n, model.growth)
     return Estimate(base + seconds, spread, rows)
