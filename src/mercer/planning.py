@@ -368,7 +368,7 @@ _BY_SOLVER: dict[tuple[str, type], Model] = {
     ("matrix", KernelLloyd): Model(Costs.clusters, Growth(-0.2, 0.1, 0.5)),
     ("matrix", CoordinateDescent): Model(_held(50.0), Growth(-0.3, 0.2, 0.8)),
 }
-_STEPS, _ROWS = Growth(0.3, 1.0, 1.4), Growth(0.4, 0.9, 1.3)
+_STEPS, _ROWS = Growth(0.3, 1.0, 1.2), Growth(0.4, 0.9, 1.3)
 _SCANS = Growth(0.0, 0.2, 1.0)
 _COUNTED = Growth(-0.5, 0.0, 0.2)  # of what the counts leave open
 
