@@ -28,6 +28,7 @@ QUICK = {
     "linear_svm": ["--quick"],
     "neighbors": ["--quick"],
     "pca": ["2000", "--repeats", "1"],
+    "plan": ["--repeat", "1", "letter", "spectrum", "3,000", "5,000"],
     "regularized": ["--quick", "--repeats", "1"],
     "rvm": ["--repeats", "1"],
     "sgd": ["times"],

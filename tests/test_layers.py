@@ -16,7 +16,7 @@ LAYERS = [
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
-    ["multiclass", "distributed"],
+    ["multiclass", "distributed", "planning"],
     ["calibration"],
     ["solvers/", "expansion"],
     ["losses", "outcomes"],
@@ -35,9 +35,9 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "limits rounding boxqp features class_pairs products krylov primal "
-    "penalized lasso lasso_features sgd components bayes posterior".split(),
-    "machines": "labels checks words base progress".split(),
+    "solvers": "limits rounding boxqp features roads class_pairs products krylov "
+    "primal penalized lasso lasso_features sgd components bayes posterior".split(),
+    "machines": "labels checks words trials base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
@@ -54,7 +54,7 @@ ROOFS = {"parse", "auto", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "_names _html multiclass calibration distributed expansion gram losses maps "
-    "outcomes",
+    "outcomes planning",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
@@ -64,9 +64,9 @@ MODULES = {
     "solvers": "limits boxqp features feature_descent primal semismooth penalized "
     "krylov smo hull coordinate linear newton ball l1 perceptron sgd sgd_features "
     "budget eigen clusters lasso lasso_features components products preimage bayes "
-    "posterior evidence rounding class_pairs nearest windows auto",
-    "machines": "base labels checks words progress ridge perceptron rvm neighbors "
-    "kmeans pca parzen maps",
+    "posterior evidence rounding class_pairs nearest windows roads auto",
+    "machines": "base labels checks words trials progress ridge perceptron rvm "
+    "neighbors kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",

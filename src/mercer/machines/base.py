@@ -72,11 +72,17 @@ from mercer.machines.checks import (
     reads_names,
 )
 from mercer.machines.labels import check_classes
+from mercer.machines.trials import plan_of, planned
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, as_kernel, nearest_word
 from mercer.native import memory
 from mercer.native.clock import Clock, OutOfTime, breakable, current, running
 from mercer.outcomes import Certificate, Run, Status
+from mercer.planning import Plan, least_memory, made
 from mercer.solvers.features import ComputedRows
+from mercer.solvers.roads import Road
+
+ALWAYS = 2000  # points that every fit has room for, and that none takes long with
+ANNOUNCED = 10.0  # seconds of a fit that `verbose` announces
 
 
 class HasRun(Protocol):
@@ -145,6 +151,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             self.__dict__.update(before)
             if isinstance(error, OutOfTime):
                 raise TimeoutError(_LATE.format(machine=self, error=error)) from error
+            if isinstance(error, MemoryError) and not hasattr(error, "plan"):
+                self._explain(error, *args, **options)
             raise
         # A machine without a solver reports its time alone.
         self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
@@ -259,6 +267,53 @@ class KernelEstimator(BaseEstimator, ABC):
             self._check_size(name, limits)
         if isinstance(self.kernel, Kernel):
             self._warn_of_words()
+
+    # Plans
+
+    def plan(self, X: Points, y: Any = None, *, pilot: bool = False) -> Plan:
+        """What `fit` would do on these points, before it does it: a `Plan`.
+
+        Its road, the kernel values to compute, memory and seconds; where memory is
+        missing or ten minutes are too few, the ways out. All are estimates. Seconds
+        come from fits on some of the points, for about a second; nothing is learnt.
+
+        Parameters
+        ----------
+        X, y : as of `fit`; without y the seconds are a wider guess
+        pilot : whether to estimate what a way out loses, by the score of fits on up
+            to 5,000 points, a fifth of them left out
+        """
+        return planned(self, X, y, pilot)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        """How `fit` would solve its problems; of an unfitted copy, which it changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no plan.")
+
+    def _check_room(self, road: Callable[[], Road], n: int) -> None:
+        """Refuse a fit that has no room at all; announce a long one, with `verbose`."""
+        verbose = getattr(self, "verbose", False)
+        if n <= ALWAYS or not (verbose or 16.0 * n**2 > memory.available_memory()):
+            return
+        name, chosen = type(self).__name__, road()
+        if least_memory(chosen) > memory.available_memory():
+            raise MemoryError(f"{name} has no room for K: {8e-9 * n**2:.3g} GB.")
+        if verbose:
+            plan = made(name, chosen)
+            if plan.seconds[1] > ANNOUNCED:
+                print(f"[{name}] {plan.summary()}", flush=True)
+
+    def _explain(
+        self, error: MemoryError, X: Points, y: Any = None, *_: Any, **__: Any
+    ) -> None:
+        """Raise the error again with the plan of the fit, where that has no room."""
+        try:
+            plan = plan_of(self, X, y)
+        except Exception:  # whatever it is, it must not hide what ended the fit
+            return
+        if not plan.fits:
+            explained = MemoryError(f"{error}\n{plan}")
+            explained.plan = plan  # type: ignore[attr-defined]
+            raise explained from error
 
     def _check_size(self, name: str, limits: Limits) -> None:
         """Refuse a number that no float holds, or with a square that none holds."""

@@ -43,6 +43,7 @@ from mercer.solvers.clusters import (
 )
 from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.limits import solve_within
+from mercer.solvers.roads import Road, by_matrix, on_map
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
 LARGEST = 1e30  # k(x, x) that is left to single precision
@@ -259,11 +260,30 @@ class KernelKMeans(
             return wide, features_of(wide)
         if n <= DOUBLE or not _fits_single(gram):
             gram = wide
-        size = float(n) ** 2 * gram.rows([0]).dtype.itemsize
-        if not memory.keeps(size, self.cache_size):
+        if not self._keeps(gram):
             return gram, None
         with breakable():  # there is no partition without distances
             return gram.held(), None
+
+    def _keeps(self, gram: Gram) -> bool:
+        size = float(gram.shape[0]) ** 2 * gram.rows([0]).dtype.itemsize
+        return memory.keeps(size, self.cache_size)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X = self._validated_points(X)
+        self._check_number(count(X))
+        gram, solver = self._weighted_gram(X, None).gram, self._solver()
+        if clusters_on_features(gram.double(), self.n_clusters):
+            return on_map(gram, solver, n_problems=self._starts)
+        single = count(X) > DOUBLE and _fits_single(gram)
+        gram = gram if single else gram.double()
+        if self._precomputed or self._keeps(gram):
+            single = bool(gram.rows([0]).dtype == np.float32)
+            return by_matrix(gram, solver, n_problems=self._starts, single=single)
+        return Road("products", gram, solver, self._starts)
+
+    def _solver(self) -> KernelLloyd:
+        return KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
 
     def _problem(
         self, gram: Gram, features: FeatureRows | None, weight: np.ndarray
@@ -305,7 +325,7 @@ class KernelKMeans(
     ) -> Clustering:
         """The best end of all starts, or of the one that is given."""
         random = check_random_state(self.random_state)
-        solver = KernelLloyd(self.max_iter, self.tol, self.algorithm == "hartigan")
+        solver = self._solver()
         plain = problem.unscaled() if self.normalized_cut else problem
         best: Clustering | None = None
         for _ in range(self._starts):

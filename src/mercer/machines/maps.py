@@ -33,16 +33,20 @@ from sklearn.utils.validation import (
 )
 
 from mercer.data.points import Points, column_names, count, double, take
+from mercer.gram import Gram
 from mercer.kernels.approximate import tensor_sketch
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Polynomial, inverse_variance, is_vectors
+from mercer.kernels.ways import Precomputed
 from mercer.machines.base import NO_PAIRWISE_MATRIX, KernelEstimator, outside
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.words import WORDS, as_kernel, as_scikit_learn_kernel
 from mercer.maps import Features, explicit
 from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import multiply
+from mercer.solvers.eigen import Lapack
+from mercer.solvers.roads import Road, by_matrix, on_map
 
 SMALLEST = 1e-12  # singular value of the kernel matrix, as in scikit-learn
 
@@ -111,9 +115,8 @@ class FeatureMap(TransformerMixin, KernelEstimator):
 
     def _learn(self, X: Points) -> Features:
         X = self._validated_points(X)
-        kernel = Polynomial(2) if self.kernel is None else as_kernel(self.kernel)
         with breakable():
-            kernel = kernel.resolve(X)
+            kernel = self._as_kernel().resolve(X)
             tick("features")
             found = explicit(kernel, X, self._columns(X))
         self.kernel_, self._names = kernel, found.names()
@@ -121,6 +124,13 @@ class FeatureMap(TransformerMixin, KernelEstimator):
         if not isinstance(found.keys, range):
             self._keys = list(found.keys)
         return found
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X = self._validated_points(X)
+        return on_map(Gram(self._as_kernel().resolve(X), X), None)
+
+    def _as_kernel(self) -> Kernel:
+        return Polynomial(2) if self.kernel is None else as_kernel(self.kernel)
 
     def transform(self, X: Points) -> Any:
         """Φ of the points X, (n, p) array or CSR, in the columns of `fit`."""
@@ -262,6 +272,14 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimato
         self.kernel_, self.components_, self.component_indices_ = kernel, points, chosen
         self._n_features_out = len(chosen)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X = self._validated_points(X)
+        self._check_square(X)
+        m = min(count(X), self.n_components)
+        points = np.arange(count(X)) if self._precomputed else X
+        kernel = Precomputed(X) if self._precomputed else self._as_kernel(X).resolve(X)
+        return by_matrix(Gram(kernel, take(points, np.arange(m))), Lapack())
 
     def transform(self, X: Points) -> np.ndarray:
         """φ of the points X, (n, components).

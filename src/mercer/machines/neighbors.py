@@ -16,6 +16,7 @@ from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
+    is_regressor,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -31,6 +32,7 @@ from mercer.machines.labels import (
 )
 from mercer.machines.words import WORDS
 from mercer.solvers.nearest import SearchTree, nearest
+from mercer.solvers.roads import Road
 
 SINGLE = 1e30  # k(x, x) that is left to single precision
 
@@ -70,6 +72,12 @@ class NearestNeighbors(Machine):
         self._points = gram.X if self._precomputed else self._check_lengths(gram.X)
         self.n_samples_fit_ = count(X)
         self._tree = SearchTree()
+
+    def _road(self, X: Points, y: Any) -> Road:
+        numeric = is_regressor(self)
+        checks = {"multi_output": True} if numeric else {}
+        X, y = self._validated(X, y, y_numeric=numeric, **checks)
+        return Road("points", self._weighted_gram(X, None).gram)
 
     def _check_lengths(self, X: Points) -> Points:
         """The points, in float64 where float32 cannot hold k(x, x).

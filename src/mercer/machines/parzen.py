@@ -20,13 +20,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassifierMixin, DensityMixin
+from sklearn.base import ClassifierMixin, DensityMixin, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.window import SHAPES, RadialWindow, WindowIntegral
@@ -41,6 +42,7 @@ from mercer.machines.labels import (
 from mercer.machines.words import WORDS, as_kernel
 from mercer.multiclass import Classes
 from mercer.outcomes import Run, Status
+from mercer.solvers.roads import Road
 from mercer.solvers.windows import Window, distinct, window
 
 FINE = 1e-3  # the relative accuracy of a bandwidth
@@ -78,6 +80,21 @@ class Parzen(Machine):
     integral_: WindowIntegral
     trials_: list[Trial]
     _windows: Window
+
+    def _road(self, X: Points, y: Any) -> Road:
+        if is_classifier(self):
+            X, y = self._validated(X, y)
+            check_classes(self, y)
+        else:
+            X = self._validated_points(X)
+        if getattr(self, "method", "density") == "mean":
+            return Road("products", self._weighted_gram(X, None).gram)
+        start = window(_as_window(self.kernel, X).copied())
+        start.check(X.shape[1])
+        given = isinstance(self.bandwidth, Real)
+        if given or (self.bandwidth is None and start.bandwidth is not None):
+            return Road("points", Gram(start.kernel, X))
+        return Road("products", Gram(start.at(1.0).kernel, X))
 
     def _learn_window(self, X: Points, groups: list[tuple[Points, np.ndarray]]) -> None:
         """Set the window with its bandwidth: given, the kernel's own, or learnt."""

@@ -44,7 +44,7 @@ from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
 from mercer.native.memory import available_memory
-from mercer.solvers.auto import AutoComponents
+from mercer.solvers.auto import AutoComponents, components_road
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.limits import solve_within
@@ -55,6 +55,7 @@ from mercer.solvers.preimage import (
     fixed_points,
     linear_points,
 )
+from mercer.solvers.roads import Road
 
 SINGLE = float(np.finfo(np.float32).max)
 SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
@@ -242,11 +243,8 @@ class KernelPCA(
         X = self._validated_points(X)
         self._borrows &= self.copy_X  # where it is not copied, the user keeps it as is
         X = self._kept(X)
-        gram = self._weighted_gram(X, None).gram
-        if type(gram.kernel) is Linear:
-            gram = Gram(about_the_middle(X), X)
-        n, wanted = count(X), self.n_components
-        problem = Components(gram.double(), None if wanted is None else min(n, wanted))
+        gram, problem = self._problem(X)
+        self._check_room(lambda: self._road_of(problem), gram.shape[0])
         with watching(self, [""], X, None, None) as watcher:
             solver = self._solver(problem)
             direct = breakable() if isinstance(solver, Lapack) else nullcontext()
@@ -263,6 +261,25 @@ class KernelPCA(
         ):
             self._warn_unless_optimal(found)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        return self._road_of(self._problem(self._validated_points(X))[1])
+
+    def _problem(self, X: Points) -> tuple[Gram, Components]:
+        """The Gram of the points, and what is asked of it."""
+        gram, wanted = self._weighted_gram(X, None).gram, self.n_components
+        if type(gram.kernel) is Linear:
+            gram = Gram(about_the_middle(X), X)
+        n = count(X)
+        return gram, Components(
+            gram.double(), None if wanted is None else min(n, wanted)
+        )
+
+    def _road_of(self, problem: Components) -> Road:
+        solver = self._solver(problem)
+        if isinstance(solver, AutoComponents):
+            return solver.road(problem)
+        return components_road(problem, solver)
 
     def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         return self._as_kernel(points, self.gamma).resolve(points, weight)

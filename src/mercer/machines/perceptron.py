@@ -59,6 +59,7 @@ from mercer.solvers.perceptron import (
     PerceptronSolution,
     Weights,
 )
+from mercer.solvers.roads import Road, on_map
 
 VARIANTS = {"plain", "averaged", "voted"}
 
@@ -151,6 +152,14 @@ class MistakeDriven(CallbackSupportMixin, ClassifierMixin, Machine):
         found = self._learn(X, y, classes, solver, goes_on)
         self._warn_unless_optimal(found)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X, y = self._validated(X, y)
+        check_two(self, classes_of(y)[0])
+        gram = self._weighted_gram(X, None).gram
+        if "kernel" not in self.get_params(deep=False):
+            return on_map(gram, None)
+        return Road("rows", gram)
 
     @available_if(_takes_more)
     @checked_parameters

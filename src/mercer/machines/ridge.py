@@ -21,9 +21,10 @@ from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.clock import breakable, seconds_left
 from mercer.outcomes import Certificate
-from mercer.solvers.auto import AutoLinear
+from mercer.solvers.auto import AutoLinear, linear_road
 from mercer.solvers.limits import solve_within
 from mercer.solvers.linear import Cholesky, LinearSystem, certificate
+from mercer.solvers.roads import Road
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machine):
@@ -161,6 +162,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         problem = LinearSystem(gram, y, self._reg(y), weight)
         solver: Any = self.solver or AutoLinear()
         begun = breakable() if isinstance(solver, Cholesky) else nullcontext()
+        self._check_room(lambda: self._road_of(problem), gram.shape[0])
         with watching(self, [""], X, y, sample_weight) as watcher:
             with reporting(watcher) as watch, begun:
                 solution = solve_within(solver, problem, seconds_left(), watch=watch)
@@ -174,6 +176,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             self.__dict__.pop("loo_predictions_", None)
         self._warn_unless_optimal(solution)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        gram = self._gram(X, self._weighted_points(X, None)[0])
+        return self._road_of(LinearSystem(gram, y, self._reg(y)))
+
+    def _road_of(self, problem: LinearSystem) -> Road:
+        if self.solver is None:
+            return AutoLinear().road(problem)
+        return linear_road(problem.gram, self.solver)
 
     def predict(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, q) for q targets.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,10 +35,11 @@ from mercer.multiclass import Classes
 from mercer.native.clock import seconds_left
 from mercer.native.sorting import distinct
 from mercer.outcomes import total
-from mercer.solvers.auto import held_for_many
+from mercer.solvers.auto import held_for_many, road_of_evidence
 from mercer.solvers.bayes import Posterior, SparseBayes
 from mercer.solvers.evidence import EvidenceAscent
 from mercer.solvers.limits import Shares, solve_within
+from mercer.solvers.roads import Road
 
 
 class RelevanceVectorMachine(CallbackSupportMixin, Machine):
@@ -75,11 +76,17 @@ class RelevanceVectorMachine(CallbackSupportMixin, Machine):
         name: str,
         seconds: float | None,
     ) -> Posterior:
-        solver = self.solver
-        if solver is None:
-            solver = EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
         with reporting(watcher, name) as watch:
-            return solve_within(solver, problem, seconds, watch=watch)
+            return solve_within(self._solver(), problem, seconds, watch=watch)
+
+    def _solver(self) -> Any:
+        if self.solver is not None:
+            return self.solver
+        return EvidenceAscent(self.tol, self.max_iter, self.alpha_max)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        data = self._fit_data(X, y, None, y_numeric=is_regressor(self))
+        return road_of_evidence(data.gram, self._solver())
 
     def _store(self, data: FitData, found: Sequence[Posterior]) -> None:
         """Set what was learnt: f on the relevance vectors of all its columns."""

@@ -21,6 +21,8 @@ was never touched takes a tenth of the time of a fit. What is kept:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -80,7 +82,8 @@ def room_to_keep(cache_mb: float | None = None) -> float:
     ----------
     cache_mb : what was asked for; None for a quarter of what is available
     """
-    return KEPT_SHARE * available_memory() if cache_mb is None else cache_mb * 2.0**20
+    room = KEPT_SHARE * available_memory() if cache_mb is None else cache_mb * 2.0**20
+    return _share.get() * room
 
 
 def keeps(size: float, cache_mb: float | None = None) -> bool:
@@ -91,7 +94,24 @@ def keeps(size: float, cache_mb: float | None = None) -> bool:
 def cache_bytes(cache_mb: float | None) -> float:
     """Bytes for a cache of kernel rows; by default a gigabyte at most."""
     room = room_to_keep(cache_mb)
-    return min(room, LARGEST_CACHE) if cache_mb is None else room
+    most = _share.get() * LARGEST_CACHE
+    return min(room, most) if cache_mb is None else room
+
+
+_share: ContextVar[float] = ContextVar("share", default=1.0)
+
+
+@contextmanager
+def sharing(share: float) -> Iterator[None]:
+    """Within, kernel values are kept in this share of the room there would be.
+
+    So a fit on some of the points keeps as much of its K as one on all of them.
+    """
+    token = _share.set(share)
+    try:
+        yield
+    finally:
+        _share.reset(token)
 
 
 def block_mb(most: float) -> float:

@@ -30,14 +30,25 @@ from mercer.native.clock import OutOfTime, breakable
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
 from mercer.solvers.ball import within_ball
+from mercer.solvers.bayes import FEW as FEW_BASES
+from mercer.solvers.bayes import affordable as room_for_matrix
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.eigen import DOUBLE, WIDEST, BlockKrylov, Covariance, Lapack
+from mercer.solvers.eigen import (
+    DOUBLE,
+    ROUGH,
+    WIDEST,
+    Arpack,
+    BlockKrylov,
+    Covariance,
+    Lapack,
+)
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.features import features_of
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.krylov import kept_by_products
 from mercer.solvers.l1 import Columns, CoordinateDescent
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
@@ -45,6 +56,7 @@ from mercer.solvers.limits import Shares, TimeLimit, check_time_limit, solve_wit
 from mercer.solvers.linear import (
     BySize,
     Cholesky,
+    ConjugateGradient,
     LinearSystem,
     NormalEquations,
     inverse_diagonal,
@@ -53,8 +65,9 @@ from mercer.solvers.linear import (
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
 from mercer.solvers.primal import affordable, has_small_map
+from mercer.solvers.roads import Road, by_matrix, on_map
 from mercer.solvers.semismooth import DIRECT, SemismoothNewton
-from mercer.solvers.smo import SMO, matrix_bytes
+from mercer.solvers.smo import SINGLE_FROM, SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
 # in what order the points came, or whether one counted twice or came twice.
@@ -207,14 +220,16 @@ def _whole(matrix: Any) -> bool:
 
 def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
     """The same, K in memory where several problems would compute its rows anew."""
+    holds = _holds_for_rows(gram, n_problems, cache_mb)
+    return _held_in_time(gram) if holds else gram
+
+
+def _holds_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> bool:
     if n_problems == 1 or gram.kernel.native(gram.X) is not None:
-        return gram
-    if on_features(gram):
-        return gram
-    if isinstance(gram.kernel, Precomputed):
-        return gram
-    fits = 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
-    return _held_in_time(gram) if fits else gram
+        return False
+    if on_features(gram) or isinstance(gram.kernel, Precomputed):
+        return False
+    return 8.0 * gram.shape[0] ** 2 <= matrix_bytes(cache_mb)
 
 
 def _held_in_time(gram: Gram, double: bool = False) -> Gram:
@@ -233,12 +248,17 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
     ----------
     by_map : whether an explicit map, where it is small, stands in for K
     """
+    holds = holds_for_many(gram, by_map)
+    return _held_in_time(gram, double=True) if holds else gram
+
+
+def holds_for_many(gram: Gram, by_map: bool = False) -> bool:
+    """Whether `held_for_many` holds K."""
     if isinstance(gram.kernel, Precomputed) or gram.is_held:
-        return gram
+        return False
     if by_map and has_small_map(gram, Newton.direct):
-        return gram
-    fits = memory.keeps(8.0 * gram.shape[0] ** 2)
-    return _held_in_time(gram, double=True) if fits else gram
+        return False
+    return memory.keeps(8.0 * gram.shape[0] ** 2)
 
 
 def held_for_passes(gram: Gram) -> Gram:
@@ -246,14 +266,39 @@ def held_for_passes(gram: Gram) -> Gram:
 
     Where the core computes kernel values itself, or K does not fit, the same Gram.
     """
-    kernel, n = gram.kernel, gram.shape[0]
+    if not _holds_for_passes(gram):
+        return gram
+    held, n = _held_in_time(gram), gram.shape[0]
+    return Gram(Precomputed(held.dense()), np.arange(n)) if held.is_held else gram
+
+
+def _holds_for_passes(gram: Gram) -> bool:
+    kernel = gram.kernel
     if isinstance(kernel, Sum) and isinstance(kernel.right, Constant):
         kernel = kernel.left  # k + 1 is as slow as k
     slow = kernel.native(gram.X) is None and not isinstance(kernel, Precomputed)
-    if not slow or not memory.keeps(8.0 * n**2):
-        return gram
-    held = _held_in_time(gram)
-    return Gram(Precomputed(held.dense()), np.arange(n)) if held.is_held else gram
+    return slow and memory.keeps(8.0 * gram.shape[0] ** 2)
+
+
+def road_of_passes(gram: Gram, solver: Any, many: bool = True) -> Road:
+    """That of a machine which visits its points one after another.
+
+    Parameters
+    ----------
+    many : whether it does so more than once, and holds a slow K
+    """
+    held = many and _holds_for_passes(gram)
+    return by_matrix(gram, solver) if held else Road("rows", gram, solver)
+
+
+def road_of_evidence(gram: Gram, solver: Any) -> Road:
+    """That of `EvidenceAscent`, which looks at all kernel values again and again."""
+    gram = gram.double()
+    if has_small_map(gram, FEW_BASES):
+        return on_map(gram, solver)
+    if room_for_matrix(gram):
+        return by_matrix(gram, solver)
+    return Road("products", gram, solver)
 
 
 @dataclass(frozen=True)
@@ -338,6 +383,38 @@ class AutoSMO:
         if workers == 1:
             return self._in_turn(tasks, watching)
         return self._side_by_side(tasks, workers)
+
+    def road(self, problems: Sequence[BoxQP], n_problems: int | None = None) -> Road:
+        """How these would be solved, and as many more of them on the same points.
+
+        The road is that of the largest: pairs of small classes may take another.
+        """
+        first, gram, chosen = self._largest(problems)
+        n, many = gram.shape[0], n_problems or len(problems)
+        base = chosen.solver if isinstance(chosen, HullDistance) else chosen
+        if isinstance(base, SemismoothNewton | FeatureDescent):
+            return on_map(gram, chosen, n_problems=many, parameters={"solver": base})
+        held = self.solver is None and _holds_for_rows(gram, many, self.cache_mb)
+        cache, native = matrix_bytes(self.cache_mb), gram.kernel.native(gram.X)
+        single = native is not None and first > SINGLE_FROM and isinstance(base, SMO)
+        there = gram.is_held or isinstance(gram.kernel, Precomputed)
+        if held or there or (native is None and 8.0 * n**2 <= cache):
+            return by_matrix(gram, chosen, n_problems=many)
+        kept = min(memory.cache_bytes(self.cache_mb), (4.0 if single else 8.0) * n**2)
+        return Road("rows", gram, chosen, many, kept, single=single, largest=first)
+
+    def _largest(self, problems: Sequence[BoxQP]) -> tuple[int, Gram, Any]:
+        """The points of the largest of them, the Gram of all, and what solves it."""
+        if not isinstance(problems, PairProblems) or len(problems) == 1:
+            problem = problems[0]
+            return problem.gram.shape[0], problem.gram, self._chosen(problem)
+        joint, size = problems.joint, int(problems.sizes.sum(axis=1).max())
+        finite = bool(np.isfinite(joint.upper).all())
+        on_rows = on_features(problems.gram, size) if finite else None
+        solver: Any = self.solver or self._smo(joint, 1)
+        if on_rows is not None and self.solver is None:
+            solver = on_rows(self.tol, self.max_iter)
+        return size, problems.gram, solver
 
     # One problem
 
@@ -698,6 +775,23 @@ class AutoL1:
             return solution.ended(Status.OPTIMAL)
         return solution
 
+    def road(self, problem: L1Problem, gram: Gram, n_problems: int = 1) -> Road:
+        """How it would be solved, and as many more on the same points.
+
+        Parameters
+        ----------
+        gram : of the points, of which the problem may know the features alone
+        """
+        solver = self.solver or CoordinateDescent(
+            self.tol, self.max_iter, self.cache_mb
+        )
+        if isinstance(problem.gram, Design):
+            return on_map(gram, solver, n_problems=n_problems)
+        n = gram.shape[0]
+        if 8.0 * n * n <= memory.cache_bytes(self.cache_mb):
+            return by_matrix(gram, solver, n_problems=n_problems)
+        return Road("rows", gram, solver, n_problems, memory.cache_bytes(self.cache_mb))
+
     def _solving(self, problem: L1Problem) -> Callable[..., Solution]:
         if self.solver is not None:
             return self.solver.solve
@@ -746,6 +840,14 @@ class AutoLinear:
         by_size = BySize(self.few, self.tol, limit.left)
         return by_size.solve(problem, start=start, watch=watch)
 
+    def road(self, problem: LinearSystem) -> Road:
+        """How it would be solved."""
+        if self._by_map(problem):
+            solver: Any = NormalEquations(self.tol, trust=Cholesky.tol)
+            return on_map(problem.gram, solver, parameters={"solver": solver})
+        solver = BySize(self.few, self.tol).chosen(problem)
+        return linear_road(problem.gram, solver)
+
     def inverse_diagonal(self, problem: LinearSystem) -> np.ndarray:
         """The diagonal of (K + diag(reg/weight))⁻¹, a column per target."""
         if self._by_map(problem) and affordable(features_of(problem.gram).shape[1]):
@@ -755,6 +857,17 @@ class AutoLinear:
     def _by_map(self, problem: LinearSystem) -> bool:
         positive = bool(np.all(np.asarray(problem.reg, dtype=float) > 0))
         return positive and has_small_map(problem.gram, self.few)
+
+
+def linear_road(gram: Gram, solver: Any) -> Road:
+    """That of a solver of a `LinearSystem`."""
+    if isinstance(solver, NormalEquations):
+        return on_map(gram, solver, parameters={"solver": solver})
+    if isinstance(solver, ConjugateGradient):
+        kept = kept_by_products(gram)
+        options: dict[str, Any] = {"single": True, "parameters": {"solver": solver}}
+        return Road("products", gram, solver, kept=kept, **options)
+    return by_matrix(gram, solver)
 
 
 @dataclass(frozen=True)
@@ -803,6 +916,42 @@ class AutoPenalized:
             start,
         )
 
+    def road(self, problems: Sequence[Penalized]) -> Road:
+        """How these would be solved, all of the same points."""
+        problem, many = problems[0], len(problems)
+        gram = problem.gram
+        if not problem.loss.curved:
+            held = many > 1 and holds_for_many(gram)
+            solver = self.solver or SMO(self.tol, None, self.max_iter)
+            road = AutoSMO(self.tol, solver=solver).road([problem.boxed()], many)
+            if not held or road.name != "rows":
+                return road
+            return by_matrix(gram, solver, n_problems=many)
+        solver = self._chosen_newton(problem, self.tol)
+        if solver.features:
+            return on_map(gram, solver, n_problems=many, parameters={"solver": solver})
+        held = many > 1 and holds_for_many(gram, self.solver is None)
+        n, k = gram.shape[0], getattr(problem.loss, "k", 1)
+        if held or n * k <= solver.direct:
+            return by_matrix(gram, solver, n_problems=many)
+        never = replace(solver, direct=0)
+        return Road(
+            "products",
+            gram,
+            solver,
+            many,
+            kept_by_products(gram),
+            single=True,
+            parameters={"solver": never},
+        )
+
+    def _chosen_newton(self, problem: Penalized, tol: float) -> Any:
+        if self.solver is not None:
+            return self.solver
+        most = 100 if self.max_iter < 0 else self.max_iter
+        by_map = has_small_map(problem.gram, Newton.direct)
+        return Newton(tol, most, seed=self.seed, features=by_map)
+
     def _newton(
         self,
         problem: Penalized,
@@ -810,11 +959,7 @@ class AutoPenalized:
         limit: TimeLimit,
         tol: float,
     ) -> Solution:
-        most = 100 if self.max_iter < 0 else self.max_iter
-        solver = self.solver
-        if solver is None:
-            by_map = has_small_map(problem.gram, Newton.direct)
-            solver = Newton(tol, most, seed=self.seed, features=by_map)
+        solver = self._chosen_newton(problem, tol)
         seconds, watch = limit.left, limit.watch
         return solve_within(solver, problem, seconds, start=start, watch=watch)
 
@@ -908,6 +1053,10 @@ class AutoComponents:
                 raise  # no method has some of so many before it has all
         return solve_within(self.krylov, problem, limit.left, start=start, watch=watch)
 
+    def road(self, problem: Components) -> Road:
+        """How they would be found."""
+        return components_road(problem, self.chosen(problem))
+
     def chosen(self, problem: Components) -> Any:
         n, features = problem.gram.shape[0], problem.features
         if features is not None and features.shape[1] <= WIDEST:
@@ -927,6 +1076,24 @@ def _unboxed_in_time(
     seconds, watch = limit.left, limit.watch
     found = solve_within(solver, box, seconds, start=near, watch=watch)
     return unboxed(problem, found)
+
+
+def components_road(problem: Components, solver: Any) -> Road:
+    """That of a solver of `Components`."""
+    gram, n = problem.gram, problem.gram.shape[0]
+    parameters = {"eigen_solver": solver}
+    if isinstance(solver, Covariance):
+        return on_map(gram, solver, parameters=parameters)
+    if not isinstance(solver, BlockKrylov | Arpack):
+        return by_matrix(gram, solver, parameters=parameters)
+    single = False
+    if n > DOUBLE and isinstance(solver, BlockKrylov):
+        single, rough = True, solver.tol or ROUGH
+        parameters = {"eigen_solver": replace(solver, tol=rough, precision="single")}
+    kept = (4.0 if single else 8.0) * n * (n + 512) / 2
+    room = memory.room_to_keep(getattr(solver, "cache_mb", None))
+    options: dict[str, Any] = {"single": single, "parameters": parameters}
+    return Road("products", gram, solver, kept=min(kept, room), **options)
 
 
 def _near(found: Solution, goal: float) -> bool:

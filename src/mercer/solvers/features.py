@@ -473,13 +473,17 @@ def features_of(gram: Gram) -> FeatureRows:
 
 def _made(kernel: Kernel, X: Points) -> FeatureRows:
     columns = dense_columns(kernel, X)
-    if columns is not None:
-        there = isinstance(kernel, Linear) and precision(X) == np.float64
-        if isinstance(X, Blocks):
-            return ComputedRows(kernel, X)
-        if not there and not memory.keeps(8.0 * count(X) * columns):
-            return ComputedRows(kernel, X)
+    if columns is not None and is_computed(kernel, X, columns):
+        return ComputedRows(kernel, X)
     return FeatureRows(explicit(kernel, X).matrix)
+
+
+def is_computed(kernel: Kernel, X: Points, columns: int) -> bool:
+    """Whether Φ, of so many columns, is computed when it is read, and not kept."""
+    if isinstance(X, Blocks):
+        return True
+    there = isinstance(kernel, Linear) and precision(X) == np.float64
+    return not there and not memory.keeps(8.0 * count(X) * columns)
 
 
 def _of_origin(gram: Gram) -> FeatureRows | None:

@@ -145,6 +145,13 @@ def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarra
     return gram.__matmul__
 
 
+def kept_by_products(gram: Gram) -> float:
+    """Bytes of the tiles that `Products` in single precision keeps: all, or none."""
+    n = gram.shape[0]
+    size = Tiles.bytes_of(n, np.dtype(np.float32))
+    return size if size <= memory.room_to_keep() else 0.0
+
+
 def preconditioner_rank(n: int, rank: int) -> int:
     """The rank, or less: L has half a gigabyte at most, and a quarter of the memory."""
     room = min(memory.room_to_keep(), LARGEST_FACTOR)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypedDict
 
@@ -628,36 +628,51 @@ class BySize:
         start: np.ndarray | None = None,
         watch: Watch | None = None,
     ) -> Solution:
-        n = problem.gram.shape[0]
-        regs = np.asarray(problem.reg, dtype=float)
-        valid = problem.gram.kernel.psd is not False and np.all(regs > 0)
         limit = TimeLimit(None, self.time_limit)
-        if n <= self.few or not valid:
+        if isinstance(self.chosen(problem), Cholesky):
             try:
                 with breakable():
                     return Cholesky().solve(problem)
             except OutOfTime:
-                if not valid:
+                if not self._is_definite(problem):
                     raise  # nothing else solves such a system
-        # So many products cost about as much as the factors.
-        budget = max(30, n // 60)
-        single = precision(problem.gram.X) == np.float32
-        fits = n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
-        solver = ConjugateGradient(
-            1e-6 if single else self.tol,
-            budget,
-            precision="single" if fits else "auto",
-            trust=Cholesky.tol,
-            time_limit=limit.left,
-        )
+        solver = replace(self._gradients(problem), time_limit=limit.left)
         found = solver.solve(problem, start=start, watch=watch)
-        if found.status in ("optimal", "stopped", "time_limit") or not fits:
+        ended = found.status in ("optimal", "stopped", "time_limit")
+        if ended or not self._factors_fit(problem):
             return found
         try:
             with breakable():
                 return Cholesky().solve(problem)
         except OutOfTime:
             return found.ended(Status.TIME_LIMIT)
+
+    def chosen(self, problem: LinearSystem) -> Cholesky | ConjugateGradient:
+        """What is tried first."""
+        if problem.gram.shape[0] <= self.few or not self._is_definite(problem):
+            return Cholesky()
+        return self._gradients(problem)
+
+    def _gradients(self, problem: LinearSystem) -> ConjugateGradient:
+        single = precision(problem.gram.X) == np.float32
+        return ConjugateGradient(
+            1e-6 if single else self.tol,
+            # So many products cost about as much as the factors.
+            max(30, problem.gram.shape[0] // 60),
+            precision="single" if self._factors_fit(problem) else "auto",
+            trust=Cholesky.tol,
+        )
+
+    @staticmethod
+    def _is_definite(problem: LinearSystem) -> bool:
+        """Whether K + λI is known to be, as far as its kernel is."""
+        regs = np.asarray(problem.reg, dtype=float)
+        return problem.gram.kernel.psd is not False and bool(np.all(regs > 0))
+
+    @staticmethod
+    def _factors_fit(problem: LinearSystem) -> bool:
+        n = problem.gram.shape[0]
+        return n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
 
 
 def certificate(problem: LinearSystem, solution: Solution) -> Certificate:

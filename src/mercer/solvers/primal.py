@@ -243,8 +243,9 @@ def has_small_map(gram: Gram, few: int) -> bool:
     entries = entries_estimate(kernel, gram.X)
     if entries is not None and 8.0 * entries > n**2:
         return False  # before Φ is made
-    features = features_of(gram)
-    return 0 < 8.0 * features.entries <= n**2
+    if entries is None:
+        entries = float(features_of(gram).entries)
+    return 0 < 8.0 * entries <= n**2
 
 
 def affordable(columns: int, most: int = FACTORED) -> bool:

@@ -53,13 +53,18 @@ class Tiles:
         self.chunks = [slice(a, b) for a, b in pairwise(edges)]
         self.room = min(memory.room_to_keep(cache_mb), float(2**62))
         self.kept: dict[tuple[int, int], np.ndarray] = {}
-        self.fits = n * (n + side) / 2 * self.dtype.itemsize <= self.room
+        self.fits = self.bytes_of(n, self.dtype, side) <= self.room
         own = type(gram.kernel).matmul is not Kernel.matmul
         native = gram.kernel.native(gram.X) is not None
         # A kernel with a product of its own knows something better than its blocks.
         self.whole = None if self.fits or native or not own else gram
         self.order, self.kernel = order, gram.kernel
         self.compute = _blocks(gram, order, self.chunks, self.dtype)
+
+    @staticmethod
+    def bytes_of(n: int, dtype: np.dtype, side: int | None = None) -> float:
+        """What all tiles of n points take."""
+        return n * (n + (SIDE if side is None else side)) / 2 * dtype.itemsize
 
     def tile(self, i: int, j: int) -> np.ndarray:
         """K between two chunks of points, kept where there is room."""

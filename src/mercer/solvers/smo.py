@@ -33,7 +33,7 @@ from mercer.solvers.class_pairs import (
 )
 from mercer.solvers.limits import TimeLimit, check_time_limit
 
-SMALL = 1000  # up to so many points double precision costs next to nothing
+SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
@@ -104,7 +104,7 @@ class SMO:
         run = _Run(self, problem, watch, begin)
         single = self.precision == "single" or (
             self.precision == "auto"
-            and problem.gram.shape[0] > SMALL
+            and problem.gram.shape[0] > SINGLE_FROM
             and problem.gram.kernel.native(problem.gram.X) is not None
         )
         found = run(problem.sign * value, np.float32 if single else np.float64)
@@ -127,7 +127,7 @@ class SMO:
             return self._pairs_of_matrix(problems, limit)
         single = np.full(len(problems), self.precision == "single")
         if self.precision == "auto":
-            single = sizes > SMALL
+            single = sizes > SINGLE_FROM
         # Of very small problems all kernel values are computed at once.
         n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
         if sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any():

@@ -32,6 +32,7 @@ from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoPenalized, held_for_many
 from mercer.solvers.limits import Shares
 from mercer.solvers.penalized import Penalized, certificate, certified
+from mercer.solvers.roads import Road
 
 REG = 1e-3
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -101,10 +102,14 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         seed = int(seed) if isinstance(seed, Integral) else 0
         return AutoPenalized(self.tol, self.max_iter, self.solver, seed)
 
+    def _road(self, X: Points, y: Any) -> Road:
+        return self._solver().road(self._problems(self._prepared(X, y, None)))
+
     def _learn(self, data: FitData, start: np.ndarray | None = None) -> None:
         """Solve the problems and keep what was found."""
         problems = self._problems(data)
         several = len(problems) > 1
+        self._check_room(lambda: self._solver().road(problems), data.gram.shape[0])
         if several:
             curved = all(problem.loss.curved for problem in problems)
             gram = held_for_many(data.gram, by_map=curved and self.solver is None)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -39,9 +40,10 @@ from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.native.clock import seconds_left
 from mercer.outcomes import Run, Status
-from mercer.solvers.auto import held_for_passes, steps_on_features
+from mercer.solvers.auto import held_for_passes, road_of_passes, steps_on_features
 from mercer.solvers.budget import BudgetSGD
 from mercer.solvers.limits import TimeLimit
+from mercer.solvers.roads import Road
 from mercer.solvers.sgd import (
     RATES,
     REMOVALS,
@@ -144,6 +146,18 @@ class KernelSGD(CallbackSupportMixin, Machine):
 
     # Learning
 
+    def _road(self, X: Points, y: Any) -> Road:
+        numeric = is_regressor(self)
+        checks = {"multi_output": True} if numeric else {}
+        gram = self._fit_data(X, y, None, y_numeric=numeric, **checks).gram
+        gram = Gram(self._with_constant(gram.kernel), gram.X).double()
+        return road_of_passes(gram, None, many=self._holds())
+
+    def _holds(self) -> bool:
+        """Whether K may be held for several passes."""
+        merged = self.budget is not None and self.removal == "merge"
+        return not merged and self.max_iter > 1
+
     def _learn(self, data: FitData, target: np.ndarray) -> None:
         """All passes over the points; what is learnt is set at the end, all at once.
 
@@ -157,10 +171,8 @@ class KernelSGD(CallbackSupportMixin, Machine):
         gram = Gram(self._with_constant(gram.kernel), gram.X)
         steps = int(np.ceil(data.weight).sum())
         solver = self._solver(self.horizon or steps * self.max_iter)
-        merged = self.budget is not None and self.removal == "merge"
         primal = self._is_on_features(gram.kernel, gram.X, self.max_iter)
-        once = merged or primal or self.max_iter == 1
-        known = gram if once else held_for_passes(gram)
+        known = held_for_passes(gram) if self._holds() and not primal else gram
         state = solver.start(known.kernel, known.X, target.shape[1])
         state = Primal.begun(state) if primal else state
         sgd = self._sgd_state(solver, state, known.X, target, X)

@@ -37,6 +37,7 @@ from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoL1
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.limits import Shares
+from mercer.solvers.roads import Road
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +172,11 @@ class SparseMachine(CallbackSupportMixin, Machine):
 
     def _solver(self) -> AutoL1:
         return AutoL1(self.tol, self.max_iter, self.cache_size, self.solver)
+
+    def _road(self, X: Points, y: Any) -> Road:
+        data = self._prepared(X, y, None)
+        problems = self._problems(self._terms(data), data, self._reg)
+        return self._solver().road(problems[0], data.gram, len(problems))
 
     def _learn(self, data: FitData) -> None:
         """Solve the problems and keep what was found."""

@@ -40,6 +40,7 @@ from mercer.outcomes import Certificate, Status, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems
+from mercer.solvers.roads import Road
 
 FOLDS = 5  # of the values that probabilities are fitted on
 FOLD_TIME = 0.64  # of a fold, in that of a fit: four fifths of the points
@@ -114,6 +115,14 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             self._learn(X, counted, label, parts, *columns)
         self._warn_unless_optimal(self._certificate)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X, y = self._validated(X, y)
+        counted = self._weighted_gram(X, None)
+        classes, label, factors = self._labels(y, counted)
+        parts = multiclass.parts(label, len(classes), self.multiclass)
+        problems = self._problems(counted.gram, parts, factors[label])
+        return self._auto().road(problems, len(self._names(classes, len(parts))))
 
     def _learn(
         self,

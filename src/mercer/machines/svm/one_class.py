@@ -28,6 +28,7 @@ from mercer.machines.svm.base import (
 )
 from mercer.outcomes import Certificate
 from mercer.solvers.boxqp import BoxQP, certified, one_class, svdd
+from mercer.solvers.roads import Road
 
 RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outwards
 
@@ -115,6 +116,10 @@ class OneClass(OutlierMixin, SupportVectorMachine):
             self.n_iter_ = found[0].run.iterations
         self._warn_unless_optimal(self._certificate)
         return self
+
+    def _road(self, X: Points, y: Any) -> Road:
+        counted = self._weighted_gram(self._validated_points(X), None)
+        return self._auto().road([self._problem(counted.gram, counted.weight)])
 
     def _loosened(
         self, found: Sequence[Certificate], moved: float, weight: np.ndarray

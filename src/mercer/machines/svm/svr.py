@@ -30,6 +30,7 @@ from mercer.machines.svm.base import (
 from mercer.outcomes import Certificate, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP, nu_svr, svr
+from mercer.solvers.roads import Road
 
 
 class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
@@ -71,6 +72,11 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         return Problems(
             len(rows), lambda j: self._problem(counted.gram, rows[j], counted.weight)
         )
+
+    def _road(self, X: Points, y: Any) -> Road:
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        problems = self._problems(columns_of(y), self._weighted_gram(X, None))
+        return self._auto().road(problems)
 
     def predict(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, q) for q targets."""

@@ -1,0 +1,61 @@
+"""What a fit will take, before it does
+====================================
+
+`machine.plan(X, y)` says what `fit` would do on these points: the road it takes, the
+kernel values it computes, its memory and its seconds. The seconds are estimated from
+fits on some of the points, so they cost a fraction of the fit itself. Here three roads
+are planned and then taken: kernel rows on demand (a support vector machine), products
+with a matrix that is never stored whole (ridge regression on many points), and an
+explicit map (a linear machine).
+"""
+
+# %%
+# A plan reads like this. Nothing is fitted by it.
+
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mercer import RBF, SVC, KernelRidge
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(6000, 6))
+y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=len(X))
+
+print(SVC(C=10).plan(X, y > 0))
+
+# %%
+# Estimated against measured seconds, as the points grow. The bars are the ranges that
+# the plans state, the lines what the fits took.
+
+machines = {
+    "SVC(): rows": (SVC(C=10), y > 0, (500, 2000, 4000)),
+    "KernelRidge(): products": (
+        KernelRidge(0.1, kernel=RBF(0.1)),
+        y,
+        (3200, 5000),
+    ),
+    "SVC(linear): features": (SVC(kernel="linear"), y > 0, (4000, 6000)),
+}
+figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+for color, (name, (machine, target, sizes)) in zip(
+    ("tab:blue", "tab:orange", "tab:green"), machines.items(), strict=True
+):
+    ranges, taken = [], []
+    for n in sizes:
+        ranges.append(machine.plan(X[:n], target[:n]).seconds)
+        begin = time.perf_counter()
+        machine.fit(X[:n], target[:n])
+        taken.append(time.perf_counter() - begin)
+    low, high = np.transpose(ranges)
+    axes.vlines(sizes, low, high, color=color, linewidth=9, alpha=0.35)
+    axes.plot(sizes, taken, "o-", color=color, label=name)
+axes.set(
+    yscale="log",
+    xlabel="points",
+    ylabel="seconds",
+    title="Planned (bars) and measured (lines)",
+)
+axes.legend()
+plt.show()
