@@ -98,7 +98,21 @@ class _File:
 
 
 class Blocks(ABC):
-    """n points of d numbers each that are read in blocks; see `as_blocks`."""
+    """n points of d numbers each that are read in blocks; `as_blocks` makes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import Blocks, as_blocks
+    >>> class Rows:
+    ...     def blocks(self):
+    ...         yield np.eye(3)
+    ...         yield np.ones((2, 3))
+    ...
+    >>> X = as_blocks(Rows())
+    >>> isinstance(X, Blocks), X.shape, X[[4, 0]].tolist()
+    (True, (5, 3), [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]

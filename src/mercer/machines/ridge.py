@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext
 from functools import cached_property
 from numbers import Real
@@ -227,8 +228,21 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         state = super().__getstate__()
         if hasattr(self, "approximation_"):
             # Landmarks are all that f needs.
-            del state["_problem"], state["_dual"]
+            for name in ("_problem", "_dual"):
+                state.pop(name, None)
         return state
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Not by __getstate__: a copy in memory has the points of the fit too.
+        other = self.__copy__()
+        memo[id(self)] = other
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
 
     def __dir__(self) -> list[str]:
         # scikit-learn reads every attribute it lists, to complete a name or to show

@@ -319,7 +319,10 @@ class ComputedRows(FeatureRows):
 
     def held(self) -> FeatureRows:
         """The same in memory."""
-        return FeatureRows(self._part(slice(None)))
+        out = np.empty(self.shape)
+        for rows, part in self.parts(_computed()):
+            out[rows] = part
+        return FeatureRows(out)
 
     def _less(self, center: np.ndarray) -> FeatureRows:
         return ComputedRows(self.kernel, self.X, center)
@@ -370,7 +373,11 @@ class ComputedRows(FeatureRows):
         """Some of the rows: in memory, where they are few."""
         few = memory.block_mb(FEW_MB) * 2**20
         if 8.0 * len(index) * max(1, self.shape[1]) <= few:
-            return FeatureRows(self._part(index))
+            out, step = np.empty((len(index), self.shape[1])), self._step(_computed())
+            for begin in range(0, len(index), step):
+                part = slice(begin, begin + step)
+                out[part] = self._part(index[part])
+            return FeatureRows(out)
         return ComputedRows(self.kernel, take(self.X, index), self.center)
 
     def lengths(self) -> np.ndarray:
