@@ -69,7 +69,8 @@ from mercer.native.sparsity import Vectors
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
 FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
-POOL = 20  # points for each landmark, where not all find room
+POOL = 20  # points for each landmark, where not all are looked at
+LONG = 2e10  # multiplications of pivoting among all points, a second or two
 PIECE_MB = 8.0  # of the points that are read at a time, beside their k(x, L)
 
 
@@ -228,8 +229,8 @@ class Nystrom(Approximation):
     method : "pivoted" for randomly pivoted Cholesky, which takes a point with a
         probability proportional to k(x, x) - k̃(x, x); "uniform"; "kmeans++", by the
         squared distance in feature space from the landmarks before it. Where n · size
-        numbers find no room, they are pivoted among 20 · size points drawn from all,
-        and `trace_error` is not known
+        numbers find no room, or n · size² is above 2e10, landmarks are pivoted among
+        20 · size points drawn from all, and `trace_error` is not known
     error : choose as many as trace(K - K̃) ≤ error · trace K takes; for "pivoted"
     seed : of what is random
 
@@ -325,13 +326,14 @@ class Nystrom(Approximation):
         return found
 
     def _is_too_many(self, n: int) -> bool:
-        """Whether n × size numbers, which pivoting holds, find no room.
+        """Whether n × size numbers, which pivoting holds, find no room or take long.
 
         With `error` it is not known how many those are: then as many as fit are taken.
         """
-        if self.size is None or self.error is not None:
+        if self.size is None or self.error is not None or n <= POOL * self.size:
             return False
-        return n > POOL * self.size and not memory.keeps(8.0 * n * self.size)
+        room = memory.keeps(8.0 * n * self.size)
+        return not room or float(n) * self.size**2 > LONG
 
     def _of_sample(
         self,

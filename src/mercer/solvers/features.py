@@ -463,12 +463,19 @@ def _computed() -> int:
     return int(memory.block_mb(COMPUTED_MB) * 2**17)
 
 
-def features_of(gram: Gram) -> FeatureRows:
+def features_of(gram: Gram, once: bool = False) -> FeatureRows:
     """Φ of the points of a Gram, made when it is first asked for and kept with it.
 
     Where there is no room for it, or the points themselves are not in memory, its rows
     are computed whenever they are read.
+
+    Parameters
+    ----------
+    once : whether it is read a few times only; of landmarks with a compiled kernel,
+        kernel values then take less time than Φ itself
     """
+    if gram._features is None and once and _is_quick(gram):
+        gram._features = ComputedRows(gram.kernel, gram.X)
     if gram._features is None:
         rows = _of_origin(gram)
         if rows is None:
@@ -476,6 +483,15 @@ def features_of(gram: Gram) -> FeatureRows:
             rows = _made(gram.kernel, gram.X)
         gram._features = rows
     return gram._features
+
+
+def _is_quick(gram: Gram) -> bool:
+    """Whether products with Φ are quick without it."""
+    kernel = gram.kernel
+    if gram._origin is not None or not isinstance(kernel, Nystrom):
+        return False
+    compiled = kernel.kernel.native(kernel.base_points()) is not None
+    return compiled and kernel.is_well_conditioned
 
 
 def _made(kernel: Kernel, X: Points) -> FeatureRows:

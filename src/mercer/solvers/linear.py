@@ -848,7 +848,7 @@ class _Explicit(_Weighted):
 
     def __init__(self, problem: LinearSystem):
         super().__init__(problem)
-        self.features = features_of(self.gram)
+        self.features = features_of(self.gram, once=True)
         self.factored = affordable(self.features.shape[1], ONCE)
 
     @cached_property
