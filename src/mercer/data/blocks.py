@@ -98,7 +98,21 @@ class _File:
 
 
 class Blocks(ABC):
-    """n points of d numbers each that are read in blocks; see `as_blocks`."""
+    """n points of d numbers each that are read in blocks; `as_blocks` makes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_blocks
+    >>> class Halves:
+    ...     def blocks(self):
+    ...         yield np.zeros((2, 3))
+    ...         yield np.ones((2, 3))
+    ...
+    >>> X = as_blocks(Halves())
+    >>> X.shape, [(rows.start, rows.stop) for rows, _ in X.parts()]
+    ((4, 3), [(0, 2), (2, 4)])
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
