@@ -3,6 +3,7 @@
 from mercer import data as data
 from mercer import densities as densities
 from mercer import losses as losses
+from mercer import planning as planning
 from mercer import plots as plots
 from mercer import solvers as solvers
 from mercer import theory as theory

@@ -239,6 +239,8 @@ class KernelEstimator(BaseEstimator, ABC):
     kernel: Any
     run_: Run  # how the last fit ended, and what it took
 
+    # Whether a fit on an explicit map reads its points a block at a time.
+    _streams: ClassVar[bool] = False
     # What to say of kernel values that are none of the points with each other.
     _not_square: ClassVar[str] = (
         "Precomputed matrix must be a square matrix. Input is a {n}x{m} matrix."
@@ -500,7 +502,8 @@ class KernelEstimator(BaseEstimator, ABC):
     def _reads_blocks(self) -> bool:
         """Whether the explicit map of the kernel is computed a block at a time."""
         linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        return linear or isinstance(self.kernel, Nystrom | Linear)
+        mapped = linear or isinstance(self.kernel, Nystrom | Linear)
+        return mapped and self._streams
 
     def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
         """Points that are read in blocks, each block checked."""
@@ -508,8 +511,9 @@ class KernelEstimator(BaseEstimator, ABC):
         if reset and not self._reads_blocks:
             raise ValueError(
                 f"{name}(kernel={brief(self.kernel)}) compares points in memory; got "
-                f"{X!r}. With kernel=Nystrom(kernel, size), or Linear(), they are read "
-                "in blocks; or pass an array."
+                f"{X!r}. Support vector machines, KernelRidge and regularised machines "
+                "with kernel=Nystrom(kernel, size), or Linear(), read them in blocks; "
+                "or pass an array."
             )
         d = X.shape[1]
         if reset:

@@ -94,6 +94,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         "time_limit": TIME_LIMIT,
     }
 
+    _streams: ClassVar[bool] = True
     _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
         "singular": (  # in scikit-learn's words

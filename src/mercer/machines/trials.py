@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
-from mercer.data.points import Points, as_points, count, sound, take
+from mercer.data.points import Points, as_points, count, take
 from mercer.kernels.base import Kernel
 from mercer.native import memory
 from mercer.planning import (
@@ -46,12 +46,12 @@ WITHOUT_TRIAL = (
 def planned(machine: Any, X: Points, y: Any, pilot: bool) -> Plan:
     """The plan of a machine on these points."""
     machine._validate_params()
-    return _Planning(machine, sound(X), y).plan(pilot)
+    return _Planning(machine, machine._sound(X), y).plan(pilot)
 
 
 def plan_of(machine: Any, X: Points, y: Any) -> Plan:
     """The plan without any fit, for a refusal."""
-    planning = _Planning(machine, sound(X), y)
+    planning = _Planning(machine, machine._sound(X), y)
     return replace(made(planning.name, planning.road), ways_out=planning.by_memory())
 
 

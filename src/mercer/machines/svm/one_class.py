@@ -250,6 +250,7 @@ class SVDD(OneClass):
     """
 
     _f_is_expansion: ClassVar[bool] = False  # that is the centre
+    _streams: ClassVar[bool] = False  # distances from it need k(x, x) of new points
 
     def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
         if self._precomputed:
