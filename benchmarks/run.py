@@ -31,6 +31,7 @@ QUICK = {
     "plan": ["--repeat", "1", "letter", "spectrum", "3,000", "5,000"],
     "regularized": ["--quick", "--repeats", "1"],
     "rvm": ["--repeats", "1"],
+    "scale": ["20000", "--size", "200"],
     "sgd": ["times"],
     "sparse": ["--quick", "--repeats", "1"],
     "structured_generative": ["--repeats", "1"],
