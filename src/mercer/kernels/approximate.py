@@ -69,7 +69,7 @@ from mercer.native.sparsity import Vectors
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
 FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
-POOL = 20  # points for each landmark, where not all are looked at
+POOL = 8  # points for each landmark, where not all are looked at
 LONG = 2e10  # multiplications of pivoting among all points, a second or two
 PIECE_MB = 8.0  # of the points that are read at a time, beside their k(x, L)
 
@@ -230,7 +230,7 @@ class Nystrom(Approximation):
         probability proportional to k(x, x) - k̃(x, x); "uniform"; "kmeans++", by the
         squared distance in feature space from the landmarks before it. Where n · size
         numbers find no room, or n · size² is above 2e10, landmarks are pivoted among
-        20 · size points drawn from all, and `trace_error` is not known
+        8 · size points drawn from all, and `trace_error` is not known
     error : choose as many as trace(K - K̃) ≤ error · trace K takes; for "pivoted"
     seed : of what is random
 

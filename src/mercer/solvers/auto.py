@@ -66,7 +66,7 @@ from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, unboxed
 from mercer.solvers.primal import affordable, has_small_map
 from mercer.solvers.roads import Road, by_matrix, on_map
-from mercer.solvers.semismooth import DIRECT, SemismoothNewton
+from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SINGLE_FROM, SMO, matrix_bytes
 
 # Problems this small are solved to rounding, at next to no cost: then it does not show
@@ -92,6 +92,7 @@ Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 RESERVE = 4  # times the points that are few: factors are tried where a map failed
 # Problems of fewer points are solved by kernel values, whatever the kernel.
 MANY_POINTS = 4000
+FEW_COLUMNS = 1000  # of a sparse map, up to which Newton's systems are small
 MANY_TO_CLUSTER = 1000  # of fewer points, K takes no time
 STEPS_OF_LLOYD = 30
 MANY_TO_STEP = 500  # points from which on steps are made on features
@@ -128,7 +129,7 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
             columns = float(getattr(gram.X, "shape", (n, p))[1])
     smo = n**2 * (columns + 20.0) / 2
     newton = 60.0 * n * wide + n * wide**2 + 30.0 * p**3
-    if p <= DIRECT or wide == p:
+    if p <= FEW_COLUMNS or wide == p:
         return SemismoothNewton if newton < smo else None
     return FeatureDescent if 1500.0 * n * wide < smo else None
 

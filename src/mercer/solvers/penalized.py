@@ -123,7 +123,9 @@ class Penalized:
         rows = self.gram._features
         if rows is not None and rows.computed:
             return FeatureSums(rows)
-        return SumRounding(self.wide)
+        # Where Φ is there, k(x, x) is not computed anew from new features.
+        diagonal = None if rows is None else rows.lengths()
+        return SumRounding(self.wide, diagonal=diagonal)
 
     def mean(self, values: np.ndarray) -> float:
         """(1/m) Σᵢ wᵢ valuesᵢ."""

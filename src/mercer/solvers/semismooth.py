@@ -51,7 +51,7 @@ SHARP = 1e-10  # violation to reach, relative to the scale of s
 SHARP_ENOUGH = 1e-6  # the same, where systems are too large to be factored
 LEAST = 1e-7  # band, relative to that; multipliers do the rest
 WARM = 0.1  # violation, relative to that, up to which a start is near the end
-DIRECT = 1000  # the side of the largest system that is factored
+DIRECT = 2500  # the side of the largest system that is factored
 SHARE = 1e-3  # of band · width, to be gained by a step
 SAMPLE = 8  # points that one stands for, and again
 
