@@ -185,3 +185,9 @@ def test_even_probabilities_are_tipped_by_the_prediction():
 def test_sigmoid_of_values_that_say_nothing_is_plain(values):
     A, B = calibration.sigmoid(values, np.ones(len(values)))
     assert (A, B) == (-1.0, 0.0)
+
+
+def test_at_f_0_the_second_of_two_classes_wins():
+    # As scikit-learn's SVC has it.
+    classes = multiclass.Classes(np.array(["a", "b"]))
+    assert classes.winners(np.array([0.0, -0.0, -1e-300, 1.0])).tolist() == [1, 1, 0, 1]

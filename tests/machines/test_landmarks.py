@@ -140,12 +140,38 @@ def test_computed_rows_are_the_rows(low):
     for found, expected in pairs:
         size = np.abs(expected).max()
         assert_allclose(found, expected, atol=1e-9 * size, rtol=1e-7)
-    # F = Φ(Φᵀv) is no further off than it says, in extended precision.
-    long = np.asarray(kernel.features(X), dtype=np.longdouble)
-    exact = long @ (long.T @ v)
-    off = np.abs(rows.times(rows.pull(v)) - exact).max()
-    assert off <= rows.rounding(v, rows.pull(v)) + held.rounding(v, held.pull(v))
     assert np.all(rows.lengths() >= held.lengths() - 1e-12)
+
+
+def long_values(A, B, gamma):
+    """The Gaussian kernel in extended precision."""
+    A, B = (np.asarray(Z, dtype=np.longdouble) for Z in (A, B))
+    return np.exp(-np.longdouble(gamma) * ((A[:, None] - B) ** 2).sum(axis=2))
+
+
+def long_solve(A, b):
+    """A⁻¹b of a positive definite A, by Gaussian elimination in extended precision."""
+    A, b = A.copy(), b.copy()
+    for i in range(len(A)):
+        factor = A[i + 1 :, i] / A[i, i]
+        A[i + 1 :] -= np.multiply.outer(factor, A[i])
+        b[i + 1 :] -= factor * b[i]
+    for i in reversed(range(len(A))):
+        b[i] = (b[i] - A[i, i + 1 :] @ b[i + 1 :]) / A[i, i]
+    return b
+
+
+@pytest.mark.parametrize("gamma", [0.3, 0.05])
+def test_sums_of_kernel_values_are_off_by_no_more_than_they_say(gamma):
+    kernel = Nystrom(RBF(gamma), 20).resolve(X)
+    rows, v = ComputedRows(kernel, X), np.random.default_rng(4).normal(size=300)
+    assert rows.landmarks is not None
+    across = long_values(X, kernel.landmarks, gamma)
+    among = long_values(kernel.landmarks, kernel.landmarks, gamma)
+    exact = across @ long_solve(among, across.T @ v)
+    w = rows.pull(v)
+    off = float(np.abs(rows.times(w) - exact).max())
+    assert 0 < off <= rows.rounding(v, w)
 
 
 @pytest.mark.parametrize("kind", ["ridge", "logistic", "softmax", "svc", "svr"])

@@ -545,14 +545,16 @@ def test_indefinite_kernel_claims_no_gap():
         assert np.isnan(certificate(problem, found).gap)
 
 
-def test_a_loss_that_rounding_hides_is_in_the_primal():
-    apart = made("hulls")
-    problem = svc(apart.gram, apart.sign, 1e6)
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_loss_that_rounding_hides_is_in_the_primal(side):
+    apart, rounding = made("hulls"), 1e-3
+    problem = svc(apart.gram, apart.sign, np.where(apart.sign == side, 1e6, 10.0))
     value = SMO(tol=1e-9).solve(problem).value
     function = problem.gram @ problem.coef(value)
-    level, rounding = problem.level(value, function), 1e-3
-    # f(x) beside its margin: on the wrong side in truth, on the right one as computed.
-    short, beyond = (function + e * rounding * problem.sign for e in (-0.49, 0.49))
-    primal, _ = problem.objectives(value, short, level, 0.0)
-    said, _ = problem.objectives(value, beyond, level, rounding)
-    assert said >= primal
+    level = problem.level(value, function)
+    # f(x) of one class beside its margin: on the wrong side in truth, on the right one
+    # as computed.
+    shift = 0.49 * rounding * np.where(problem.sign == side, side, 0.0)
+    primal, _ = problem.objectives(value, function - shift, level, 0.0)
+    said, _ = problem.objectives(value, function + shift, level, rounding)
+    assert said >= primal > 100
