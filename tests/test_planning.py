@@ -33,6 +33,7 @@ from mercer import (
     SubsetTree,
     Tree,
 )
+from mercer.machines.base import KernelEstimator
 from mercer.machines.trials import _Planning
 from mercer.native import memory
 from mercer.planning import (
@@ -422,3 +423,11 @@ def test_roads_of_the_problem_of_several_targets_count_them():
     assert isinstance(problem_road, Road) and problem_road.n_problems == 3
     machine = KernelLogisticRegression(kernel=RBF(0.2))
     assert machine.plan(X, np.arange(240) % 3).road == "matrix"
+
+
+def test_a_machine_of_ones_own_without_a_road_says_so():
+    class Own(KernelRidge):
+        _road = KernelEstimator._road
+
+    with pytest.raises(NotImplementedError, match="Own does not say how it is fitted"):
+        Own().plan(np.eye(3), np.ones(3))

@@ -288,8 +288,14 @@ class KernelEstimator(BaseEstimator, ABC):
         return planned(self, X, y, pilot)
 
     def _road(self, X: Points, y: Any) -> Road:
-        """How `fit` would solve its problems; of an unfitted copy, which it changes."""
-        raise NotImplementedError(f"{type(self).__name__} has no plan.")
+        """How `fit` would solve its problems; of an unfitted copy, which it changes.
+
+        All machines here fill it in; one of a user's own need not, and has no plan.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how it is fitted, so it has no plan. "
+            "Fill in its method _road, which returns a Road, or fit without a plan."
+        )
 
     def _check_room(self, road: Callable[[], Road], n: int) -> None:
         """Refuse a fit that has no room at all; announce a long one, with `verbose`."""
