@@ -1,5 +1,6 @@
 #include "kept.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 
@@ -52,7 +53,6 @@ Inherited<T>::Inherited(double cache_bytes) : cache_bytes_(cache_bytes) {
     scratch.rows.swap(kept().of<T>());
     if (bytes_of(kept().of<Other>()) > cache_bytes) given_back.swap(kept().of<Other>());
   }
-  if (bytes_of(scratch.rows) > cache_bytes) RowBuffer<T>().swap(scratch.rows);
 }
 
 template <class T>
@@ -61,15 +61,16 @@ Inherited<T>::~Inherited() {
   RowBuffer<T> too_large;
   RowBuffer<Other> given_back;
   double bytes = bytes_of(scratch.rows);
-  bool fits = bytes > 0 && bytes <= cache_bytes_;
+  double most = std::max(cache_bytes_, std::min(scratch.cache_bytes, 2 * cache_bytes_));
+  bool fits = bytes > 0 && bytes <= most;
   if (fits) release_pages(scratch.rows.data(), static_cast<std::size_t>(bytes));
   auto lock = lock_if_free();
   if (!lock) return;
   // Where two solves ran at once there may be one already: the larger that fits is kept.
   auto& own = kept().of<T>();
-  if (bytes_of(own) > cache_bytes_) too_large.swap(own);
+  if (bytes_of(own) > most) too_large.swap(own);
   if (fits && bytes > bytes_of(own)) scratch.rows.swap(own);
-  if (static_cast<double>(kept().bytes()) > cache_bytes_) given_back.swap(kept().of<Other>());
+  if (static_cast<double>(kept().bytes()) > most) given_back.swap(kept().of<Other>());
 }
 
 std::size_t kept_bytes() {

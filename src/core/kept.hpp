@@ -1,10 +1,11 @@
 // Memory for kernel rows that one solve leaves for the next: memory that was never touched would
 // take a tenth of the time of a fit.
 //
-// After a solve at most its `cache_bytes` are kept, both precisions together, and the system may
-// take the pages whenever it needs them (MADV_FREE, on Linux): what is kept then is address space.
-// A solve with a smaller cache begins by giving back what is more than that; so does an allocation
-// of the core that is refused, before it tries again; and so does a call of `release_kept`.
+// After a solve at most its `cache_bytes` are kept, both precisions together, or up to twice as
+// many where its cache was so large, for two working sets. The system may take the pages whenever
+// it needs them (MADV_FREE, on Linux): what is kept then is address space. A solve with a smaller
+// cache gives back what is more than that; so does an allocation of the core that is refused,
+// before it tries again; and so does a call of `release_kept`.
 #pragma once
 
 #include <cstddef>

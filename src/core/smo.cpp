@@ -38,20 +38,28 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 template <class T>
 class RowCache {
  public:
-  RowCache(Rows<T>& rows, double bytes, Index least, RowBuffer<T>& storage)
+  RowCache(Rows<T>& rows, double bytes, Index working_set, RowBuffer<T>& storage)
       : rows_(rows), storage_(storage), n_(rows.size()), where_(static_cast<std::size_t>(n_), -1) {
-    double of_row = static_cast<double>(n_) * sizeof(T), room = bytes / of_row;
-    // Two working sets, but never much more than what was asked for: what is not kept is computed
-    // anew.
-    least = std::min<Index>(least, static_cast<Index>(most_beyond / of_row));
-    capacity_ =
-        std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(std::min(room, 1e9))));
+    double of_row = static_cast<double>(n_) * sizeof(T), asked = std::min(bytes / of_row, 1e9);
+    // Two working sets, but no more than twice what was asked for; and one of them in any case,
+    // but never much more than that: what is not kept is computed anew.
+    double two = std::min(2.0 * static_cast<double>(working_set), 2 * asked);
+    double one = std::min(static_cast<double>(working_set), most_beyond / of_row);
+    Index least = static_cast<Index>(std::max(one, two));
+    capacity_ = std::min<Index>(n_, std::max<Index>(least, static_cast<Index>(asked)));
     double modest = 64e6 / of_row;
     limit_ = std::min(capacity_, std::max<Index>(least, static_cast<Index>(modest)));
     // What was handed on is of use only if it is large enough, and not much too large.
     std::size_t most = static_cast<std::size_t>(capacity_ * n_);
-    if (storage_.capacity() < most || storage_.capacity() / 2 > most) RowBuffer<T>().swap(storage_);
+    double held = static_cast<double>(storage_.capacity() * sizeof(T));
+    if (storage_.capacity() < most || storage_.capacity() / 2 > most ||
+        held > std::max(bytes, this->bytes())) {
+      RowBuffer<T>().swap(storage_);
+    }
   }
+
+  // What it may come to take.
+  double bytes() const { return static_cast<double>(capacity_ * n_) * sizeof(T); }
 
   bool has(Index point) const { return where_[point] >= 0; }
   const T* row(Index point) const { return storage_.data() + where_[point] * n_; }
@@ -682,7 +690,8 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     everything.resize(static_cast<std::size_t>(m_));
     std::iota(everything.begin(), everything.end(), Index{0});
   } else {
-    cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, 2 * size, storage_);
+    cache_ = std::make_unique<RowCache<T>>(rows_, o_.cache_bytes, size, storage_);
+    scratch_.cache_bytes = cache_->bytes();
   }
   auto& changes = scratch_.changes;
   changes.clear();

@@ -70,6 +70,7 @@ inline bool is_small(Index n, double cost) {
 template <class T>
 struct Scratch {
   RowBuffer<T> all, square, matrix, rows;
+  double cache_bytes = 0;                  // that the cache of `rows` may take; 0 without one
   Buffer<T> gradient, up, down, diagonal;  // of a working set
   std::vector<double> beta, lower, upper, tube;
   std::vector<double> slope_up, slope_down, coef, factor;

@@ -10,7 +10,8 @@ The cache of kernel rows of a fit by `SMO` is kept for the next fit, because mem
 was never touched takes a tenth of the time of a fit. What is kept:
 
 - is never more than the `cache_mb` of the last solve, single and double precision
-  together: what is larger is freed when that solve ends, or before it begins;
+  together, or twice that where the rows of two working sets took more than `cache_mb`:
+  what is larger is freed when that solve ends, or before it begins;
 - has, on Linux, pages that the system takes back by itself when it needs memory, and
   writes nowhere (MADV_FREE). Until then they count in the process's resident size, and
   in what `MemAvailable` says is available. Other systems leave them as they are;

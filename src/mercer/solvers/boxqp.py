@@ -530,6 +530,8 @@ def _reach(surplus: np.ndarray, bound: np.ndarray, tube: np.ndarray) -> np.ndarr
 
 
 def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
+    if isinstance(given, float) and given == given:
+        return np.full(n, given)
     values = np.ascontiguousarray(given, dtype=float).reshape(np.shape(given))
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
         raise ValueError(

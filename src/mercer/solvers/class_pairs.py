@@ -292,7 +292,8 @@ def concluded(
     sums = _Sums(problems, beta, function)
     level, violation = sums.levels()
     free, bound = sums.counts()
-    square, product = sums.total(beta * function), sums.total(np.abs(beta * function))
+    squares = beta * function
+    square, product = sums.total(squares), sums.total(np.abs(squares))
     linear = sums.total(problems.target * beta)
     of_totals = problems.totals[:, : level.shape[1]]
     surplus = sums.surplus(level)
@@ -371,7 +372,8 @@ class _Sums:
     """Sums over the variables of each pair, and of each group of a pair."""
 
     def __init__(self, problems: PairProblems, beta: np.ndarray, function: np.ndarray):
-        self.problems, self.beta, self.function = problems, beta, function
+        self.problems, self.beta = problems, beta
+        self.gradient = function - problems.target
         halves = problems.sizes
         self.sizes = halves.sum(axis=1)
         self.starts = np.cumsum(self.sizes) - self.sizes
@@ -397,7 +399,7 @@ class _Sums:
         As `BoxQP.level` and `BoxQP.violation` have them.
         """
         problems, m = self.problems, len(self.problems)
-        gradient = self.function - problems.target
+        gradient = self.gradient
         down = np.where(self.falls, gradient, -np.inf)
         up = np.where(self.rises, gradient, np.inf)
         down = np.maximum.reduceat(down, self.groups).reshape(m, -1)
@@ -421,13 +423,11 @@ class _Sums:
 
     def steepest(self) -> np.ndarray:
         """max |F - target| over each pair, (m,)."""
-        slopes = np.abs(self.function - self.problems.target)
-        return np.maximum.reduceat(slopes, self.starts)
+        return np.maximum.reduceat(np.abs(self.gradient), self.starts)
 
     def surplus(self, level: np.ndarray) -> np.ndarray:
         """s = target - F + level of each variable."""
-        surplus = self.problems.target - self.function
-        return surplus + np.repeat(level.ravel(), self.of_group)
+        return np.repeat(level.ravel(), self.of_group) - self.gradient
 
     def losses(self, surplus: np.ndarray) -> np.ndarray:
         """max { s b : b in its bounds } of each variable."""
