@@ -23,7 +23,7 @@ DATA = Path(
     os.environ.get("MERCER_DATA")
     or Path(__file__).resolve().parents[2] / "shared" / "data"
 )
-PATIENCE = 200.0  # seconds; a fit that takes longer is given up
+LONGEST = 200.0  # seconds; a fit that takes longer is given up
 
 
 def sinc(n):
@@ -85,10 +85,10 @@ def asked(python, name, who, repeats):
         command = [python, __file__, "--one", name, who]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE
+                command, capture_output=True, text=True, timeout=LONGEST
             )
         except subprocess.TimeoutExpired:
-            return f"more than {PATIENCE:g} s"
+            return f"more than {LONGEST:g} s"
         if done.returncode:
             return "not available: " + done.stderr.strip().splitlines()[-1][:60]
         found = json.loads(done.stdout.splitlines()[-1])

@@ -30,7 +30,7 @@ DATA = Path(
     os.environ.get("MERCER_DATA")
     or Path(__file__).resolve().parents[2] / "shared" / "data"
 )
-PATIENCE = 30.0  # seconds; a peer that took so long is not run again
+LONGEST = 30.0  # seconds; a peer that took so long is not run again
 
 
 @dataclass
@@ -109,7 +109,7 @@ def timed(run: Callable, task: Task, repeats: int):
             warnings.simplefilter("ignore", ConvergenceWarning)
             coef, bias = run(task)
         seconds.append(time.perf_counter() - begin)
-        if seconds[-1] > PATIENCE:
+        if seconds[-1] > LONGEST:
             break
     return statistics.median(seconds), task.gap(coef, bias), np.count_nonzero(coef)
 

@@ -37,7 +37,7 @@ DATA = Path(
 )
 CACHE_MB = 1000
 TOL = 1e-3
-PATIENCE = 20.0  # seconds; a peer that took so long on a row is not run again
+LONGEST = 20.0  # seconds; a peer that took so long on a row is not run again
 
 
 @dataclass
@@ -388,7 +388,7 @@ def measured(machines, task, repeats):
         jobs[name] = job_of(machine, given, fitted.get(name))
     for _ in range(repeats):
         for name, job in jobs.items():
-            if sum(seconds[name]) < PATIENCE or name == "mercer":
+            if sum(seconds[name]) < LONGEST or name == "mercer":
                 taken, result = timed(job, task.loops)
                 seconds[name].append(taken)
                 if task.test is None:

@@ -74,10 +74,11 @@ from mercer import (
     WeightedSubstrings,
 )
 from mercer.data.copies import is_mapped
-from mercer.kernels import base, checks
+from mercer.kernels import base
 from mercer.machines import regularization_path
 from mercer.machines.checks import limits_of
 from mercer.machines.parzen import Parzen
+from mercer.native import memory
 from mercer.solvers import SMO
 from mercer.theory import rademacher
 
@@ -882,7 +883,7 @@ def test_strings_are_told_which_kernels_compare_them():
 def test_a_matrix_larger_than_the_memory_is_refused_before_it_is_made(
     kernel, monkeypatch
 ):
-    monkeypatch.setattr(checks, "available_memory", lambda: 1e6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
     X = ["ab"] * 9000 if isinstance(kernel, Spectrum) else np.zeros((9000, 1))
     with pytest.raises(MemoryError, match=r"9000 × 9000 .*0\.648 GB; .*K\.rows"):
         kernel(X)

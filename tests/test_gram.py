@@ -21,6 +21,7 @@ from mercer import (
     Polynomial,
     Precomputed,
 )
+from mercer.native import memory
 
 
 @pytest.fixture
@@ -257,12 +258,12 @@ def test_repr_names_kernel_and_sizes(X, Y):
 
 
 def test_dense_refuses_a_matrix_larger_than_the_memory(X, monkeypatch):
-    monkeypatch.setattr(mercer.gram, "available_memory", lambda: 40 * 40 * 8 - 1.0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 40 * 40 * 8 - 1.0)
     with pytest.raises(MemoryError, match=r"1.28e-05 GB .* available.*K\.rows"):
         Gram(RBF(0.5), X).dense()
     # In single precision it takes half of that.
     assert Gram(RBF(0.5), X.astype(np.float32)).dense().shape == (40, 40)
-    monkeypatch.setattr(mercer.gram, "available_memory", lambda: 40 * 40 * 8.0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 40 * 40 * 8.0)
     assert Gram(RBF(0.5), X).dense().shape == (40, 40)
 
 

@@ -77,8 +77,8 @@ def test_the_winner_of_several_classes_is_that_of_one_rule(machine, scheme):
 def test_of_equal_votes_and_scores_the_first_class_wins():
     names = np.array(["a", "b", "c"])
     # a beats b, b beats c, c beats a; then f = 0 throughout: the second of each pair.
-    duels = np.array([[1.0, -1.0, 1.0], [0.0, 0.0, 0.0]])
-    assert Classes(names, "ovo").chosen(duels).tolist() == ["a", "c"]
+    pairs = np.array([[1.0, -1.0, 1.0], [0.0, 0.0, 0.0]])
+    assert Classes(names, "ovo").chosen(pairs).tolist() == ["a", "c"]
     assert Classes(names).chosen(np.array([[0.0, 2, 2], [0, 0, 0]])).tolist() == [
         "b",
         "a",

@@ -283,14 +283,8 @@ def test_memory_is_at_least_what_a_fit_takes_and_no_multiple_of_it(machine, n):
 
 @pytest.fixture
 def little_memory(monkeypatch):
-    """A machine with 75 MB; what modules have imported by name, too."""
-
-    def available(root=None):
-        return 7.5e7
-
-    monkeypatch.setattr(memory, "available_memory", available)
-    for name in ("gram", "solvers.linear", "kernels.landmarks", "kernels.checks"):
-        monkeypatch.setattr(f"mercer.{name}.available_memory", available)
+    """A machine with 75 MB."""
+    monkeypatch.setattr(memory, "available_memory", lambda root=None: 7.5e7)
 
 
 def test_ways_out_are_named_where_memory_is_too_small(little_memory):

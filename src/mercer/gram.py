@@ -12,9 +12,9 @@ from mercer.data.points import Index, Points, as_points, count, describe, double
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
+from mercer.native import memory
 from mercer.native.clock import seconds_left, tick
 from mercer.native.interruptible import multiply
-from mercer.native.memory import available_memory
 
 LONG = 4000  # points whose values take the core some tenths of a second
 STRIPS = 24  # into which K is divided where the time to compute it is limited
@@ -190,17 +190,14 @@ class Gram(LinearOperator):
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""
         n, m = self.shape
-        available = available_memory()
         # The precision is that of a row, computed only where it makes a difference.
-        if 8 * n * m > available:
-            size = n * m * self.rows([0]).dtype.itemsize
-            if size > available:
-                raise MemoryError(
-                    f"The {self!r} takes {size / 1e9:.3g} GB as an array; "
-                    f"{available / 1e9:.3g} GB are available. Multiply it (K @ V) or "
-                    "read it in blocks (K.rows(index)), which needs neither; or "
-                    "take fewer points (K.take(index))."
-                )
+        if not memory.fits(8.0 * n * m):
+            memory.check_room(
+                float(n) * m * self.rows([0]).dtype.itemsize,
+                f"As an array the {self!r} takes",
+                "Multiply it (K @ V) or read it in blocks (K.rows(index)), which needs "
+                "neither; or take fewer points (K.take(index)).",
+            )
 
     def take(self, index: Index) -> Gram:
         """The Gram on the points X[index]: of both sides where Y stands for X."""

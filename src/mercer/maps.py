@@ -388,13 +388,12 @@ def _check_columns(kernel: Kernel, width: int) -> None:
 
 
 def _check_entries(kernel: Kernel, entries: float) -> None:
-    size, available = BYTES * entries, memory.available_memory()
-    if size > available:
-        raise MemoryError(
-            f"The explicit map of {kernel} would have {entries:,.0f} numbers, and "
-            f"{size / 1e9:.3g} GB to make them; {available / 1e9:.3g} GB are "
-            f"available. Pass fewer points at a time. {_INSTEAD}"
-        )
+    memory.check_room(
+        BYTES * entries,
+        f"The explicit map of {kernel} would have {entries:,.0f} numbers; to make them "
+        "takes",
+        f"Pass fewer points at a time. {_INSTEAD}",
+    )
 
 
 _INSTEAD = (

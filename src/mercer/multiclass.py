@@ -26,7 +26,7 @@ from mercer import _core, calibration
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room
 
 MANY = 32  # classes; of more, coefficients are kept by rival and not by pair
 BLOCK_MB = 64.0  # of kernel values, or values of pairs, at a time
@@ -400,10 +400,8 @@ class PairExpansion:
 
 
 def _check_memory(rows: int, n_pairs: int, what: str, instead: str) -> None:
-    needed, free = 16.0 * rows * n_pairs, available_memory()
-    if needed > free:
-        raise MemoryError(
-            f"{n_pairs} pairs of classes with {rows} {what} each take "
-            f"{needed / 1e9:.3g} GB; {free / 1e9:.3g} GB are available. Use {instead}, "
-            "or fewer points at a time."
-        )
+    check_room(
+        16.0 * rows * n_pairs,
+        f"{n_pairs} pairs of classes with {rows} {what} each take",
+        f"Use {instead}, or fewer points at a time.",
+    )

@@ -37,6 +37,7 @@ from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.pca import KernelPCA
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC, SVR
+from mercer.native import memory
 
 KERNELS = [
     (RBF(0.5), catalog.vectors),
@@ -361,7 +362,7 @@ def test_what_is_no_kernel_is_refused_where_it_shows():
 
 
 def test_landmarks_that_take_too_much_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(landmarks, "available_memory", lambda: 1e4)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e4)
     X = np.random.default_rng(0).normal(size=(500, 2))
     with pytest.raises(MemoryError, match=r"500 points.* method='uniform'"):
         Nystrom(RBF(1.0), 100).resolve(X)

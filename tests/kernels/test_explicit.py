@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from looped import looped
 from numpy.testing import assert_allclose
 
-from mercer.kernels import explicit
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
+from mercer.native import memory
 
 few = settings(max_examples=25, deadline=None)
 
@@ -252,6 +252,6 @@ def test_sparse_points_with_too_many_products_are_refused():
 
 
 def test_a_map_larger_than_the_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(explicit, "available_memory", lambda: 1e6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
     with pytest.raises(MemoryError, match="Pass fewer points at a time"):
         Polynomial(3).features(np.ones((1000, 10)))

@@ -75,15 +75,15 @@ def fitted(machine, y, **parameters):
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         machine.fit(X) if y is None else machine.fit(X, y)
-    told = [one for one in heard if issubclass(one.category, ConvergenceWarning)]
-    return machine, [str(one.message) for one in told]
+    warned = [one for one in heard if issubclass(one.category, ConvergenceWarning)]
+    return machine, [str(one.message) for one in warned]
 
 
 @pytest.mark.parametrize("machine, y", LIMITED, ids=IDS)
 def test_a_fit_ends_at_its_time_limit_with_a_true_certificate(machine, y):
-    late, told = fitted(machine, y, time_limit=1e-6)
+    late, warned = fitted(machine, y, time_limit=1e-6)
     assert late.run_.status == "time_limit"
-    assert told and all("time_limit" in one for one in told)
+    assert warned and all("time_limit" in one for one in warned)
     if hasattr(late, "predict"):
         assert np.all(np.isfinite(late.predict(X[:5])))
     if hasattr(late, "certify"):
@@ -99,15 +99,15 @@ def test_a_fit_ends_at_its_time_limit_with_a_true_certificate(machine, y):
         if stated.parts:
             solved = sum(part.status == "optimal" for part in stated.parts)
             many = f"Of its {len(stated.parts)} problems {solved} were solved to tol."
-            assert told[0].endswith(many)
+            assert warned[0].endswith(many)
 
 
 @pytest.mark.parametrize("machine, y", LIMITED, ids=IDS)
 def test_a_time_limit_that_is_not_reached_changes_nothing(machine, y):
-    free, told = fitted(machine, y)
-    limited, told_too = fitted(machine, y, time_limit=1e6)
+    free, warned = fitted(machine, y)
+    limited, warned_too = fitted(machine, y, time_limit=1e6)
     assert limited.run_.status == free.run_.status != "time_limit"
-    assert len(told) == len(told_too)
+    assert len(warned) == len(warned_too)
     f, g = free.expansion_, limited.expansion_
     np.testing.assert_allclose(g.coef, f.coef, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(g.bias, f.bias, rtol=1e-9, atol=1e-12)
@@ -184,8 +184,8 @@ def test_what_was_cut_short_goes_on_with_the_time_that_others_left(by_count):
 
 
 def test_folds_share_the_time_and_rough_probabilities_are_named():
-    late, told = fitted(SVC(probability=True), CLASSES, time_limit=1e-6)
-    assert "of the 30 fits that the probabilities come from" in told[0]
+    late, warned = fitted(SVC(probability=True), CLASSES, time_limit=1e-6)
+    assert "of the 30 fits that the probabilities come from" in warned[0]
     p = late.predict_proba(X[:5])
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
@@ -230,16 +230,16 @@ def test_a_time_too_short_for_any_answer_is_said_to_be(machine, stage):
 def test_ridge_without_time_for_its_factors_has_what_gradients_found(monkeypatch):
     machine = mercer.KernelRidge(1e-3, kernel=PairFunction(slow, psd=True))
     slow.calls = 0
-    late, told = fitted(machine, VALUES, time_limit=1e-6)
-    assert late.run_.status == "time_limit" and "residual" in told[0]
+    late, warned = fitted(machine, VALUES, time_limit=1e-6)
+    assert late.run_.status == "time_limit" and "residual" in warned[0]
     # The first step of gradients can lead further off than f = 0 is.
     assert 0 < late.certificate_.violation < np.inf
 
 
 def test_the_shorter_of_two_limits_counts():
     machine = SVC(C=1e6, solver=SMO(time_limit=1e-9))
-    late, told = fitted(machine, SIDES, time_limit=1e6)
-    assert late.run_.status == "time_limit" and told
+    late, warned = fitted(machine, SIDES, time_limit=1e6)
+    assert late.run_.status == "time_limit" and warned
 
 
 def test_a_fit_inside_a_callback_has_a_time_of_its_own():

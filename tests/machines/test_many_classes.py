@@ -22,6 +22,7 @@ from mercer.machines.neighbors import KernelKNNClassifier
 from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.regularized import RegularizedMachine
 from mercer.machines.svm import SVC, NuSVC
+from mercer.native import memory
 from mercer.outcomes import Certificate, together
 
 K = multiclass.MANY + 1
@@ -225,7 +226,7 @@ def test_a_class_for_every_one_of_47000_points_is_refused_at_once(machine):
 
 def test_values_of_all_pairs_that_do_not_fit_are_refused(monkeypatch):
     machine = SVC(decision_function_shape="ovo").fit(X, Y)
-    monkeypatch.setattr(multiclass, "available_memory", lambda: 1e5)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e5)
     with pytest.raises(MemoryError, match='decision_function_shape="ovr"'):
         machine.decision_function(NEW)
     with pytest.raises(MemoryError, match="dual_coef_"):
@@ -237,9 +238,10 @@ def test_shares_of_neighbours_that_do_not_fit_are_refused(monkeypatch):
     machine = KernelKNNClassifier(3).fit(X, Y)
     expected = machine.predict(NEW)
     monkeypatch.setattr(labels, "LITTLE", 0.0)
-    monkeypatch.setattr(labels, "available_memory", lambda: 1e3)
-    with pytest.raises(MemoryError, match="fewer points at a time"):
-        machine.predict_proba(NEW)
+    with monkeypatch.context() as little:
+        little.setattr(memory, "available_memory", lambda: 1e3)
+        with pytest.raises(MemoryError, match="fewer points at a time"):
+            machine.predict_proba(NEW)
     monkeypatch.setattr("mercer.machines.neighbors.BLOCK_MB", 1e-3)
     assert_array_equal(machine.predict(NEW), expected)
 

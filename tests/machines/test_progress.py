@@ -230,8 +230,8 @@ def test_callbacks_see_the_fit_its_problem_and_its_rounds(machine, y):
     assert begun[:2] == ["fit", "solve"]
     assert set(begun[2:]) == {"round"} and len(begun) > 4
     assert recorder.names("end") == [*begun[2:], "solve", "fit"]
-    rounds = [told for what, name, told in recorder.seen if name == "round"]
-    assert all(set(told) == set(Progress._fields) for told in rounds)
+    rounds = [shown for what, name, shown in recorder.seen if name == "round"]
+    assert all(set(shown) == set(Progress._fields) for shown in rounds)
     assert rounds[-1]["iterations"] == machine.n_iter_
     assert_allclose(rounds[-1]["violation"], machine.certificate_.violation)
 

@@ -347,8 +347,8 @@ def test_convergence_shows_the_violation_and_what_the_objective_lacks():
     solution = SMO(tol=1e-6, working_set=8).solve(problem, watch=history.append)
     ax = plots.plot_convergence(history, optimum=-solution.dual - 1e-3, tol=1e-6)
     violation, excess, tol = (line.get_xydata() for line in ax.lines)
-    told = [(step.iterations, step.violation) for step in history]
-    assert_allclose(violation, [pair for pair in told if pair[1] > 1e-14], rtol=1e-12)
+    shown = [(step.iterations, step.violation) for step in history]
+    assert_allclose(violation, [pair for pair in shown if pair[1] > 1e-14], rtol=1e-12)
     assert_allclose(
         excess[:, 1], [step.objective + solution.dual + 1e-3 for step in history]
     )

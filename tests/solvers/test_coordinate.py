@@ -142,9 +142,9 @@ def test_without_the_matrix_in_memory_the_steps_are_the_same(name, order, monkey
     problem = family(Gram(RBF(0.5), X), X, y)[name]
     solver = CoordinateAscent(tol=1e-4, order=order, max_iter=130)
     held = solver.solve(problem)
-    # A quarter of this may be kept: a byte less than the matrix takes.
+    # A byte less than the matrix takes.
     monkeypatch.setattr(
-        "mercer.native.memory.available_memory", lambda: 4 * 8 * 50**2 - 1
+        "mercer.native.memory.room_to_keep", lambda cache_mb: 8 * 50**2 - 1
     )
     monkeypatch.setattr(Gram, "held", None)
     free = solver.solve(problem)

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from mercer.gram import Gram
 from mercer.kernels.ways import BlockFunction, Precomputed
+from mercer.native import memory
 from mercer.outcomes import Solution
 from mercer.solvers import linear
 from mercer.solvers.linear import Cholesky, LinearSystem, inverse_diagonal
@@ -174,13 +175,13 @@ def test_target_of_zeros_has_the_zero_solution():
 def test_matrix_filled_in_blocks_gives_the_same_solution(monkeypatch):
     problem = random_system(n=50, q=2, weighted=True)
     expected = Cholesky().solve(problem)
-    monkeypatch.setattr(linear, "available_memory", lambda: 12 * 50 * 50)
+    monkeypatch.setattr(memory, "available_memory", lambda: 12 * 50 * 50)
     monkeypatch.setattr(linear, "BLOCK_MB", 50 * 7 * 8 / 2**20)
     assert_allclose(Cholesky().solve(problem).value, expected.value, rtol=1e-10)
 
 
 def test_matrix_beyond_the_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(linear, "available_memory", lambda: 1e3)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e3)
     with pytest.raises(MemoryError, match="Take fewer points"):
         Cholesky().solve(random_system())
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
-import mercer.gram
 from mercer import (
     RBF,
     BlockFunction,
@@ -19,6 +18,7 @@ from mercer import (
     check,
     repair,
 )
+from mercer.native import memory
 from mercer.theory import empirical_features
 
 EPS = np.finfo(float).eps
@@ -158,7 +158,7 @@ def test_check_takes_a_kernel_with_points_or_a_matrix_alone():
 
 @pytest.mark.parametrize("kernel", [RBF(0.5), NEGATIVE_EXPONENTIAL], ids=repr)
 def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made(kernel, monkeypatch):
-    monkeypatch.setattr(mercer.gram, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match="GB"):
         check(kernel, points(30))
 

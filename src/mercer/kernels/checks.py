@@ -21,8 +21,8 @@ from mercer.data.points import (
     precision,
     vectors,
 )
+from mercer.native import memory
 from mercer.native.interruptible import elementwise, interruptible
-from mercer.native.memory import available_memory
 
 Values = Callable[..., np.ndarray]  # what computes values of a kernel
 Method = TypeVar("Method", bound=Values)
@@ -98,14 +98,12 @@ def check_room(kernel: Any, X: Points, Y: Points) -> None:
     """Refuse, with a MemoryError, a matrix larger than the memory there is."""
     n, m = count(X), count(Y)
     single = precision(X) == precision(Y) == np.float32
-    size, available = (4.0 if single else 8.0) * n * m, available_memory()
-    if size > available:
-        raise MemoryError(
-            f"The {n} × {m} matrix k(X, Y) of {kernel} takes {size / 1e9:.3g} GB; "
-            f"{available / 1e9:.3g} GB are available. Gram(kernel, X, Y) does not "
-            "store it: multiply it (K @ V), or read it in blocks (K.rows(index)); or "
-            "take fewer points."
-        )
+    memory.check_room(
+        (4.0 if single else 8.0) * n * m,
+        f"The {n} × {m} matrix k(X, Y) of {kernel} takes",
+        "Gram(kernel, X, Y) does not store it: multiply it (K @ V), or read it in "
+        "blocks (K.rows(index)); or take fewer points.",
+    )
 
 
 def finite(values: np.ndarray, kernel: Any, *given: Any) -> np.ndarray:

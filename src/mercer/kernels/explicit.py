@@ -21,7 +21,7 @@ from mercer.kernels.base import Rule, row_blocks
 from mercer.kernels.checks import check_positive, check_whole
 from mercer.kernels.ways import PIECE_MB, FeatureKernel
 from mercer.native.interruptible import elementwise, interruptible
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room
 from mercer.native.sparsity import Vectors
 
 MOST_COLUMNS = 10_000_000
@@ -402,13 +402,11 @@ def check_size(
             "them."
         )
     # Once in blocks by degree, once side by side.
-    size, available = 2.0 * X.dtype.itemsize * entries, available_memory()
-    if size > available:
-        raise MemoryError(
-            f"{who} would write out {entries:,} numbers, which takes {size / 1e9:.3g} "
-            f"GB; {available / 1e9:.3g} GB are available. Pass fewer points at a time, "
-            "or use the kernel, which never forms them."
-        )
+    check_room(
+        2.0 * X.dtype.itemsize * entries,
+        f"{who} would write out {entries:,} numbers, which takes",
+        "Pass fewer points at a time, or use the kernel, which never forms them.",
+    )
 
 
 # Dense and sparse matrices alike

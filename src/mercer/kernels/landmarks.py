@@ -17,7 +17,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import half
-from mercer.native.memory import available_memory, block_mb
+from mercer.native.memory import block_mb, check_room
 
 # A point is spanned by others where less than this share of its k(x, x) is left: what
 # is dropped changes k by no more, and what is kept is not yet made of rounding.
@@ -177,14 +177,14 @@ class Pivoting:
             )
 
     def _room(self, columns: int) -> np.ndarray:
-        n, available = len(self.own), available_memory()
-        if 8.0 * n * columns > available:
-            raise MemoryError(
-                f"Nystrom(method='pivoted') holds {columns:,} numbers for each of "
-                f"{n:,} points, {8e-9 * n * columns:.3g} GB; {available / 1e9:.3g} GB "
-                "are available. Choose fewer landmarks, resolve it on some of the "
-                "points, or use method='uniform'."
-            )
+        n = len(self.own)
+        check_room(
+            8.0 * n * columns,
+            f"Nystrom(method='pivoted') holds {columns:,} numbers for each of {n:,} "
+            "points,",
+            "Choose fewer landmarks, resolve it on some of the points, or use "
+            "method='uniform'.",
+        )
         return np.empty((n, columns))
 
     def trace_error(self) -> float:

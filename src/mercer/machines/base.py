@@ -300,10 +300,10 @@ class KernelEstimator(BaseEstimator, ABC):
     def _check_room(self, road: Callable[[], Road], n: int) -> None:
         """Refuse a fit that has no room at all; announce a long one, with `verbose`."""
         verbose = getattr(self, "verbose", False)
-        if n <= ALWAYS or not (verbose or 16.0 * n**2 > memory.available_memory()):
+        if n <= ALWAYS or (memory.fits(16.0 * n**2) and not verbose):
             return
         name, chosen = type(self).__name__, road()
-        if least_memory(chosen) > memory.available_memory():
+        if not memory.fits(least_memory(chosen)):
             raise MemoryError(f"{name} has no room for K: {8e-9 * n**2:.3g} GB.")
         if verbose:
             plan = made(name, chosen)

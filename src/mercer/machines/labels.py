@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.multiclass import Classes
 from mercer.native.interruptible import SORTING, interruptible
-from mercer.native.memory import available_memory
+from mercer.native.memory import available_memory, check_room
 from mercer.native.sorting import distinct
 
 # More than this are never found within hours, however much memory there is.
@@ -270,14 +270,12 @@ def _check_room(
 def check_table(machine: object, m: int, n_classes: int) -> None:
     """Refuse a table of m points and n_classes that there is no memory for."""
     needed = 16.0 * m * n_classes
-    if needed < LITTLE:
-        return
-    free = available_memory()
-    if needed > free:
-        raise MemoryError(
+    if needed >= LITTLE:
+        check_room(
+            needed,
             f"{type(machine).__name__} gives a number for each of {m} points and "
-            f"{n_classes} classes, {needed / 1e9:.3g} GB; {free / 1e9:.3g} GB are "
-            "available. Ask for fewer points at a time, or for predict."
+            f"{n_classes} classes,",
+            "Ask for fewer points at a time, or for predict.",
         )
 
 

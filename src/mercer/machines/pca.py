@@ -43,7 +43,7 @@ from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room
 from mercer.solvers.auto import AutoComponents, components_road
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
@@ -621,12 +621,12 @@ class KernelPCA(
         """The training points as a float64 array, refused where that is too large."""
         X = self.X_fit_
         if sp.issparse(X):
-            if 16.0 * X.shape[0] * X.shape[1] > available_memory():
-                raise MemoryError(
-                    f"Pre-images are dense; {X.shape[0]:,} training points with "
-                    f"{X.shape[1]:,} columns do not fit in memory as such. Take fewer "
-                    "columns, or the linear kernel, which needs none of it."
-                )
+            check_room(
+                16.0 * X.shape[0] * X.shape[1],
+                f"Pre-images are dense; {X.shape[0]:,} training points with "
+                f"{X.shape[1]:,} columns take as such",
+                "Take fewer columns, or the linear kernel, which needs none of it.",
+            )
             X = X.toarray()
         if np.isnan(X).any():
             raise ValueError(

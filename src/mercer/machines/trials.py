@@ -167,7 +167,7 @@ class _Planning:
         ways: list[WayOut] = []
         for change in self._changes():
             other = self._with(change)
-            if len(ways) == MOST or memory_of(other.road) > memory.available_memory():
+            if len(ways) == MOST or not memory.fits(memory_of(other.road)):
                 continue
             found = made(self.name, other.road, other.trials)
             quicker = not plan.fits or found.seconds[1] < plan.seconds[0]

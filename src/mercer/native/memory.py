@@ -4,7 +4,7 @@
 answer are read again after `MAX_AGE` seconds. What is kept in memory only to be read
 again (a kernel matrix, a cache of its rows) may take a quarter of that: `keeps` and
 `cache_bytes` decide, for all solvers and machines. What a result needs may take all of
-it, and is refused in words beyond.
+it: `fits` asks, and `check_room` refuses what does not, in words.
 
 The cache of kernel rows of a fit by `SMO` is kept for the next fit, because memory that
 was never touched takes a tenth of the time of a fit. What is kept:
@@ -74,6 +74,27 @@ def available_memory(root: Path = ROOT) -> float:
     """
     # These are set by the process itself and take no file to know: ask every time.
     return min(_recent_memory(root), _own_limits(root))
+
+
+def fits(size: float) -> bool:
+    """Whether so many bytes, which a result needs, can be had now."""
+    return size <= available_memory()
+
+
+def check_room(size: float, what: str, way_out: str) -> None:
+    """Refuse, with a MemoryError, what takes more bytes than can be had now.
+
+    Parameters
+    ----------
+    what : the beginning of a sentence that goes on with the size: "K takes"
+    way_out : one or more sentences
+    """
+    available = available_memory()
+    if size > available:
+        raise MemoryError(
+            f"{what} {size / 1e9:.3g} GB; {available / 1e9:.3g} GB are available. "
+            f"{way_out}"
+        )
 
 
 def room_to_keep(cache_mb: float | None = None) -> float:

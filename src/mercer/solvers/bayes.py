@@ -184,7 +184,7 @@ class Basis:
 
     Parameters
     ----------
-    pulse : is told how much of a long product is done
+    pulse : is called with how much of a long product is done
     """
 
     def __init__(self, problem: SparseBayes, pulse: Pulse | None = None):

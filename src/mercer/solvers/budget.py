@@ -21,7 +21,7 @@ from mercer import _core
 from mercer.data.points import Points, take
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.kernels.radial import RBF
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room
 from mercer.solvers.sgd import (
     SGD,
     SGDSnapshot,
@@ -380,10 +380,8 @@ def _refuse_to_merge(kernel: Kernel, X: Any) -> None:
 
 
 def _check_room(budget: int) -> None:
-    size, available = 3 * 8.0 * (budget + 1) ** 2, available_memory()
-    if size > available:
-        raise MemoryError(
-            f"budget={budget} keeps the kernel values between its terms, "
-            f"{size / 1e9:.3g} GB; {available / 1e9:.3g} GB are available. Lower the "
-            "budget, or leave it out: without one no matrix is kept."
-        )
+    check_room(
+        3 * 8.0 * (budget + 1) ** 2,
+        f"budget={budget} keeps the kernel values between its terms,",
+        "Lower the budget, or leave it out: without one no matrix is kept.",
+    )

@@ -272,11 +272,12 @@ class _Ascent:
 
     def check_path(self) -> None:
         size = 8.0 * len(self.moves) * len(self.beta)
-        if self.moves and size > memory.available_memory():
-            raise MemoryError(
+        if self.moves:
+            memory.check_room(
+                size,
                 f"The path of {len(self.moves)} steps in {len(self.beta)} variables "
-                f"takes {size / 1e9:.3g} GB, more than there is. Leave record=False, "
-                "or lower max_iter."
+                "takes",
+                "Leave record=False, or lower max_iter.",
             )
 
     def path(self) -> np.ndarray | None:

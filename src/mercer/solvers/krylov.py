@@ -69,7 +69,7 @@ class Products:
     ----------
     gram : of one set of points
     dtype : float64 for products in double precision
-    pulse : is told how much of a long product is done
+    pulse : is called with how much of a long product is done
     keep : whether tiles may be kept
     """
 

@@ -145,12 +145,11 @@ class Columns:
             self.hits += len(index)
             return self.matrix[index]
         n = self.gram.shape[0]
-        if 8.0 * n * len(index) > memory.available_memory() / 2:
-            raise MemoryError(
-                f"{len(index)} columns of the {self.gram!r} take "
-                f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
-                "Penalise more, so that fewer points are needed, or take fewer points."
-            )
+        memory.check_room(
+            16.0 * n * len(index),  # twice: they are gathered and then scaled
+            f"{len(index)} columns of the {self.gram!r} take, copied once,",
+            "Penalise more, so that fewer points are needed, or take fewer points.",
+        )
         rows, known = np.empty((len(index), n)), np.zeros(len(index), dtype=bool)
         _, old, new = np.intersect1d(
             self.index, index, assume_unique=True, return_indices=True

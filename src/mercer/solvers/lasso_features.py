@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from mercer.gram import Gram
 from mercer.kernels.base import Constant, Kernel
 from mercer.maps import Features
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room
 from mercer.outcomes import Certificate, Solution
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.rounding import LAST, UNIT
@@ -71,12 +71,12 @@ class Design:
     def at(self, index: np.ndarray) -> np.ndarray:
         """Some columns as the rows of a dense array, (len(index), n)."""
         n = self.shape[0]
-        if 8.0 * n * len(index) > available_memory() / 2:
-            raise MemoryError(
-                f"{len(index)} columns of the explicit map of {self.kernel} take "
-                f"{8e-9 * n * len(index):.3g} GB, more than half of what is free. "
-                "Penalise more, so that fewer are needed, or take fewer points."
-            )
+        check_room(
+            16.0 * n * len(index),  # twice: they are gathered and then scaled
+            f"{len(index)} columns of the explicit map of {self.kernel} take, copied "
+            "once,",
+            "Penalise more, so that fewer are needed, or take fewer points.",
+        )
         self.computed += len(index)
         some = self.columns[:, index]
         some = some.toarray() if sp.issparse(some) else some

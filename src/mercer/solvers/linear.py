@@ -22,7 +22,7 @@ from mercer.kernels.base import BLOCK_MB, row_blocks
 from mercer.native import lapack
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.interruptible import elementwise, multiply
-from mercer.native.memory import available_memory
+from mercer.native.memory import check_room, fits
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status, Watch
@@ -672,7 +672,7 @@ class BySize:
     @staticmethod
     def _factors_fit(problem: LinearSystem) -> bool:
         n = problem.gram.shape[0]
-        return n <= MOST_FACTORED and 8.0 * n * n <= available_memory()
+        return n <= MOST_FACTORED and fits(8.0 * n * n)
 
 
 def certificate(problem: LinearSystem, solution: Solution) -> Certificate:
@@ -980,14 +980,14 @@ def _own_dense(gram: Gram) -> np.ndarray:
     Where there is no room for K twice only the lower triangle is filled, in blocks.
     """
     gram = gram.double()
-    n, available = gram.shape[0], available_memory()
-    if 16 * n * n <= available:
+    n = gram.shape[0]
+    if fits(16.0 * n * n):
         return elementwise(partial(np.array, dtype=float, order="C"), gram.dense()).T
-    if 8 * n * n > available:
-        raise MemoryError(
-            f"Cholesky factors the {gram!r} as an array of {8 * n * n / 1e9:.3g} GB; "
-            f"{available / 1e9:.3g} GB are available. Take fewer points."
-        )
+    check_room(
+        8.0 * n * n,
+        f"Cholesky factors the {gram!r} as an array of",
+        "Take fewer points.",
+    )
     matrix = np.empty((n, n), order="F")
     for rows in row_blocks(n, n, BLOCK_MB):
         points = take(gram.X, rows)

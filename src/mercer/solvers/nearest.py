@@ -38,7 +38,7 @@ from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
 from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.native import vectors
-from mercer.native.memory import available_memory
+from mercer.native.memory import fits
 from mercer.native.sparsity import Vectors
 from mercer.native.vectors import KdTree, Recipe
 
@@ -183,10 +183,7 @@ class SearchTree:
         if not (X.shape[1] == d <= FEW_DIMENSIONS and d > 0 and m >= MANY_POINTS):
             return False
         if self._tree is None:
-            if (
-                self._searches < MANY_SEARCHES
-                or 40.0 * m * (d + 4) > available_memory()
-            ):
+            if self._searches < MANY_SEARCHES or not fits(40.0 * m * (d + 4)):
                 return False
             if not np.isfinite(Y).all():
                 return False

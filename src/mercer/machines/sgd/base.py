@@ -193,7 +193,7 @@ class KernelSGD(CallbackSupportMixin, Machine):
 
     def _check_visits(self, weight: np.ndarray) -> None:
         many = np.ceil(weight).sum()
-        if many > 2.0**20 and 32 * many > memory.available_memory():
+        if many > 2.0**20 and not memory.fits(32 * many):
             raise ValueError(
                 f"{type(self).__name__} visits a point as often as its sample_weight "
                 f"says; these make {many:.6g} visits in a pass, more than memory "
