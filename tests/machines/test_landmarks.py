@@ -9,9 +9,11 @@ from numpy.testing import assert_allclose
 from mercer import (
     RBF,
     SVC,
+    SVDD,
     SVR,
     Expansion,
     KernelLogisticRegression,
+    KernelPCA,
     KernelRidge,
     NuSVC,
     Nystrom,
@@ -33,6 +35,8 @@ MACHINES = [
     (NuSVC(kernel=KERNEL, nu=0.1), CLASSES > 0),
     (SVR(kernel=KERNEL), np.column_stack([NUMBERS, -NUMBERS])),
     (OneClassSVM(kernel=KERNEL), None),
+    (SVDD(kernel=KERNEL, nu=0.1), None),
+    (KernelPCA(3, kernel=KERNEL), None),
     (KernelRidge(kernel=KERNEL), NUMBERS),
     (KernelLogisticRegression(kernel=KERNEL), CLASSES),
 ]
@@ -63,6 +67,30 @@ def test_its_certificate_is_recomputed_from_the_dual(machine, y):
     error = said.objective_rounding + again.objective_rounding
     assert abs(said.primal - again.primal) <= error + 1e-12 * abs(said.primal)
     assert said.status == "optimal"
+
+
+def test_components_on_landmarks_are_those_of_the_explicit_map():
+    machine = KernelPCA(3, kernel=KERNEL).fit(X)
+    centred = machine.approximation_.features(X)
+    centred = centred - centred.mean(axis=0)
+    *_, axes = np.linalg.svd(centred, full_matrices=False)
+    along = centred @ axes[:3].T
+    assert_allclose(np.abs(machine.transform(X)), np.abs(along), atol=1e-9)
+    left = np.sum((centred - along @ axes[:3]) ** 2, axis=1)
+    assert_allclose(machine.reconstruction_error(X), left, atol=1e-9)
+    Z = machine.transform(X[:4])
+    distance = machine.preimage(Z, return_distance=True)[1]
+    assert np.all(distance <= machine.preimage_distance(Z, X[:4]) + 1e-6)
+
+
+def test_the_ball_on_landmarks_is_that_of_the_explicit_map():
+    machine = SVDD(kernel=KERNEL, nu=0.1, tol=1e-8).fit(X)
+    features = machine.approximation_.features(X)
+    linear = SVDD(kernel="linear", nu=0.1, tol=1e-8).fit(features)
+    assert_allclose(machine.radius_, linear.radius_, rtol=1e-6)
+    assert_allclose(
+        machine.decision_function(X), linear.decision_function(features), atol=1e-6
+    )
 
 
 def test_a_machine_on_landmarks_is_saved_without_its_points():

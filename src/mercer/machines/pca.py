@@ -117,7 +117,8 @@ class KernelPCA(
 
     Attributes
     ----------
-    expansion_ : f itself, an output for each component
+    expansion_ : f itself, an output for each component; on `Nystrom` one of its kernel
+        on the landmarks, and the kernel of the components is `approximation_`
     eigenvalues_, eigenvectors_ : λ, (c,), and v, (n, c): of length 1, their largest
         entry positive
     residuals_ : ‖K̃vⱼ - λⱼvⱼ‖, (c,)
@@ -372,7 +373,8 @@ class KernelPCA(
             self.__dict__.pop(name, None)
         if is_vectors(X) and not self._precomputed:
             self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
-        self.expansion_ = self._expanded(gram, X, coef, bias)
+        f = self._expanded(gram, X, coef, bias)
+        self.expansion_ = self._on_landmarks(f, coef)
         self.X_fit_, self._found, self.run_ = X, found, found.run
         if inverse is not None:
             self._inverse = inverse
@@ -425,16 +427,17 @@ class KernelPCA(
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        f, n = self.expansion_, len(self._found.means)
+        f, kernel, n = self.expansion_, self._kernel_of_fit, len(self._found.means)
         if diag is None:
             if self._precomputed:
                 raise ValueError(
                     "reconstruction_error needs k(x, x), which a row of kernel values "
                     "with the training points does not hold. Pass diag."
                 )
-            diag = f.kernel.diag(double(X))
-        coef = np.column_stack([f.coef, np.full(n, 1 / n)])
-        both = Expansion(f.kernel, f.points, coef, np.append(f.bias, 0.0))(X)
+            diag = kernel.diag(double(X))
+        coef = np.column_stack([self._of_points.coef, np.full(n, 1 / n)])
+        points = f.points if f.kernel is kernel else self.X_fit_
+        both = Expansion(kernel, points, coef, np.append(f.bias, 0.0))(X)
         mean = self._found.means.mean()
         squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean
         errors = squares - np.sum(both[:, :-1] ** 2, axis=1)
@@ -562,11 +565,17 @@ class KernelPCA(
                 f"preimage_distance needs a point for each of the {len(Z)} rows of "
                 f"coordinates, shape {(len(Z), X.shape[1])}; got shape {Y.shape}."
             )
-        return distances(self.expansion_.kernel, X, self._weights_of(Z), Y)
+        return distances(self._kernel_of_fit, X, self._weights_of(Z), Y)
+
+    @property
+    def _kernel_of_fit(self) -> Kernel:
+        """The kernel whose components these are, which `expansion_` may not have."""
+        kernel: Kernel = getattr(self, "approximation_", self.expansion_.kernel)
+        return kernel
 
     def _preimage_method(self, method: str | None) -> str:
         """The word for how pre-images are found, checked against the kernel."""
-        kernel = self.expansion_.kernel
+        kernel = self._kernel_of_fit
         if self._precomputed or not is_vectors(self.X_fit_):
             what = "kernel values" if self._precomputed else "of another kind"
             raise ValueError(
@@ -602,7 +611,7 @@ class KernelPCA(
         return method
 
     def _preimages(self, Z: np.ndarray, method: str, restarts: int) -> np.ndarray:
-        X, weight, kernel = self.X_fit_, self._weights_of(Z), self.expansion_.kernel
+        X, weight, kernel = self.X_fit_, self._weights_of(Z), self._kernel_of_fit
         if method == "linear":
             return linear_points(X, weight)
         X = self._dense_points()
@@ -615,7 +624,7 @@ class KernelPCA(
 
     def _weights_of(self, Z: np.ndarray) -> np.ndarray:
         """γ of P = Σᵢ γᵢ φ(xᵢ), (m, n)."""
-        return multiply(Z, self.expansion_.coef.T) + 1 / len(self._found.means)
+        return multiply(Z, self._of_points.coef.T) + 1 / len(self._found.means)
 
     def _dense_points(self) -> np.ndarray:
         """The training points as a float64 array, refused where that is too large."""

@@ -20,7 +20,14 @@ from scipy.special import gammaln, kve
 
 from mercer.data.points import Points, take
 from mercer.kernels.base import BLOCK_MB, Kernel, Scaled, row_blocks
-from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
+from mercer.kernels.radial import (
+    LARGE_ORDER,
+    RBF,
+    Laplacian,
+    Matern,
+    Radial,
+    RationalQuadratic,
+)
 from mercer.kernels.window import ProductWindow, RadialWindow, WindowIntegral, radii
 from mercer.native import vectors
 from mercer.native.vectors import Recipe
@@ -30,7 +37,6 @@ UNDERFLOW = 1e-280
 # Others that weigh less than this beside the point itself are summed without it.
 BESIDE_ITSELF = 1e-6
 LARGE_ARGUMENT = 1e8  # of Kν: from here on its first two terms are all its digits
-LARGE_ORDER = 60.0  # of a Matérn window: from here on Kν overflows at usual distances
 
 
 @dataclass(frozen=True)

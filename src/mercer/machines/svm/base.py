@@ -332,9 +332,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         gram = counted.gram
         if label is None:
             f = self._expanded(gram, X, coef[chosen], bias, chosen)
-            if self._f_is_expansion:
-                f = self._on_landmarks(f, coef[chosen])
-            self.expansion_ = f
+            self.expansion_ = self._on_landmarks(f, coef[chosen])
         else:
             assert isinstance(bias, np.ndarray)  # one for each of many pairs
             f = self._expanded(gram, X, coef[chosen], chosen=chosen)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double
 from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.kernels.base import Kernel
 from mercer.machines.base import WeightedGram
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import check_same
@@ -290,7 +291,8 @@ class SVDD(OneClass):
 
     def _depth(self, X: Points) -> np.ndarray:
         c, X = self._centre, double(X)
-        return 2 * c(X) - c.kernel.diag(X) - self._square - self.offset_
+        kernel: Kernel = getattr(self, "approximation_", c.kernel)
+        return 2 * c(X) - kernel.diag(X) - self._square - self.offset_
 
     def certify(
         self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
@@ -308,7 +310,7 @@ class SVDD(OneClass):
         problem = self._problem(counted.gram, counted.weight)
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)
-        coef[places, 0] = problem.total * self.expansion_.coef
+        coef[places, 0] = problem.total * self._of_points.coef
         values, indefinite = self._dense_values(counted.gram, coef)
         level = problem.total / 2 * (self._square + self.offset_)
         value = problem.snapped(coef[:, 0], slack=1e-13)
