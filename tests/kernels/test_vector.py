@@ -330,6 +330,19 @@ def test_matern_equals_its_bessel_function(nu):
     assert_allclose(Matern(nu)(X)[0], [1, *exact], rtol=1e-10, atol=1e-300)
 
 
+def test_matern_of_high_order_is_right_where_its_bessel_function_overflows():
+    nu, distances = 50.3, np.array([1e-7, 5e-7, 1e-6, 2e-6])
+    with mpmath.workdps(60):
+        z = [mpmath.sqrt(2 * mpmath.mpf(nu)) * mpmath.mpf(float(r)) for r in distances]
+        dropped = [
+            float(1 - 2 ** (1 - nu) / mpmath.gamma(nu) * t**nu * mpmath.besselk(nu, t))
+            for t in z
+        ]
+    values = Matern(nu)([[0.0]], distances[:, None])[0]
+    assert_allclose(1 - values, dropped, atol=3e-16)
+    assert dropped[-1] > 1e-12  # enough to be seen
+
+
 @looped("nu", [0.5, 1.3, 1.5, 2.5, 80.0, math.inf])
 def test_matern_is_one_at_distance_zero_and_zero_at_infinity(nu):
     X = np.array([[0.0], [1e200]])
