@@ -818,7 +818,9 @@ def _how_far(solution: HasRun) -> str:
     words = ("violation", "rounding", "gap")
     numbers = ((word, getattr(solution, word, None)) for word in words)
     return "".join(
-        f", {word} {value:.2g}" for word, value in numbers if value is not None
+        f", {word} " + ("not known" if np.isnan(value) else f"{value:.2g}")
+        for word, value in numbers
+        if value is not None
     )
 
 

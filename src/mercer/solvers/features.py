@@ -24,7 +24,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
-from mercer.native.clock import tick
+from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import interruptible, multiply
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
@@ -498,7 +498,8 @@ def _made(kernel: Kernel, X: Points) -> FeatureRows:
     columns = dense_columns(kernel, X)
     if columns is not None and is_computed(kernel, X, columns):
         return ComputedRows(kernel, X)
-    return FeatureRows(explicit(kernel, X).matrix)
+    with breakable():  # there is nothing to solve without them
+        return FeatureRows(explicit(kernel, X).matrix)
 
 
 def is_computed(kernel: Kernel, X: Points, columns: int) -> bool:

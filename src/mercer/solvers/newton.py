@@ -232,8 +232,10 @@ class _Run:
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         at = self._from(start)
-        if self.pulse.stopped:  # there is time for one product, and that is to be true
-            self.method.sharper()
+        if self.pulse.stopped:
+            if not at.c.any():
+                return self._untrained(at)
+            self.method.sharper()  # there is time for one product, and that is true
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
             self._look(at)
@@ -259,6 +261,17 @@ class _Run:
                     return self._solution(at, self._stuck(at, goal), round)
                 at.g = self.method.times(at.c)
         raise AssertionError("the last round has a status")
+
+    def _untrained(self, at: _Point) -> Solution:
+        """f = b, without a product: no loss is less than 0, which u = 0 says."""
+        slope, f = self._slope(at.f), self._shaped(at.f)
+        self.violation = float(np.max(np.abs(slope), initial=0.0))
+        self.u = self.image = np.zeros_like(slope)
+        self.rough, self.method.sharp = None, True
+        self.primal = self.problem.primal(0.0, f)
+        self.dual = self.problem.dual(self._shaped(self.u), 0.0)
+        self.gap = self.primal - self.dual
+        return self._solution(at, "stopped", 0)
 
     def _from(self, start: np.ndarray | None) -> _Point:
         """Where to begin: at the coefficients given, near a rough solution, or at 0."""
