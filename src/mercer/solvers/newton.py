@@ -56,6 +56,7 @@ from mercer.solvers.primal import (
     sample,
     weighted_normal,
 )
+from mercer.solvers.resume import begun
 
 ROUGH = 20  # steps at most on the low-rank approximation
 CLOSER = 1e-2  # of what a step leaves, in the coordinates of an explicit map
@@ -222,6 +223,7 @@ class _Run:
         if watch is not None:
             self.pulse.report = self._report
         self.round, self.support = 0, 0
+        self.kept = begun()
         self.first: tuple[float, float] | None = None  # seconds and gap, at first
         self.violation = self.primal = self.gap = np.nan
         self.k = _columns(problem)
@@ -276,6 +278,7 @@ class _Run:
     def _from(self, start: np.ndarray | None) -> _Point:
         """Where to begin: at the coefficients given, near a rough solution, or at 0."""
         n = self.problem.gram.shape[0]
+        start = self.kept.get("coef") if start is None else start
         c = np.zeros((n, self.k)) if start is None else np.array(start, dtype=float)
         c = c.reshape(n, self.k)
         if c.any():
@@ -425,6 +428,8 @@ class _Run:
             return False
         at.c, at.g = at.c + t * delta, at.g + t * image
         self._biased(at)
+        if not self.method.roughs or not self.method.coarse:
+            self.kept["coef"] = at.c
         return True
 
     def _length(
