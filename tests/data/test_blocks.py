@@ -364,7 +364,6 @@ FOUR_TIMES = """
     SVC(kernel=kernel, tol=1e-8),
 """
 FOUR_TIMES_TOO = """
-    NuSVC(kernel=kernel, nu=0.85, tol=1e-8),
     SVR(kernel=kernel, tol=1e-8),
     OneClassSVM(kernel=kernel, nu=0.3, tol=1e-8),
     KernelQuantileRegression(kernel=kernel, tol=1e-9),

@@ -28,6 +28,7 @@ from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.components import Components, Eigenpairs, eigenpairs
+from mercer.solvers.krylov import DOUBLE as CONFIRMING
 from mercer.solvers.krylov import Pulse
 from mercer.solvers.limits import TimeLimit
 from mercer.solvers.products import (
@@ -44,7 +45,6 @@ EXACT = 1e-10  # the residual asked for where kernel values are in double precis
 ROUGH = 1e-6  # and where they are in single precision
 DOUBLE = 4000  # up to so many points double precision is asked for
 SAMPLE = 256  # points on which single precision is compared with double
-CONFIRMING = 2.5  # products in single precision in the time of one in double
 WIDEST = 3000  # features whose covariance is decomposed as a whole
 
 

@@ -28,7 +28,8 @@ from mercer.solvers.products import Tiles
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
-LEAST_SHARE = 0.05  # of a product, from which on its time can be told
+LEAST_SHARE = 0.2  # of a product, from which on its time can be told
+DOUBLE = 2.5  # products in single precision in the time of one in double
 PAUSE = 0.5  # seconds between two reports of what is being done
 PIECE_MB = 16.0  # of a factor that is converted at a time
 WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
@@ -54,6 +55,12 @@ class Pulse:
         self.report, self.stopped, self.closing = report, False, closing
         self.last = time.perf_counter()
         self.longest = 0.0  # seconds of a product, or of all kernel values
+        self.under_way = 0.0  # of the one that is, as far as that can be told
+
+    @property
+    def needed(self) -> float:
+        """Seconds for what ends the solve; one product in double, at the least."""
+        return max(self.closing * self.longest, DOUBLE * self.under_way)
 
     def __call__(self, stage: str, share: float | None = None) -> None:
         now = time.perf_counter()
@@ -64,9 +71,11 @@ class Pulse:
 
     def took(self, begin: float, share: float = 1.0) -> None:
         """A product has taken the time since then, for a share of it."""
-        if share > LEAST_SHARE:
-            seconds = (time.perf_counter() - begin) / share
-            self.longest = max(self.longest, seconds)
+        seconds = time.perf_counter() - begin
+        if share == 1:
+            self.longest, self.under_way = max(self.longest, seconds), 0.0
+        elif share > LEAST_SHARE:
+            self.under_way = seconds / share
 
     def reported(self) -> None:
         """There was a report of another kind: the next one can wait."""

@@ -296,7 +296,7 @@ class _Run:
         forces = problem.forces(self.F + self.b)
         begin = time.perf_counter()
         gradient = self.columns.times(forces, alive)
-        self.pulse.took(begin, len(alive) / self.columns.width)
+        self.pulse.took(begin)
         largest = float(np.max(np.abs(gradient), initial=0.0))
         if not np.isfinite(largest):
             raise ValueError(

@@ -38,7 +38,7 @@ class TimeLimit:
     def __call__(self, progress: Any) -> bool:
         # What was found is read once more in double precision, product by product.
         pulse = self.pulse
-        needed = 0.0 if pulse is None else pulse.closing * pulse.longest
+        needed = 0.0 if pulse is None else pulse.needed
         asked = self.watch is not None and bool(self.watch(progress))
         if not asked:
             self.expired |= time.perf_counter() + needed >= self.end

@@ -300,7 +300,8 @@ class ConjugateGradient:
             )
         rank = self.rank or preconditioner_rank(n, max(100, int(2 * n**0.65)))
         dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
-        L = factor(system.wide, rank, self.seed, dtype, pace.pulse)
+        if not pace.stopped:
+            L = factor(system.wide, rank, self.seed, dtype, pace.pulse)
         z, statuses, products = np.zeros_like(target), set(), 0
         if start is not None:
             z += system.scaled(start)

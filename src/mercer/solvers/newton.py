@@ -681,7 +681,10 @@ class _Iterated:
         n = self.gram.shape[0]
         rank = options.rank or preconditioner_rank(n, int(3 * n**0.5))
         dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
-        L = factor(self.gram, rank, options.seed, dtype, pulse)
+        # Without time for a step there is nothing to precondition.
+        L = np.zeros((n, 1))
+        if not pulse.stopped:
+            L = factor(self.gram, rank, options.seed, dtype, pulse)
         self.L = L.astype(np.float32, order="F", copy=False)
         self.whole = whole_products(self.gram, pulse)
         self.sharp = not self.fast.single
