@@ -148,7 +148,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         self.__dict__.pop("run_", None)
         reached = self._left_by_error(args, options)
         try:
-            with _timed(self), keeping(reached):
+            with timed(self), keeping(reached):
                 fitted = fit(self, *args, **options)
         except BaseException as error:
             self.__dict__.clear()
@@ -202,14 +202,14 @@ _LATE = (
 )
 
 
-def _timed(machine: Any) -> AbstractContextManager[Any]:
-    """The clock of a fit, with the machine's `time_limit` and `verbose`.
+def timed(machine: Any, seconds: float | None = None) -> AbstractContextManager[Any]:
+    """The clock of a fit, with the machine's `verbose` and `time_limit`, or less time.
 
     A fit that is part of another one of the same machine has its clock.
     """
     clock = current()
-    limit: Any = getattr(machine, "time_limit", None)
-    if clock is not None and clock.owner is machine:
+    limit: Any = getattr(machine, "time_limit", None) if seconds is None else seconds
+    if seconds is None and clock is not None and clock.owner is machine:
         return nullcontext()
     # What is no number is refused in fit; infinity is none that ends anything.
     seconds = limit if is_number(limit) and 0 < limit < np.inf else None
