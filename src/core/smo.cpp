@@ -677,6 +677,14 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
+  // Seconds that summing F anew at the end will take: a row of each support vector, which are as
+  // many as the time so far went for. Half of the limit at most, or nothing would be solved.
+  auto closing = [&](Index started) {
+    if (!cache_) return 0.0;
+    Index rows = std::max<Index>({cache_->computed, started, 1});
+    double once = seconds() * static_cast<double>(support()) / static_cast<double>(rows);
+    return std::min(once, 0.5 * o_.time_limit);
+  };
   beta_.assign(start.begin(), start.end());
   F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);  // and that of no point
   // At least 4: beside the half that is kept, the two that violate most.
@@ -699,6 +707,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
     if (beta_[t] != 0) changes.emplace_back(point(t), beta_[t]);
   }
   if (!changes.empty()) add(changes);
+  Index started = static_cast<Index>(changes.size());
   Slopes s = slopes();
   double best = infinity;
   Index since = 0;  // rounds without a lower objective
@@ -728,7 +737,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       result_.status = Status::max_iter;
       break;
     }
-    if (o_.time_limit > 0 && seconds() > o_.time_limit) {
+    if (o_.time_limit > 0 && seconds() + closing(started) > o_.time_limit) {
       result_.status = Status::time_limit;
       break;
     }

@@ -57,6 +57,7 @@ FIRST, LEAST = 500, 20  # points of the first of them; and at least, of few poin
 SAMPLE = 0.1  # seconds for kernel values that are timed
 LANDMARKS = (2000, 500, 125)  # of the ways out
 SMALLEST, SLACK = 2.4e7, 1.3  # bytes of any fit, and a factor for what is not counted
+IN_VIEW = 1.6e6  # bytes that a step to more evidence reads of the columns in view
 VECTORS = 400.0  # bytes of a solver's arrays, for each point
 BLOCKS = 2 * BLOCK_MB * 2.0**20  # bytes of blocks of kernel values
 
@@ -312,8 +313,8 @@ class Costs(NamedTuple):
         return self.value * rows * n + iterations * 24 * n / self.rates.bytes
 
     def evidence(self, n: float, iterations: float) -> float:
-        """K computed, and a step that changes what is known of all n columns."""
-        return self.matrix(n, 2.0) + iterations * n * 2000 / self.rates.bytes
+        """K computed, and steps: the columns in view, and what all n have of them."""
+        return self.matrix(n, 2.0) + iterations * (IN_VIEW + 1500 * n) / self.rates.bytes
 
     def alone(self, n: float) -> float:
         return 1e-8 * n
@@ -369,8 +370,9 @@ _BY_SOLVER: dict[tuple[str, type], Model] = {
     ("matrix", CoordinateDescent): Model(_held(50.0), Growth(-0.3, 0.2, 0.8)),
 }
 _STEPS, _ROWS = Growth(0.3, 1.0, 1.2), Growth(0.4, 0.9, 1.3)
-_SCANS = Growth(0.0, 0.2, 1.0)
+_SCANS = Growth(0.0, 0.8, 1.3)
 _COUNTED = Growth(-0.5, 0.0, 0.2)  # of what the counts leave open
+_BY_SCAN = Growth(-0.3, 0.1, 0.6)  # the same, where columns are scanned
 
 
 def model_of(road: Road) -> Model:
@@ -420,7 +422,7 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         work = costs.rows(n, last.iterations * more, rows)
         works = [costs.rows(t.n, t.iterations, t.rows) for t in found]
         seconds = _scaled(found, works, work, n, _COUNTED)
-        if road.n_problems > 1:
+        if road.n_problems > 1 and 0 < road.largest < road.n:
             # What many small problems take beside their kernel values grows less.
             share = min(1.0, works[-1] / last.seconds)
             seconds = share * seconds + (1 - share) * last.seconds * ratio**0.5
@@ -429,8 +431,8 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         more = ratio ** growth_of(sizes, steps, _SCANS)
         work = costs.evidence(n, last.iterations * more)
         works = [costs.evidence(t.n, t.iterations) for t in found]
-        seconds = base + _scaled(found, works, work, n, _COUNTED)
-        return Estimate(seconds, 1.6 * spread, rows)
+        seconds = base + _scaled(found, works, work, n, _BY_SCAN)
+        return Estimate(seconds, 2.0 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]
     seconds = _scaled(found, works, model.work(costs, n), n, model.growth)
     return Estimate(base + seconds, spread, rows)
@@ -456,6 +458,8 @@ def trials(road: Road, fit: Callable[[int], Trial | None]) -> list[Trial]:
     found: list[Trial] = []
     linear = road.name in ("features", "landmarks", "points")
     size, step = min(FIRST, max(LEAST, n // 4)), 4 if linear else 2
+    if isinstance(road.solver, EvidenceAscent):
+        size //= 2  # steps are hard to foresee: one fit more shows how they grow
     if road.single and n > 1.6 * SINGLE_FROM:
         size = SINGLE_FROM + 100  # below, kernel values are in double precision
     if road.name == "landmarks":

@@ -22,7 +22,19 @@ from mercer import (
     machines,
 )
 from mercer.native import clock
-from mercer.solvers import SMO, Cholesky, limits
+from mercer.solvers import (
+    SMO,
+    BlockKrylov,
+    Cholesky,
+    Components,
+    EvidenceAscent,
+    Newton,
+    Penalized,
+    SparseBayes,
+    krylov,
+    limits,
+    newton,
+)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 3))
@@ -331,3 +343,91 @@ def test_a_matrix_by_strips_is_the_matrix(monkeypatch):
     assert len(read) == 24 and read[0] == ("kernel values", 0.0)
     np.testing.assert_allclose(K, whole, rtol=1e-12, atol=1e-12)
     assert np.array_equal(K, K.T)
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    "machine, y",
+    [(mercer.SparseKernelRegressor(), VALUES), (mercer.SparseKernelClassifier(), SIDES)],
+    ids=["regressor", "classifier"],
+)
+def test_a_path_ends_where_the_time_is_up(machine, y):
+    whole = clone(machine).path(X, y, n_steps=5)
+    with pytest.warns(ConvergenceWarning, match="after 1 of 5 steps"):
+        late = clone(machine).set_params(time_limit=1e-6).path(X, y, n_steps=5)
+    assert len(whole) == 5 and len(late) == len(late.certificates) == 1
+    assert late.parameter[0] == whole.parameter[0]
+    limited = clone(machine).set_params(time_limit=1e6).path(X, y, n_steps=5)
+    np.testing.assert_allclose(limited.expansion(X[:9]), whole.expansion(X[:9]))
+
+
+def test_fits_of_a_regularization_path_share_one_limit():
+    values = [0.1, 1.0, 10.0]
+    machine = mercer.KernelLogisticRegression(time_limit=1e-6)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        late = machines.regularization_path(machine, X, CLASSES, values)
+    assert [one.run_.status for one in late] == ["time_limit"] * 3
+    for one in late:
+        assert one.certificate_.dual <= one.certificate_.primal
+    machine.set_params(time_limit=1e6)
+    done = machines.regularization_path(machine, X, CLASSES, values)
+    assert [one.run_.status for one in done] == ["optimal"] * 3
+
+
+# What ends a fit
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("likelihood", ["normal", "logistic"])
+def test_evidence_without_time_for_a_look_at_all_columns(bias, likelihood):
+    target = VALUES if likelihood == "normal" else 2 * SIDES - 1
+    problem = SparseBayes(Gram(RBF(1.0), X), target, likelihood, bias)
+    late = EvidenceAscent(time_limit=1e-9).solve(problem)
+    assert late.status == "time_limit" and math.isnan(late.violation)
+    # One column, whose evidence is that of the same column alone in a search.
+    assert len(late.index) == (0 if bias else 1)
+    assert len(late.alpha) == 1 and np.isfinite(late.covariance).all()
+    free = EvidenceAscent().solve(problem)
+    assert late.evidence < free.evidence
+    if likelihood == "normal" and bias:
+        assert abs(late.bias - VALUES.mean()) < 0.1
+
+
+def test_components_that_no_time_is_left_to_confirm_have_no_residuals(monkeypatch):
+    monkeypatch.setattr(limits, "GRACE", 0.0)
+    many = rng.normal(size=(4500, 3))
+    problem = Components(Gram(RBF(0.5), many), 3)
+    whole = BlockKrylov(tol=1e-6).solve(problem)
+    rounds = []
+
+    class OverAfterOne(limits.TimeLimit):
+        """A limit that is over when the first product is done."""
+
+        def __call__(self, progress):
+            rounds.append(progress)
+            self.expired = self.expired or progress.rows > 0
+            return self.expired
+
+        def is_late(self):
+            return self.expired
+
+    limit = OverAfterOne(None, 1e6)
+    found = limit.ended(BlockKrylov(tol=1e-6).solve(problem, watch=limit))
+    assert found.status == "time_limit" and rounds
+    assert np.isnan(found.residuals).all() and math.isnan(found.violation)
+    np.testing.assert_allclose(found.values, whole.values, rtol=0.2)
+
+
+def test_newton_stopped_before_its_first_product_has_a_true_gap():
+    many = rng.normal(size=(1800, 3))
+    side = np.where(many[:, 0] * many[:, 1] > 0, 1.0, -1.0)
+    problem = Penalized(Gram(RBF(0.5), many), side, losses.Logistic(), reg=1e-3)
+    method = newton._Iterated(problem, Newton(), krylov.Pulse())
+    pulse = krylov.Pulse(lambda stage: True)
+    pulse.stopped = True
+    run = newton._Run(Newton(), problem, method, 0.0, lambda progress: True, pulse)
+    found, best = run(None), Newton(tol=1e-8).solve(problem)
+    assert not found.value.any() and found.dual <= best.primal <= found.primal
+    assert method.products == 0

@@ -15,6 +15,9 @@ the end of the process.
 
 from __future__ import annotations
 
+import math
+import mmap
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,14 +88,13 @@ class _File:
             )
         except OSError as error:
             raise OSError(
-                error.errno,
-                f"Rows {begin} to {end - 1} of {self.path} cannot be read: {error}",
+                error.errno, f"rows {begin} to {end - 1}: {error.strerror or error}"
             ) from error
         if len(flat) < (end - begin) * d:
             raise OSError(
                 f"{self.path} ends within rows {begin} to {end - 1}, where it had "
                 f"{self.shape[0]:,} rows when it was opened: it was cut. Restore the "
-                "file, and fit again."
+                "file."
             )
         return flat.reshape(end - begin, d)
 
@@ -132,6 +134,19 @@ class Blocks(ABC):
     @abstractmethod
     def _place(self, number: int) -> str:
         """Which block that is, for a message."""
+
+    @abstractmethod
+    def origin(self) -> tuple[Any, ...]:
+        """What tells these points from others: files by size and time, or the object.
+
+        Of two that are equal, what was found on one holds for the other.
+        """
+
+    def _named(self, row: int, error: OSError) -> OSError:
+        """The error with the block that this row is in."""
+        number = int(np.searchsorted(self._bounds(), row, "right")) - 1
+        text = error if error.strerror is None else error.strerror
+        return OSError(error.errno, f"{self._place(number)} cannot be read: {text}")
 
     def __getitem__(self, index: Any) -> np.ndarray:
         """Some of the points: a slice, whole numbers, or n booleans."""
@@ -221,6 +236,9 @@ class _Wide(Blocks):
     def _place(self, number: int) -> str:
         return self.source._place(number)
 
+    def origin(self) -> tuple[Any, ...]:
+        return self.source.origin()
+
 
 class _TakenBlocks(Blocks):
     """Some of the points of another one, in any order."""
@@ -238,6 +256,9 @@ class _TakenBlocks(Blocks):
 
     def _place(self, number: int) -> str:
         return f"Block {number} of {len(self):,} points of {self.source!r}"
+
+    def origin(self) -> tuple[Any, ...]:
+        return (self.source.origin(), self.index.tobytes())
 
 
 class _FileBlocks(Blocks):
@@ -267,7 +288,10 @@ class _FileBlocks(Blocks):
         for file, start in zip(self.files, self.starts, strict=False):
             low, high = max(begin, start), min(end, start + file.shape[0])
             if low < high:
-                parts.append(file.read(low - start, high - start))
+                try:
+                    parts.append(file.read(low - start, high - start))
+                except OSError as error:
+                    raise self._named(low, error) from error
         if not parts:
             return np.empty((0, self.shape[1]), dtype=self.dtype)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -277,6 +301,9 @@ class _FileBlocks(Blocks):
 
     def _place(self, number: int) -> str:
         return f"Block {number} ({self.files[self.blocks_[number][1]].path})"
+
+    def origin(self) -> tuple[Any, ...]:
+        return (self.shape, *(_stamp(file.path) for file in self.files))
 
 
 class _StreamBlocks(Blocks):
@@ -310,8 +337,9 @@ class _StreamBlocks(Blocks):
             except StopIteration:
                 return
             except OSError as error:
+                text = error if error.strerror is None else error.strerror
                 raise OSError(
-                    error.errno, f"Block {number} of {name} cannot be read: {error}"
+                    error.errno, f"Block {number} of {name} cannot be read: {text}"
                 ) from error
             block = np.asarray(block)
             if block.ndim != 2 or block.dtype.kind not in "biuf":
@@ -365,6 +393,9 @@ class _StreamBlocks(Blocks):
     def _place(self, number: int) -> str:
         return f"Block {number} of {type(self.source).__name__}"
 
+    def origin(self) -> tuple[Any, ...]:
+        return (self.shape, _Same(self.source))
+
 
 class _ArrayBlocks(Blocks):
     """Points of an array that is mapped from a file."""
@@ -373,16 +404,61 @@ class _ArrayBlocks(Blocks):
         self.array, self.shape = array, (array.shape[0], array.shape[1])
         self.dtype = _precision([array.dtype])
         self.step = _rows(self.shape[1])
+        self.file = getattr(array, "filename", None)
+        self.mapped, begins = mapping_of(array)
+        self.needed = 0 if self.mapped is None else begins + len(self.mapped)
 
     def _run(self, begin: int, end: int) -> np.ndarray:
+        size = math.inf if self.mapped is None else self.mapped.size()
+        if size < self.needed:
+            cut = OSError(
+                f"the file has {size:,} bytes, where the array needs {self.needed:,}: "
+                "it was cut. Restore the file."
+            )
+            raise self._named(begin, cut)
         return np.array(self.array[begin:end])
 
     def _bounds(self) -> list[int]:
         return [*range(0, len(self), self.step), len(self)]
 
     def _place(self, number: int) -> str:
-        name = getattr(self.array, "filename", None)
-        return f"Block {number}" + (f" ({name})" if name else "")
+        return f"Block {number}" + (f" ({self.file})" if self.file else "")
+
+    def origin(self) -> tuple[Any, ...]:
+        where = self.array.__array_interface__
+        known = _stamp(self.file) if self.file else _Same(self.array)
+        return (self.shape, where["data"][0], where["strides"], known)
+
+
+class _Same:
+    """Equal to itself alone: an object that is told from others by its identity."""
+
+    def __init__(self, one: Any):
+        self.one = one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.one is other.one
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _stamp(path: Any) -> tuple[str, int, int]:
+    """A file's name, and what changes when it is written."""
+    found = os.stat(path)
+    return str(path), found.st_size, found.st_mtime_ns
+
+
+def mapping_of(array: Any) -> tuple[mmap.mmap | None, int]:
+    """The memory map that holds an array, None for none, and where it begins."""
+    offset, source = 0, array
+    while isinstance(source, np.ndarray):
+        if isinstance(source, np.memmap):
+            offset = getattr(source, "offset", None) or 0
+        source = source.base
+    if isinstance(source, memoryview):
+        source = source.obj
+    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+    return (source, begin) if isinstance(source, mmap.mmap) else (None, 0)
 
 
 def _rows(d: int) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.blocks import Blocks
-from mercer.data.points import Points, cloned_frame, is_frame, mapping_of
+from mercer.data.blocks import Blocks, mapping_of
+from mercer.data.points import Points, cloned_frame, is_frame
 from mercer.native.interruptible import elementwise
 
 DEEPEST = 100  # levels of lists in lists that are copied

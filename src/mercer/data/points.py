@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.blocks import Blocks
+from mercer.data.blocks import Blocks, mapping_of
 from mercer.native import sparsity
 from mercer.native.sparsity import Sparse, Vectors
 
@@ -110,19 +110,6 @@ def sound(X: Any) -> Points:
             return sparsity.canonical(vectors(list(X)))
         return _read(X)
     return X
-
-
-def mapping_of(array: Any) -> tuple[mmap.mmap | None, int]:
-    """The memory map that holds an array, None for none, and where it begins."""
-    offset, source = 0, array
-    while isinstance(source, np.ndarray):
-        if isinstance(source, np.memmap):
-            offset = getattr(source, "offset", None) or 0
-        source = source.base
-    if isinstance(source, memoryview):
-        source = source.obj
-    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
-    return (source, begin) if isinstance(source, mmap.mmap) else (None, 0)
 
 
 def check_file(X: Any) -> None:

@@ -116,8 +116,7 @@ class Approximation(FeatureKernel):
         """Φ, (n, p), a block of points at a time."""
         X, width = as_points(X), self._width()
         out: np.ndarray = np.empty((count(X), width), dtype=precision(X))
-        wide = max([width, *getattr(X, "shape", (0, 0))[1:]])
-        for rows in row_blocks(count(X), wide, memory.block_mb(BLOCK_MB)):
+        for rows in self._runs(X, BLOCK_MB):
             out[rows] = self._mapped(take(X, rows))
         return out
 
@@ -138,7 +137,7 @@ class Approximation(FeatureKernel):
         Y, width = as_points(Y), self._width()
         V = as_factor(V, count(Y))
         out = np.zeros((width, *V.shape[1:]))
-        for rows in row_blocks(count(Y), width, block_mb):
+        for rows in self._runs(Y, block_mb):
             out += multiply(self._mapped(take(Y, rows)).T, V[rows])
         return out
 
@@ -147,9 +146,14 @@ class Approximation(FeatureKernel):
     ) -> np.ndarray:
         X = as_points(X)
         out = np.empty((count(X), *weights.shape[1:]))
-        for rows in row_blocks(count(X), self._width(), block_mb):
+        for rows in self._runs(X, block_mb):
             out[rows] = multiply(self._mapped(take(X, rows)), weights)
         return out
+
+    def _runs(self, X: Points, block_mb: float) -> Iterator[slice]:
+        """Runs of points that are mapped at a time: they may have to be read, too."""
+        wide = max([self._width(), *getattr(X, "shape", (0, 0))[1:]])
+        return row_blocks(count(X), wide, memory.block_mb(block_mb))
 
     def entry_error(self, X: Points, sample: int = 500, seed: int = 0) -> EntryError:
         """An estimate of |k(x, y) - k̃(x, y)| on points drawn from X.

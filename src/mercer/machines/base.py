@@ -6,7 +6,9 @@ KernelEstimator is the way in alone, for estimators without an expansion.
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
+import pickle
 import sys
 import time
 import warnings
@@ -79,6 +81,7 @@ from mercer.native.clock import Clock, OutOfTime, breakable, current, running
 from mercer.outcomes import Certificate, Run, Status
 from mercer.planning import Plan, least_memory, made
 from mercer.solvers.features import ComputedRows
+from mercer.solvers.resume import Reached, begun, keeping, reading
 from mercer.solvers.roads import Road
 
 ALWAYS = 2000  # points that every fit has room for, and that none takes long with
@@ -143,22 +146,52 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     def whole(self: Machine, *args: Any, **options: Any) -> Any:
         before, begin = dict(self.__dict__), time.perf_counter()
         self.__dict__.pop("run_", None)
+        reached = self._left_by_error(args, options)
         try:
-            with _timed(self):
+            with timed(self), keeping(reached):
                 fitted = fit(self, *args, **options)
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, OSError) and reached.source is not None:
+                self._interrupted = _fit_key(self, args, options), reached
+                text = _text_of(error).rstrip(".")
+                raise OSError(error.errno, f"{text}. {_KEPT}") from error
             if isinstance(error, OutOfTime):
                 raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             if isinstance(error, MemoryError) and not hasattr(error, "plan"):
                 self._explain(error, *args, **options)
             raise
+        self.__dict__.pop("_interrupted", None)
         # A machine without a solver reports its time alone.
         self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
         return fitted
 
     return whole
+
+
+# Where an error in reading points ends a fit.
+_KEPT = (
+    "What was learnt until then is kept: when the points can be read again, the same "
+    "call of fit goes on from there."
+)
+_SILENT = ("verbose", "callback", "time_limit")  # parameters that f does not depend on
+
+
+def _text_of(error: OSError) -> str:
+    """What happened, without the number that a new error shows again."""
+    return str(error if error.strerror is None else error.strerror)
+
+
+def _fit_key(machine: Any, args: Any, options: Any) -> str | None:
+    """What tells a fit from others, beside its points; None where nothing does."""
+    known = machine.get_params()
+    chosen = {name: known[name] for name in known.keys() - set(_SILENT)}
+    try:
+        told = pickle.dumps((sorted(chosen.items()), args[1:], options))
+        return hashlib.sha256(told).hexdigest()
+    except Exception:  # of a function, say: the next fit starts afresh
+        return None
 
 
 # Where nothing that was computed until then makes a machine.
@@ -169,14 +202,14 @@ _LATE = (
 )
 
 
-def _timed(machine: Any) -> AbstractContextManager[Any]:
-    """The clock of a fit, with the machine's `time_limit` and `verbose`.
+def timed(machine: Any, seconds: float | None = None) -> AbstractContextManager[Any]:
+    """The clock of a fit, with the machine's `verbose` and `time_limit`, or less time.
 
     A fit that is part of another one of the same machine has its clock.
     """
     clock = current()
-    limit: Any = getattr(machine, "time_limit", None)
-    if clock is not None and clock.owner is machine:
+    limit: Any = getattr(machine, "time_limit", None) if seconds is None else seconds
+    if seconds is None and clock is not None and clock.owner is machine:
         return nullcontext()
     # What is no number is refused in fit; infinity is none that ends anything.
     seconds = limit if is_number(limit) and 0 < limit < np.inf else None
@@ -259,6 +292,17 @@ class KernelEstimator(BaseEstimator, ABC):
     @cache  # scikit-learn reads the signature anew in every fit, a tenth of a small one
     def _get_param_names(cls) -> list[str]:
         return list(super()._get_param_names())
+
+    def _left_by_error(self, args: Any, options: Any) -> Reached:
+        """What this fit goes on from, where an error in reading points ended the last.
+
+        That is of the same parameters, targets and weights; whether of the same points
+        shows when these are read.
+        """
+        key, reached = self.__dict__.get("_interrupted", (None, None))
+        if reached is None or key is None or key != _fit_key(self, args, options):
+            return Reached()
+        return reached
 
     def _validate_params(self) -> None:
         """scikit-learn's checks of the parameters, before a fit, and a few more."""
@@ -412,6 +456,7 @@ class KernelEstimator(BaseEstimator, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__() | {"_version": version()}
+        state.pop("_interrupted", None)
         if "approximation_" in state:
             # f needs the landmarks alone.
             state["approximation_"] = state["approximation_"].slim()
@@ -530,7 +575,11 @@ class KernelEstimator(BaseEstimator, ABC):
                 f"X has {d} features, but {name} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        X.check(missing=self._finite == "allow-nan")
+        known = reset and reading(X.origin())
+        checked = begun() if reset else {}
+        if not (known and checked.get("checked")):
+            X.check(missing=self._finite == "allow-nan")
+        checked["checked"] = True
         return X
 
     @contextmanager
@@ -670,8 +719,11 @@ class Machine(KernelEstimator):
         """K of points of X, where X holds kernel values of their places."""
         if self._precomputed:
             return Gram(Precomputed(X), points)
-        with breakable():  # there is no f without a kernel
-            return Gram(self._resolved(points, weight), points)
+        kept = begun()
+        if "kernel" not in kept:
+            with breakable():  # there is no f without a kernel
+                kept["kernel"] = self._resolved(points, weight)
+        return Gram(kept["kernel"], points)
 
     def _weighted_points(
         self, X: Points, sample_weight: npt.ArrayLike | None
@@ -818,7 +870,9 @@ def _how_far(solution: HasRun) -> str:
     words = ("violation", "rounding", "gap")
     numbers = ((word, getattr(solution, word, None)) for word in words)
     return "".join(
-        f", {word} {value:.2g}" for word, value in numbers if value is not None
+        f", {word} " + ("not known" if np.isnan(value) else f"{value:.2g}")
+        for word, value in numbers
+        if value is not None
     )
 
 

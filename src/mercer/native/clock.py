@@ -65,6 +65,13 @@ class Clock:
             return None
         return max(self.begin + self.seconds - time.perf_counter(), 1e-9)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        if self.seconds is None:
+            return False
+        return time.perf_counter() >= self.begin + self.seconds
+
     def at(self, stage: str) -> None:
         """This is what is being done from now on."""
         if stage != self.stage:
@@ -146,6 +153,12 @@ def seconds_left() -> float | None:
     """Those of the clock that is running; None where there is no limit."""
     clock = _clock.get()
     return None if clock is None else clock.left
+
+
+def is_over() -> bool:
+    """Whether the time of the clock that is running is up."""
+    clock = _clock.get()
+    return clock is not None and clock.is_over
 
 
 @contextmanager

@@ -226,7 +226,9 @@ def held_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> Gram:
 
 
 def _holds_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> bool:
-    if n_problems == 1 or gram.kernel.native(gram.X) is not None:
+    if n_problems == 1 or isinstance(gram.X, Blocks):
+        return False
+    if gram.kernel.native(gram.X) is not None:
         return False
     if on_features(gram) or isinstance(gram.kernel, Precomputed):
         return False
@@ -256,6 +258,8 @@ def held_for_many(gram: Gram, by_map: bool = False) -> Gram:
 def holds_for_many(gram: Gram, by_map: bool = False) -> bool:
     """Whether `held_for_many` holds K."""
     if isinstance(gram.kernel, Precomputed) or gram.is_held:
+        return False
+    if isinstance(gram.X, Blocks):
         return False
     if by_map and has_small_map(gram, Newton.direct):
         return False
@@ -923,7 +927,9 @@ class AutoPenalized:
         gram = problem.gram
         if not problem.loss.curved:
             held = many > 1 and holds_for_many(gram)
-            solver = self.solver or SMO(self.tol, None, self.max_iter)
+            solver = self.solver
+            if solver is None and on_features(gram) is None:
+                solver = SMO(self.tol, None, self.max_iter)
             road = AutoSMO(self.tol, solver=solver).road([problem.boxed()], many)
             if not held or road.name != "rows":
                 return road
@@ -971,7 +977,10 @@ class AutoPenalized:
         limit: TimeLimit,
         tol: float,
     ) -> Solution:
-        """The dual of straight pieces by SMO, until the gap is small enough."""
+        """The dual of straight pieces by SMO, until the gap is small enough.
+
+        Or on features, where that costs less, or is the only way.
+        """
         box = problem.boxed()
         near = None if start is None else box.start(start)
         if self.solver is not None:
@@ -982,6 +991,16 @@ class AutoPenalized:
         goal = tol * problem.zero_loss
         # gap ≤ violation · (largest - least slope), up to rounding.
         close = max(goal, 1e-300) / float(np.max(high - low))
+        on_rows = on_features(problem.gram)
+        if on_rows is not None:
+            solver = on_rows(close, self.max_iter)
+            found = _reached(_unboxed_in_time(problem, solver, box, near, limit), goal)
+            alone = isinstance(problem.gram.X, Blocks)
+            if alone or found.status not in ("optimal", "stalled", "imprecise"):
+                return found
+            if found.status == "optimal" and _near(found, goal):
+                return found
+            near = found.value
         if len(box) <= SMALL:
             found = self._to_rounding(problem, box, near, limit, close)
             found = _reached(found, goal)
@@ -1069,7 +1088,7 @@ class AutoComponents:
 
 def _unboxed_in_time(
     problem: Penalized,
-    solver: SMO,
+    solver: Any,
     box: BoxQP,
     near: np.ndarray | None,
     limit: TimeLimit,

@@ -115,7 +115,8 @@ class Posterior:
     beta : 1 / variance of the noise; NaN for "logistic"
     evidence : log p(target), for "logistic" by Laplace's approximation at the mode
     curve : the evidence after each step; it never falls
-    violation : the most that one more step would add to the evidence
+    violation : the most that one more step would add to the evidence; NaN where the
+        search was stopped before it had looked at all columns
     run : the steps, how they ended, and how long they took
 
     Examples
@@ -184,7 +185,7 @@ class Basis:
 
     Parameters
     ----------
-    pulse : is called with how much of a long product is done
+    pulse : is called with how much of a long product is done, and ends it by OutOfTime
     """
 
     def __init__(self, problem: SparseBayes, pulse: Pulse | None = None):
@@ -205,7 +206,7 @@ class Basis:
                     self.gram = gram.held()
             except OutOfTime:
                 self.held = False
-        self.whole = whole_products(self.gram, self.pulse)
+        self.whole = whole_products(self.gram, self.pulse, breaks=True)
         self.rows = 0 if by_map else n
         self.scale = np.ones(self.size)
         size = np.sqrt(self.squares(self.weight) / self.total)
@@ -235,6 +236,7 @@ class Basis:
     def products(self, V: np.ndarray) -> np.ndarray:
         """⟨φⱼ, v⟩ of every column with every v in the columns of V."""
         products = np.empty((self.size, *V.shape[1:]))
+        self._tick("products")
         if self.features is not None:
             products[: self.points] = product(self.features, V)
         elif V.ndim == 1:
@@ -249,6 +251,7 @@ class Basis:
         """Σᵢ bᵢ φⱼ(xᵢ)² of every column."""
         squares = np.empty(self.size)
         squares[self.points :] = b.sum()
+        self._tick("squares of kernel values")
         if self.features is not None:
             # Σᵢ bᵢ (φᵢᵀφⱼ)² = φⱼᵀ (ΦᵀBΦ) φⱼ
             squares[: self.points] = quadratic(
@@ -256,7 +259,38 @@ class Basis:
             )
             return squares / self.scale**2
         for rows in row_blocks(self.points, self.points, BLOCK_MB):
-            self.pulse("squares of kernel values", rows.start / self.points)
+            self._tick("squares of kernel values", rows.start / self.points)
             block = np.asarray(self.gram.rows(rows), dtype=float)
             squares[rows] = np.square(block) @ b
         return squares / self.scale**2
+
+    def _tick(self, stage: str, share: float | None = None) -> None:
+        self.pulse(stage, share)
+        if self.pulse.stopped:
+            raise OutOfTime(stage, share)
+
+
+class SingleColumn:
+    """One column alone, of which all is known without the others: 1, or k(·, x₀)."""
+
+    def __init__(self, problem: SparseBayes):
+        self.weight, self.total = problem.weight, float(problem.weight.sum())
+        self.size, self.points = 1, 0 if problem.bias else 1
+        self.rows = self.points
+        n = problem.gram.shape[0]
+        column = np.ones((n, 1))
+        if self.points:
+            column = np.asarray(problem.gram.double().rows(np.arange(1)), float).T
+        size = float(np.sqrt(self.weight @ column[:, 0] ** 2 / self.total))
+        self.empty = np.array([size == 0])
+        self.scale = np.array([size or 1.0])
+        self.column = column / self.scale
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        return self.column[:, index]
+
+    def products(self, V: np.ndarray) -> np.ndarray:
+        return self.column.T @ V
+
+    def squares(self, b: np.ndarray) -> np.ndarray:
+        return np.square(self.column).T @ b

@@ -24,6 +24,7 @@ from mercer.data.points import Points, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.maps import explicit
+from mercer.native.clock import is_over, tick
 from mercer.native.interruptible import multiply
 from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.features import FeatureRows
@@ -208,6 +209,12 @@ def drawn_start(
     label, nearest = np.zeros(n, dtype=np.intp), np.full(n, np.inf)
     trials = 2 + int(np.log(problem.n_clusters)) if spread else 1
     for c in range(problem.n_clusters):
+        tick("starts", c / problem.n_clusters)
+        if c and is_over():
+            # No time for distances: the other clusters begin with any point each.
+            rest = random.permutation(n)[: problem.n_clusters - c]
+            label[rest] = np.arange(c, c + len(rest))
+            break
         if c == 0:
             order, share = problem.order(key), weight
         else:

@@ -22,11 +22,15 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from mercer.data.points import double, take
 from mercer.gram import Gram
 from mercer.kernels.checks import finite
+from mercer.native.clock import OutOfTime
 from mercer.native.interruptible import interruptible, multiply
 from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.components import Components, Eigenpairs, eigenpairs
+from mercer.solvers.krylov import DOUBLE as CONFIRMING
+from mercer.solvers.krylov import Pulse
+from mercer.solvers.limits import TimeLimit
 from mercer.solvers.products import (
     NARROW,
     Centered,
@@ -278,9 +282,10 @@ class BlockKrylov:
         begin = time.perf_counter()
         n = problem.gram.shape[0]
         tol = self.tol or (EXACT if n <= DOUBLE else ROUGH)
+        ticking = _Ticking(watch, begin)
         features = problem.features
         if features is not None:
-            search = _Search(self, problem, Features(features), None, tol, begin)
+            search = _Search(self, problem, Features(features), None, tol, ticking)
             return search.run(search.random if start is None else start, watch)
         order = np.random.default_rng(self.seed).permutation(n)
         single = self.precision == "single" or (
@@ -291,13 +296,13 @@ class BlockKrylov:
         )
         wide = replace(problem, gram=problem.gram.double())
         if not single:
-            return self._search(wide, order, tol, start, watch, begin)
-        found = self._search(problem, order, tol, start, watch, begin, np.float32)
-        found = _confirmed(wide, order, found)
+            return self._search(wide, order, tol, start, watch, ticking)
+        found = self._search(problem, order, tol, start, watch, ticking, np.float32)
+        found = _confirmed(wide, order, found, ticking)
         if found.status != "optimal" or found.within(tol):
             return found
         # Single precision came no nearer.
-        more = self._search(wide, order, tol, found.vectors, watch, begin)
+        more = self._search(wide, order, tol, found.vectors, watch, ticking)
         return replace(more, run=more.run.after(found.run))
 
     def _search(
@@ -307,17 +312,44 @@ class BlockKrylov:
         tol: float,
         start: np.ndarray | None,
         watch: Watch | None,
-        begin: float,
+        ticking: _Ticking,
         dtype: npt.DTypeLike = float,
     ) -> Eigenpairs:
         """The components of a problem, with kernel values of this type."""
         tiles = Tiles(problem.gram, order, dtype, self.cache_mb)
-        search = _Search(self, problem, tiles, order, tol, begin)
+        search = _Search(self, problem, tiles, order, tol, ticking)
         if search.n <= search.width:
             return Lapack().solve(problem)  # the first block would span everything
         # A narrow block is our threads' work, which those of BLAS would disturb.
         with one_blas_thread() if search.width <= NARROW else nullcontext():
             return search.run(_begun(start, search, tiles), watch)
+
+
+class _Ticking:
+    """What a product with K tells of its share that is done: a report, or OutOfTime.
+
+    Only a limit in time ends a product; others who stop a search wait for it.
+    """
+
+    def __init__(self, watch: Watch | None, begin: float):
+        self.watch, self.begin, self.count, self.since = watch, begin, 0, begin
+        self.pulse = Pulse(None if watch is None else self._report, CONFIRMING)
+        if isinstance(watch, TimeLimit):
+            watch.pulse = self.pulse
+
+    def __call__(self, share: float) -> None:
+        if share == 0:
+            self.since = time.perf_counter()
+        self.pulse.took(self.since, share)
+        self.pulse("product", share)
+        if share < 1 and isinstance(self.watch, TimeLimit) and self.watch.is_late():
+            raise OutOfTime("product", share)
+
+    def _report(self, stage: str) -> bool:
+        assert self.watch is not None
+        seconds = time.perf_counter() - self.begin
+        progress = Progress(self.count, self.count, 0, seconds, words=WORDS)
+        return bool(self.watch(progress._replace(unit="product", stage=stage)))
 
 
 class _Search:
@@ -330,11 +362,11 @@ class _Search:
         product: Tiles | Features,
         order: np.ndarray | None,
         tol: float,
-        begin: float,
+        ticking: _Ticking,
     ):
-        self.options, self.tol, self.begin = options, tol, begin
+        self.options, self.tol, self.begin = options, tol, ticking.begin
         self.product, self.order = product, order
-        self.times = Centered(product)
+        self.times = Centered(product, ticking)
         self.gram = problem.gram
         self.n, self.c = problem.gram.shape[0], problem.count
         extra = options.extra
@@ -379,7 +411,12 @@ class _Search:
                 break
             if self.times.count >= self.options.max_iter:
                 break
-            Q, Z = np.hstack([Q, block]), np.hstack([Z, self.times(block)])
+            try:
+                image = self.times(block)
+            except OutOfTime:
+                status = "stopped"
+                break
+            Q, Z = np.hstack([Q, block]), np.hstack([Z, image])
         if watch is not None and status == "optimal":
             watch(self._progress(sizes, values, small))
         S = S[:, : self.c]
@@ -449,15 +486,23 @@ def _begun(start: np.ndarray | None, search: _Search, tiles: Tiles) -> np.ndarra
     return first
 
 
-def _confirmed(problem: Components, order: np.ndarray, found: Eigenpairs) -> Eigenpairs:
+def _confirmed(
+    problem: Components, order: np.ndarray, found: Eigenpairs, ticking: _Ticking
+) -> Eigenpairs:
     """The same vectors with values, residuals and means in double precision.
 
-    One product with each pair of points compared once.
+    One product with each pair of points compared once. Where there is no time for it
+    the residuals are not known.
     """
     vectors = found.vectors
-    product = Centered(Tiles(problem.gram, order, np.float64, 0.0))
+    product = Centered(Tiles(problem.gram, order, np.float64, 0.0), ticking)
     images = np.empty_like(vectors)
-    images[order] = product(vectors[order])
+    try:
+        images[order] = product(vectors[order])
+    except OutOfTime:
+        unknown = np.full(len(found.values), np.nan)
+        run = replace(found.run, precision="single")
+        return replace(found, residuals=unknown, rounding=np.nan, run=run)
     means = np.empty(len(vectors))
     means[order] = product.means
     values = np.einsum("ij,ij->j", vectors, images)

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.native.clock import OutOfTime
 from mercer.native.interruptible import interruptible
 from mercer.native.threads import one_blas_thread
 from mercer.outcomes import Progress, Run, Status, Watch
-from mercer.solvers.bayes import Basis, Posterior, SparseBayes
+from mercer.solvers.bayes import Basis, Posterior, SingleColumn, SparseBayes
 from mercer.solvers.krylov import Pulse
 from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.posterior import LEAST, SPANNED, Logistic, Normal, State
@@ -146,10 +147,18 @@ class _Search:
         self.pulse = Pulse(None if watch is None else self._working)
         self.round, self.gain = 0, float("nan")
         self.state: Any = None  # a State, from the first column on
-        self.basis = Basis(problem, self.pulse)
-        kind = Normal if problem.likelihood == "normal" else Logistic
-        self.model: Any = kind(self.basis, problem)
-        first: State = self.model.start()
+        self.pulse.stopped = isinstance(watch, TimeLimit) and watch.is_over()
+        kind: Any = Normal if problem.likelihood == "normal" else Logistic
+        self.basis: Any
+        try:
+            self.basis = Basis(problem, self.pulse)
+            self.model = kind(self.basis, problem)
+            first: State = self.model.start()
+        except OutOfTime:
+            # Without a look at all columns one is as good as another.
+            self.basis = SingleColumn(problem)
+            self.model = kind(self.basis, problem)
+            first = self.model.start()
         self.curve = [first.evidence]
         self.state = first
         # Columns that are not to be tried: of zeros, or tried without a gain.
@@ -161,7 +170,10 @@ class _Search:
 
     def run(self) -> Posterior:
         for round in count():
-            gain, order = self._scan()
+            try:
+                gain, order = self._scan()
+            except OutOfTime:
+                gain, order = np.full(1, np.nan), np.zeros(1, dtype=int)
             best = float(gain[order[0]])
             status = self._status(best, self._reported(round, best))
             if status:
@@ -170,11 +182,14 @@ class _Search:
             self.state = self.model.focus(self.state, np.sort(order[:POOL]))
             if not self.pulse.stopped:
                 self._steps(max(self.options.tol, float(outside)))
-        state = self.model.focus(self.state, np.empty(0, dtype=int))
+        state = self.state
+        if not self.pulse.stopped:
+            state = self.model.focus(state, np.empty(0, dtype=int))
+        every = isinstance(self.basis, Basis)
         return replace(
             self.model.posterior(state),
             curve=np.array(self.curve),
-            violation=best,
+            violation=best if every else np.nan,
             run=Run(
                 Status(status),
                 len(self.curve),
@@ -185,7 +200,7 @@ class _Search:
 
     def _status(self, gain: float, stopped: bool) -> str:
         """How the search ends here; "" if it goes on."""
-        if gain < self.options.tol:
+        if gain < self.options.tol and isinstance(self.basis, Basis):
             return "optimal"
         if stopped:
             return "stopped"

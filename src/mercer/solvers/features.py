@@ -24,7 +24,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
-from mercer.native.clock import tick
+from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import interruptible, multiply
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
@@ -407,13 +407,19 @@ class ComputedRows(FeatureRows):
             out[:, :p] = self.landmarks.turned(out[:, :p].T).T
         return out
 
-    def normal(self, weights: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
+    def normal(
+        self,
+        weights: np.ndarray,
+        shift: np.ndarray | None,
+        kept: dict[str, Any] | None = None,
+    ) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
         p = self.shape[1]
-        sums, total = np.zeros((p, p)), np.zeros(p)
+        kept = {} if kept is None else kept
+        first, sums = kept.get("sums", (0, np.zeros((p, p))))
         step = self._step(_computed())
         negative = bool(np.any(weights < 0))
-        for begin in range(0, self.shape[0], step):
+        for begin in range(first, self.shape[0], step):
             rows = slice(begin, min(begin + step, self.shape[0]))
             some = weights[rows, None]
             U = self._part(rows) if self.landmarks is None else self._summed(rows)
@@ -422,12 +428,14 @@ class ComputedRows(FeatureRows):
             else:
                 U = U * np.sqrt(some)
                 sums += multiply(U.T, U)  # half the work, for a product with itself
+            kept["sums"] = rows.stop, sums
         if self.landmarks is not None:
             sums = self.landmarks.turned(self.landmarks.turned(sums).T)
         if shift is not None:
             total = self.pull(weights)
-            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
-            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
+            crossed = np.multiply.outer(total, shift)
+            square = float(weights.sum()) * np.multiply.outer(shift, shift)
+            sums = sums - (crossed + crossed.T) + square  # and not those that are kept
         return (sums + sums.T) / 2
 
     def _summed(self, rows: Any) -> np.ndarray:
@@ -498,7 +506,8 @@ def _made(kernel: Kernel, X: Points) -> FeatureRows:
     columns = dense_columns(kernel, X)
     if columns is not None and is_computed(kernel, X, columns):
         return ComputedRows(kernel, X)
-    return FeatureRows(explicit(kernel, X).matrix)
+    with breakable():  # there is nothing to solve without them
+        return FeatureRows(explicit(kernel, X).matrix)
 
 
 def is_computed(kernel: Kernel, X: Points, columns: int) -> bool:

@@ -22,11 +22,14 @@ from mercer.kernels.base import row_blocks
 from mercer.native import memory
 from mercer.native.clock import OutOfTime
 from mercer.native.interruptible import interruptible, multiply
+from mercer.solvers.limits import CLOSING
 from mercer.solvers.products import Tiles
 
 BLOCK = 64  # columns of K chosen at a time
 LARGEST = 1e30  # that is left to single precision: n sums of n of them are finite
 NEAR, NEAR_DOUBLE = 384, 256  # sides of tiles that are computed to be read once
+LEAST_SHARE = 0.2  # of a product, from which on its time can be told
+DOUBLE = 2.5  # products in single precision in the time of one in double
 PAUSE = 0.5  # seconds between two reports of what is being done
 PIECE_MB = 16.0  # of a factor that is converted at a time
 WHOLE = 2.0**27  # bytes of a factor that is multiplied as it is
@@ -43,12 +46,21 @@ class Pulse:
     Parameters
     ----------
     report : returns True to stop, which is kept in `stopped`; None for nothing
+    closing : products in the time of what ends the solve
     """
 
-    def __init__(self, report: Callable[[str], bool] | None = None):
-        self.report, self.stopped = report, False
+    def __init__(
+        self, report: Callable[[str], bool] | None = None, closing: float = CLOSING
+    ):
+        self.report, self.stopped, self.closing = report, False, closing
         self.last = time.perf_counter()
         self.longest = 0.0  # seconds of a product, or of all kernel values
+        self.under_way = 0.0  # of the one that is, as far as that can be told
+
+    @property
+    def needed(self) -> float:
+        """Seconds for what ends the solve; one product in double, at the least."""
+        return max(self.closing * self.longest, DOUBLE * self.under_way)
 
     def __call__(self, stage: str, share: float | None = None) -> None:
         now = time.perf_counter()
@@ -56,6 +68,14 @@ class Pulse:
             self.last = now
             text = stage if share is None else f"{stage}, {share:.0%}"
             self.stopped |= self.report(text)
+
+    def took(self, begin: float, share: float = 1.0) -> None:
+        """A product has taken the time since then, for a share of it."""
+        seconds = time.perf_counter() - begin
+        if share == 1:
+            self.longest, self.under_way = max(self.longest, seconds), 0.0
+        elif share > LEAST_SHARE:
+            self.under_way = seconds / share
 
     def reported(self) -> None:
         """There was a report of another kind: the next one can wait."""
@@ -71,6 +91,7 @@ class Products:
     dtype : float64 for products in double precision
     pulse : is called with how much of a long product is done
     keep : whether tiles may be kept
+    breaks : whether a product that the pulse stops raises OutOfTime
     """
 
     def __init__(
@@ -79,8 +100,9 @@ class Products:
         dtype: Any = np.float32,
         pulse: Pulse | None = None,
         keep: bool = True,
+        breaks: bool = False,
     ):
-        self.gram, self.pulse = gram.double(), pulse
+        self.gram, self.pulse, self.breaks = gram.double(), pulse, breaks
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
             dtype = np.float64
@@ -94,12 +116,10 @@ class Products:
         tiles = Tiles(gram, None, dtype, room / 2**20)
         self.tiles: Tiles | None = None
         if tiles.fits:
-            begin = time.perf_counter()
             try:
                 self.tiles = tiles.filled(self._ticking("kernel values", breaks=True))
             except OutOfTime:
                 pass  # what is left to do takes a product or two
-            self._took(begin)
         if self.tiles is None and native:
             # Of a side whose tiles stay near the processor.
             side = NEAR if self.single else NEAR_DOUBLE
@@ -112,15 +132,8 @@ class Products:
         # Columns are brought to about 1: single precision has a small range.
         size = np.abs(V).max(axis=0, initial=0.0)
         size[~((size > 0) & np.isfinite(size))] = 1.0
-        begin = time.perf_counter()
-        out = self.tiles.times(V / size, self._ticking("product")) * size
-        self._took(begin)
-        return out
-
-    def _took(self, begin: float) -> None:
-        if self.pulse is not None:
-            seconds = time.perf_counter() - begin
-            self.pulse.longest = max(self.pulse.longest, seconds)
+        out = self.tiles.times(V / size, self._ticking("product", self.breaks))
+        return out * size
 
     def _ticking(
         self, stage: str, breaks: bool = False
@@ -129,7 +142,10 @@ class Products:
         if pulse is None:
             return None
 
+        begin = time.perf_counter()
+
         def tick(share: float) -> None:
+            pulse.took(begin, share)
             pulse(stage, share)
             if breaks and pulse.stopped:
                 raise OutOfTime(stage, share)
@@ -137,11 +153,13 @@ class Products:
         return tick
 
 
-def whole_products(gram: Gram, pulse: Pulse) -> Callable[[np.ndarray], np.ndarray]:
+def whole_products(
+    gram: Gram, pulse: Pulse, breaks: bool = False
+) -> Callable[[np.ndarray], np.ndarray]:
     """The function K V in double precision; of many points with its reports."""
     long = gram.shape[0] > LONG and gram.kernel.native(gram.X) is not None
     if long and not gram.is_held:
-        return Products(gram, np.float64, pulse, keep=False)
+        return Products(gram, np.float64, pulse, keep=False, breaks=breaks)
     return gram.__matmul__
 
 

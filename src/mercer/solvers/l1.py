@@ -26,9 +26,12 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
+from mercer.solvers.krylov import Pulse
 from mercer.solvers.lasso import L1Problem
 from mercer.solvers.lasso_features import Design
+from mercer.solvers.limits import TimeLimit
 
+CLOSING = 3.0  # products in the time of what ends a solve
 FIRST = 32  # points that may join a working set, at least
 SHARE = 200  # ... or one of so many: the more points, the more a product with K costs
 SWEEPS = 20  # of coordinate descent, before the last few change one by one
@@ -204,6 +207,9 @@ class _Run:
     ):
         self.options, self.problem, self.watch = options, problem, watch
         self.columns, self.begin = columns, time.perf_counter()
+        self.pulse = Pulse(closing=CLOSING)
+        if isinstance(watch, TimeLimit):
+            watch.pulse = self.pulse
         self.rows_before, self.hits_before = columns.computed, columns.hits
         self.n = len(problem.target)
         self.alive = np.arange(columns.width)
@@ -287,7 +293,9 @@ class _Run:
         """All of the gradient: violations, the gap, and the points to screen out."""
         problem, alive = self.problem, self.alive
         forces = problem.forces(self.F + self.b)
+        begin = time.perf_counter()
         gradient = self.columns.times(forces, alive)
+        self.pulse.took(begin)
         largest = float(np.max(np.abs(gradient), initial=0.0))
         if not np.isfinite(largest):
             raise ValueError(

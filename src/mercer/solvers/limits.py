@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from mercer.outcomes import Status, Watch
 
-CLOSING = 6.0  # products in single precision in the time of what ends a solve
+CLOSING = 4.0  # products in single precision in the time of what ends a solve
+GRACE, LATER = 1.0, 0.1  # seconds, or a share of the limit: the end may take so much
 PASSES = 2  # over what was cut short, as long as there is time
 
 Found = TypeVar("Found", bound=Any)
@@ -30,16 +31,27 @@ class TimeLimit:
     def __init__(self, watch: Watch | None, seconds: float | None):
         self.watch = watch
         self.end = np.inf if seconds is None else time.perf_counter() + seconds
+        self.grace = GRACE if seconds is None else max(GRACE, LATER * seconds)
         self.expired = False
         self.pulse: Any = None  # the `Pulse` of the solve, which knows its products
 
     def __call__(self, progress: Any) -> bool:
         # What was found is read once more in double precision, product by product.
-        needed = 0.0 if self.pulse is None else CLOSING * self.pulse.longest
+        pulse = self.pulse
+        needed = 0.0 if pulse is None else pulse.needed
         asked = self.watch is not None and bool(self.watch(progress))
         if not asked:
             self.expired |= time.perf_counter() + needed >= self.end
         return self.expired or asked
+
+    def is_over(self) -> bool:
+        """Whether there is no time at all: what has not begun is stopped by that."""
+        self.expired |= time.perf_counter() >= self.end
+        return self.expired
+
+    def is_late(self) -> bool:
+        """Whether it is so late that even what ends a solve is left undone."""
+        return time.perf_counter() >= self.end + self.grace
 
     @property
     def left(self) -> float | None:

@@ -49,6 +49,7 @@ from mercer.solvers.primal import (
     product,
     weighted_normal,
 )
+from mercer.solvers.resume import begun
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
 
 EPS = np.finfo(float).eps
@@ -299,7 +300,8 @@ class ConjugateGradient:
             )
         rank = self.rank or preconditioner_rank(n, max(100, int(2 * n**0.65)))
         dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
-        L = factor(system.wide, rank, self.seed, dtype, pace.pulse)
+        if not pace.stopped:
+            L = factor(system.wide, rank, self.seed, dtype, pace.pulse)
         z, statuses, products = np.zeros_like(target), set(), 0
         if start is not None:
             z += system.scaled(start)
@@ -500,14 +502,15 @@ class NormalEquations:
     ) -> Solution:
         """The solution; `watch`, called with a `Progress`, returns True to stop."""
         begin = time.perf_counter()
-        system = _Explicit(problem)
+        kept = begun()
+        system = _Explicit(problem, kept)
         if not np.all(system.regs > 0):
             raise ValueError(
                 f"NormalEquations needs reg > 0; got reg={problem.reg!r}. Cholesky "
                 "takes 0."
             )
         target, trusted = system.target, self.tol if self.trust is None else self.trust
-        z, image = np.zeros_like(target), np.empty_like(target)
+        z, image = kept.get("z", np.zeros_like(target)).copy(), np.empty_like(target)
         if start is not None:
             z += system.scaled(start)
         statuses, products = set(), 0
@@ -517,6 +520,7 @@ class NormalEquations:
                 run = _NormalRounds(self, system, reg, begin)
                 found = run(z[:, columns], target[:, columns], watch)
                 z[:, columns], image[:, columns], status = found
+                kept["z"] = z
                 products += run.products
                 statuses.add(status)
         numbers, residual_error = system.certified(z, image, trusted)
@@ -846,8 +850,9 @@ class _Lazy(_Weighted):
 class _Explicit(_Weighted):
     """G = W^½ ΦΦᵀ W^½ by the explicit map of the kernel."""
 
-    def __init__(self, problem: LinearSystem):
+    def __init__(self, problem: LinearSystem, kept: dict[str, Any] | None = None):
         super().__init__(problem)
+        self.kept = {} if kept is None else kept
         self.features = features_of(self.gram, once=True)
         self.factored = affordable(self.features.shape[1], ONCE)
 
@@ -873,7 +878,7 @@ class _Explicit(_Weighted):
     @cached_property
     def _normal(self) -> np.ndarray:
         """ΦᵀWΦ."""
-        return weighted_normal(self.features, self.root[:, 0] ** 2)
+        return weighted_normal(self.features, self.root[:, 0] ** 2, kept=self.kept)
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         if not V.any():

@@ -56,6 +56,7 @@ from mercer.solvers.primal import (
     sample,
     weighted_normal,
 )
+from mercer.solvers.resume import begun
 
 ROUGH = 20  # steps at most on the low-rank approximation
 CLOSER = 1e-2  # of what a step leaves, in the coordinates of an explicit map
@@ -222,6 +223,7 @@ class _Run:
         if watch is not None:
             self.pulse.report = self._report
         self.round, self.support = 0, 0
+        self.kept = begun()
         self.first: tuple[float, float] | None = None  # seconds and gap, at first
         self.violation = self.primal = self.gap = np.nan
         self.k = _columns(problem)
@@ -232,8 +234,10 @@ class _Run:
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         at = self._from(start)
-        if self.pulse.stopped:  # there is time for one product, and that is to be true
-            self.method.sharper()
+        if self.pulse.stopped:
+            if not at.c.any():
+                return self._untrained(at)
+            self.method.sharper()  # there is time for one product, and that is true
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
         for round in range(self.options.max_iter + 1):
             self._look(at)
@@ -260,9 +264,21 @@ class _Run:
                 at.g = self.method.times(at.c)
         raise AssertionError("the last round has a status")
 
+    def _untrained(self, at: _Point) -> Solution:
+        """f = b, without a product: no loss is less than 0, which u = 0 says."""
+        slope, f = self._slope(at.f), self._shaped(at.f)
+        self.violation = float(np.max(np.abs(slope), initial=0.0))
+        self.u = self.image = np.zeros_like(slope)
+        self.rough, self.method.sharp = None, True
+        self.primal = self.problem.primal(0.0, f)
+        self.dual = self.problem.dual(self._shaped(self.u), 0.0)
+        self.gap = self.primal - self.dual
+        return self._solution(at, "stopped", 0)
+
     def _from(self, start: np.ndarray | None) -> _Point:
         """Where to begin: at the coefficients given, near a rough solution, or at 0."""
         n = self.problem.gram.shape[0]
+        start = self.kept.get("coef") if start is None else start
         c = np.zeros((n, self.k)) if start is None else np.array(start, dtype=float)
         c = c.reshape(n, self.k)
         if c.any():
@@ -412,6 +428,8 @@ class _Run:
             return False
         at.c, at.g = at.c + t * delta, at.g + t * image
         self._biased(at)
+        if not self.method.roughs or not self.method.coarse:
+            self.kept["coef"] = at.c
         return True
 
     def _length(
@@ -663,7 +681,10 @@ class _Iterated:
         n = self.gram.shape[0]
         rank = options.rank or preconditioner_rank(n, int(3 * n**0.5))
         dtype = float if 8.0 * n * rank <= WIDE_FACTOR else np.float32
-        L = factor(self.gram, rank, options.seed, dtype, pulse)
+        # Without time for a step there is nothing to precondition.
+        L = np.zeros((n, 1))
+        if not pulse.stopped:
+            L = factor(self.gram, rank, options.seed, dtype, pulse)
         self.L = L.astype(np.float32, order="F", copy=False)
         self.whole = whole_products(self.gram, pulse)
         self.sharp = not self.fast.single

@@ -212,10 +212,10 @@ class Normal:
         return self._from(state.which, state.alpha, beta, state.H)
 
     def posterior(self, state: NormalState) -> Posterior:
-        active, alpha = active_of(state)
-        order = np.argsort(active)
-        active, alpha = active[order], alpha[order]
-        factor = Factor(alpha, state.beta * self.products(active)[active])
+        chosen = np.flatnonzero(np.isfinite(state.alpha))
+        chosen = chosen[np.argsort(state.which[chosen])]
+        active, alpha = state.which[chosen], state.alpha[chosen]
+        factor = Factor(alpha, state.beta * state.H[np.ix_(chosen, chosen)])
         mean = factor.solve(state.beta * self.towards[active])
         beta = state.beta / self.unit**2
         return _in_units(

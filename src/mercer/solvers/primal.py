@@ -11,6 +11,7 @@ is solved by conjugate gradients, which read Φ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,14 +90,22 @@ def product(features: FeatureRows, V: np.ndarray) -> np.ndarray:
 
 
 def weighted_normal(
-    features: FeatureRows, weights: np.ndarray, shift: np.ndarray | None = None
+    features: FeatureRows,
+    weights: np.ndarray,
+    shift: np.ndarray | None = None,
+    kept: dict[str, Any] | None = None,
 ) -> np.ndarray:
     """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign.
 
     Sparse features take no shift.
+
+    Parameters
+    ----------
+    kept : what an earlier call for the same features and weights has summed before an
+        error ended it, and this one does (`resume`); None for nothing
     """
     if isinstance(features, ComputedRows):
-        return features.normal(weights, shift)
+        return features.normal(weights, shift, kept)
     n, p = features.shape
     if features.sparse and features.entries <= SPARSE_SHARE * n * p:
         assert shift is None

@@ -84,6 +84,8 @@ class Tiles:
                 tick((i / len(self.chunks)) ** 2)
             for j in range(i + 1):
                 self.tile(i, j)
+        if tick is not None:
+            tick(1.0)
         del self.compute
         return self
 
@@ -109,6 +111,8 @@ class Tiles:
                 out[rows] += multiply(tile, V[columns])
                 if mirrored is not None:
                     mirrored += multiply(tile.T, V[rows])
+        if tick is not None:
+            tick(1.0)
         return out.reshape(shape)
 
     def sample(self) -> np.ndarray | None:
@@ -232,19 +236,29 @@ class Features:
 
 
 class Centered:
-    """H K H V, and on the way the means of the rows of K."""
+    """H K H V, and on the way the means of the rows of K.
+
+    `tick` is called with the share of a product that is done.
+    """
 
     means: np.ndarray
 
-    def __init__(self, product: Tiles | Features):
-        self.product, self.count = product, 0
+    def __init__(
+        self,
+        product: Tiles | Features,
+        tick: Callable[[float], Any] | None = None,
+    ):
+        self.product, self.count, self.tick = product, 0, tick
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         shape, V = V.shape, V.reshape(len(V), -1)
         V = V - V.mean(axis=0)
         if not self.count:
             V = np.column_stack([V, np.full(len(V), 1 / len(V))])
-        W = self.product.times(V)
+        if isinstance(self.product, Tiles):
+            W = self.product.times(V, self.tick)
+        else:
+            W = self.product.times(V)
         if not self.count:
             self.means, W = W[:, -1].copy(), W[:, :-1]
         self.count += 1

@@ -43,6 +43,7 @@ from mercer.solvers.features import (
     solution_on,
     totals_of,
 )
+from mercer.solvers.resume import begun
 from mercer.solvers.rounding import UNIT
 
 STEPS = 1000  # Newton steps, where no other number is asked for
@@ -284,7 +285,7 @@ class _Run:
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
         self.steps = self.rounds = 0
-        self.violation = np.nan
+        self.violation, self.kept = np.nan, begun()
         self.budget = STEPS if options.max_iter < 0 else options.max_iter
         rows, totals = rows_for(problem), totals_of(problem)
         tube = problem.tube
@@ -308,6 +309,7 @@ class _Run:
         self.least = max(LEAST * self.scale, UNIT * size * widest)
 
     def __call__(self, start: np.ndarray | None) -> Solution:
+        start = self.kept.get("value") if start is None else start
         beta = self.problem.sign * self.problem.start(start)  # feasible, or an error
         status = Status.OPTIMAL
         self.best = np.inf, beta
@@ -341,13 +343,16 @@ class _Run:
             sizes.append(sizes[-1] // SAMPLE)
         order = np.random.default_rng(0).permutation(n)
         band, point, last = self.scale, None, n
+        if "band" in self.kept:  # where an earlier run came to all points
+            sizes, (w, rho, band) = [n], self.kept["band"]
+            point = self._at(terms, w, rho, terms.middle(), band)
         for size in reversed(sizes):
             part = terms if size == n else terms.sample(np.sort(order[:size]))
             if not part.feasible and size < n:
                 continue
             if point is None:
                 point = self._at_origin(part, band)
-            else:
+            elif size != last:
                 # The minimum of a sample is that far from the one of all.
                 band = max(band, self.scale * np.sqrt(p / last) / 4)
                 point = self._at(part, point.w, point.rho, part.middle(), band)
@@ -423,6 +428,7 @@ class _Run:
         self.violation = self.problem.violation(value, self.function)
         if self.violation < self.best[0]:
             self.best = self.violation, beta
+            self.kept["value"] = value
 
     def _mended(self, beta: np.ndarray) -> np.ndarray:
         """β with the sums that are asked for."""
@@ -481,6 +487,8 @@ class _Run:
         w, rho, s, b = point
         for _ in range(60):
             self._count()
+            if terms is self.terms:
+                self.kept["band"] = w, rho, band
             slope_w = w - terms.offset - terms.pull(b)
             slope_rho = terms.sums(b) - terms.totals
             dw, drho = self._direction(terms, D, b, slope_w, slope_rho, exact)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
-from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.base import FitData, Machine, biases, dual_rows, timed
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
@@ -30,7 +30,7 @@ from mercer.multiclass import Classes
 from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoPenalized, held_for_many
-from mercer.solvers.limits import Shares
+from mercer.solvers.limits import Shares, TimeLimit
 from mercer.solvers.penalized import Penalized, certificate, certified
 from mercer.solvers.roads import Road
 
@@ -218,7 +218,8 @@ def regularization_path(
     """The machine fitted with each value of its reg (or C), each from its neighbour.
 
     The points are checked and the kernel learns from them once; fits go from the
-    strongest regularisation to the weakest, whatever the order of the values.
+    strongest regularisation to the weakest, whatever the order of the values. They
+    share the machine's `time_limit`: what one does not need is for those after it.
 
     Parameters
     ----------
@@ -251,15 +252,19 @@ def regularization_path(
         )
     first = clone(machine)
     first._validate_params()
-    data = first._prepared(X, y, sample_weight)
-    curved = all(problem.loss.curved for problem in first._problems(data))
-    by_map = curved and first.solver is None
-    data = replace(data, gram=held_for_many(data.gram, by_map))
+    limit = TimeLimit(None, first.time_limit)
+    with timed(first):
+        data = first._prepared(X, y, sample_weight)
+        curved = all(problem.loss.curved for problem in first._problems(data))
+        by_map = curved and first.solver is None
+        data = replace(data, gram=held_for_many(data.gram, by_map))
     fitted: list[Any] = [None] * len(values)
     start = None
-    for i in np.argsort(-values if more else values, kind="stable"):
+    order = np.argsort(-values if more else values, kind="stable")
+    for done, i in enumerate(order):
         fitted[i] = copy.copy(first).set_params(**{name: float(values[i])})
-        fitted[i]._learn(data, start)
+        with timed(fitted[i], limit.share(1 / (len(values) - done))):
+            fitted[i]._learn(data, start)
         start = np.zeros((len(data.index), fitted[i].expansion_.n_outputs))
         start[fitted[i]._places] = fitted[i].dual_coef_.T
     return fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +21,7 @@ from mercer.data.points import Points, brief, count
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
-from mercer.machines.base import FitData, Machine, biases, dual_rows
+from mercer.machines.base import FitData, Machine, biases, dual_rows, outside
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import (
@@ -32,11 +34,11 @@ from mercer.machines.sparse.terms import Columns, FeatureTerms, PointTerms
 from mercer.machines.words import WORDS
 from mercer.maps import FeatureExpansion
 from mercer.multiclass import Classes
-from mercer.native.clock import seconds_left
+from mercer.native.clock import is_over, seconds_left
 from mercer.outcomes import Certificate, together
 from mercer.solvers.auto import AutoL1
 from mercer.solvers.lasso import L1Problem
-from mercer.solvers.limits import Shares
+from mercer.solvers.limits import Shares, solve_within
 from mercer.solvers.roads import Road
 
 
@@ -217,7 +219,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         n_steps: int,
         ratio: float,
     ) -> SparsePath:
-        """The path over these regs, or over n_steps of them."""
+        """The path over these regs, or over n_steps of them, as far as there is time."""
         self._validate_params()
         machine = clone(self)
         data = machine._prepared(X, y, sample_weight)
@@ -234,11 +236,23 @@ class SparseMachine(CallbackSupportMixin, Machine):
         solver, columns, found = machine._solver(), Columns(), []
         last: list[np.ndarray | None] = [None] * len(problems)
         for reg in regs:
+            if found and is_over():
+                warnings.warn(
+                    f"{type(self).__name__}(time_limit={self.time_limit:g}) ended its "
+                    f"path after {len(found)} of {len(regs)} steps. Raise time_limit, "
+                    "or take fewer steps.",
+                    ConvergenceWarning,
+                    stacklevel=outside(),
+                )
+                regs = regs[: len(found)]
+                break
             parts = []
             for j, problem in enumerate(problems):
                 problem = replace(problem, reg=float(reg))
+                options: dict[str, Any] = {"start": last[j]}
                 with reporting(watcher) as watch:
-                    solution = solver.solve(problem, start=last[j], watch=watch)
+                    options["watch"] = watch
+                    solution = solve_within(solver, problem, seconds_left(), **options)
                 last[j] = solution.value
                 columns.add(solution)
                 parts.append(terms.certificate(problem, solution))

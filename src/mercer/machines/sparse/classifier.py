@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import Logistic
-from mercer.machines.base import FitData
+from mercer.machines.base import FitData, timed
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
@@ -209,7 +209,8 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
         """f for one C after another, from the least that leaves no point at all.
 
         Each begins where the last ended; together they take little longer than the
-        last alone. The machine itself is not fitted.
+        last alone. The machine itself is not fitted. With `time_limit` the path ends
+        where the time is up, its last step perhaps with the status "time_limit".
 
         Parameters
         ----------
@@ -218,5 +219,6 @@ class SparseKernelClassifier(ClassifierMixin, SparseMachine):
             C_min / ratio, evenly on a logarithmic scale
         """
         regs = None if Cs is None else 1 / positive(Cs, "Cs")
-        path = self._traced(X, y, sample_weight, regs, n_steps, ratio)
+        with timed(self):
+            path = self._traced(X, y, sample_weight, regs, n_steps, ratio)
         return replace(path, parameter=1 / path.parameter)

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Squared
-from mercer.machines.base import FitData
+from mercer.machines.base import FitData, timed
 from mercer.machines.checks import checked_parameters, columns_of
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
 from mercer.machines.sparse.terms import FeatureTerms, PointTerms
@@ -175,7 +175,8 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
         """f for one alpha after another, from the least that leaves no point at all.
 
         Each begins where the last ended; together they take little longer than the
-        last alone. The machine itself is not fitted.
+        last alone. The machine itself is not fitted. With `time_limit` the path ends
+        where the time is up, its last step perhaps with the status "time_limit".
 
         Parameters
         ----------
@@ -184,4 +185,5 @@ class SparseKernelRegressor(MultiOutputMixin, RegressorMixin, SparseMachine):
             alpha_max, and ratio · alpha_max, evenly on a logarithmic scale
         """
         regs = None if alphas is None else positive(alphas, "alphas")
-        return self._traced(X, y, sample_weight, regs, n_steps, ratio)
+        with timed(self):
+            return self._traced(X, y, sample_weight, regs, n_steps, ratio)
