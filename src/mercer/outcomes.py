@@ -220,6 +220,7 @@ class Solution:
         solver was asked to record them; else None
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
         else None
+    weights : Φᵀ value of an explicit map Φ, K = ΦΦᵀ, where the solver has it; else None
 
     Examples
     --------
@@ -245,6 +246,7 @@ class Solution:
     rounding: float = 0.0
     objective_rounding: float = 0.0
     square: float | None = None
+    weights: np.ndarray | None = None
 
     @property
     def gap(self) -> float:

@@ -33,6 +33,7 @@ from mercer.solvers.rounding import LAST, UNIT
 DescentState = _core.DescentState  # what passes over rows keep from call to call
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
+NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
 FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
@@ -409,26 +410,39 @@ class ComputedRows(FeatureRows):
 
     def normal(self, weights: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
-        p = self.shape[1]
+        p, n = self.shape[1], self.shape[0]
         sums, total = np.zeros((p, p)), np.zeros(p)
-        step = self._step(_computed())
-        negative = bool(np.any(weights < 0))
-        for begin in range(0, self.shape[0], step):
-            rows = slice(begin, min(begin + step, self.shape[0]))
-            some = weights[rows, None]
+        negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
+        middle, step = self._middle(), self._step(_computed(NORMAL_MB))
+        for begin in range(0, n, step):
+            tick("products of features", begin / n)
+            rows = slice(begin, min(begin + step, n))
             U = self._part(rows) if self.landmarks is None else self._summed(rows)
+            U = U if middle is None else U - middle
+            some = weights[rows].astype(U.dtype, copy=False)
             if negative:
-                sums += multiply((some * U).T, U)
-            else:
-                U = U * np.sqrt(some)
-                sums += multiply(U.T, U)  # half the work, for a product with itself
+                sums += multiply((some[:, None] * U).T, U)
+                total += some @ U
+                continue
+            some = np.sqrt(some)
+            U = U if even else U * some[:, None]
+            sums += multiply(U.T, U)  # half the work, for a product with itself
+            total += some @ U
+        if middle is not None:
+            moved = total + float(weights.sum()) / 2 * middle
+            sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
+            total += float(weights.sum()) * middle
         if self.landmarks is not None:
             sums = self.landmarks.turned(self.landmarks.turned(sums).T)
+            total = self.landmarks.turned(total)
         if shift is not None:
-            total = self.pull(weights)
             sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
             sums += float(weights.sum()) * np.multiply.outer(shift, shift)
         return (sums + sums.T) / 2
+
+    def _middle(self) -> np.ndarray | None:
+        """What is taken from all k(x, L) before they are multiplied; None for 0."""
+        return None
 
     def _summed(self, rows: Any) -> np.ndarray:
         """k(x, L) of some points."""
@@ -458,9 +472,9 @@ class ComputedRows(FeatureRows):
         return float(units)
 
 
-def _computed() -> int:
+def _computed(most: float = COMPUTED_MB) -> int:
     """Numbers of a block of rows that is computed."""
-    return int(memory.block_mb(COMPUTED_MB) * 2**17)
+    return int(memory.block_mb(most) * 2**17)
 
 
 def features_of(gram: Gram, once: bool = False) -> FeatureRows:

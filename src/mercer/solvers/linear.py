@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -46,10 +46,10 @@ from mercer.solvers.primal import (
     affordable,
     along,
     not_hat,
-    product,
     weighted_normal,
 )
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
+from mercer.solvers.single_rows import in_single
 
 EPS = np.finfo(float).eps
 WORDS = (("violation", "relative residual"),)
@@ -508,15 +508,17 @@ class NormalEquations:
             )
         target, trusted = system.target, self.tol if self.trust is None else self.trust
         z, image = np.zeros_like(target), np.empty_like(target)
+        weights = np.empty((system.features.shape[1], target.shape[1]))
         if start is not None:
             z += system.scaled(start)
         statuses, products = set(), 0
         with blas_for(system.features.shape[1]):
             for reg in distinct(system.regs):
                 columns = np.flatnonzero(system.regs == reg)
-                run = _NormalRounds(self, system, reg, begin)
-                found = run(z[:, columns], target[:, columns], watch)
-                z[:, columns], image[:, columns], status = found
+                run = _NormalRounds(self, system, reg, target[:, columns], begin, watch)
+                at, status = run(z[:, columns])
+                z[:, columns], image[:, columns] = at.z, at.image
+                weights[:, columns] = at.w
                 products += run.products
                 statuses.add(status)
         numbers, residual_error = system.certified(z, image, trusted)
@@ -528,59 +530,108 @@ class NormalEquations:
             bias=0.0,
             **numbers,
             run=Run(_gravest(statuses), products, seconds),
+            weights=weights.reshape(len(weights), *system.shape[1:]),
         )
 
 
+class _Candidate(NamedTuple):
+    """z with w = ΦᵀW^½z and Gz, and the length of its residual, relative to y."""
+
+    worst: float
+    z: np.ndarray
+    w: np.ndarray
+    image: np.ndarray
+
+
 class _NormalRounds:
-    """The normal equations for one reg: solved, and again from what is left."""
+    """The normal equations for one reg: solved, and again from what is left.
+
+    Of z = (W^½y - W^½Φv)/λ the residual is W^½Φ(v - w), w = ΦᵀW^½z, and that of the
+    normal equations λ(w - v). So a round reads Φ twice; once more where Gz is needed.
+    """
 
     def __init__(
-        self, options: NormalEquations, system: _Explicit, reg: float, begin: float
-    ):
-        self.options, self.system, self.reg = options, system, reg
-        self.begin, self.products, self.stopped = begin, 0, False
-        self.scale: np.ndarray | float = 1.0
-
-    def __call__(
         self,
-        z: np.ndarray,
+        options: NormalEquations,
+        system: _Explicit,
+        reg: float,
         target: np.ndarray,
+        begin: float,
         watch: Watch | None,
-    ) -> tuple[np.ndarray, np.ndarray, str]:
-        """z, Gz and the status."""
-        system, size = self.system, np.maximum(_norms(target), 1e-300)
-        normal = NormalSystem(
+    ):
+        self.options, self.system, self.reg, self.target = options, system, reg, target
+        self.begin, self.products, self.stopped = begin, 0, False
+        self.size = np.maximum(_norms(target), 1e-300)
+        self.scale: np.ndarray | float = 1.0
+        self.reported = None if watch is None else partial(self._reported, watch)
+        self.digits = DIGITS
+
+    def __call__(self, z: np.ndarray) -> tuple[_Candidate, str]:
+        """What was found, and the status."""
+        system = self.system
+        best, failures, before = self._candidate(z, system.gathered(z)), 0, np.inf
+        if best.worst <= self.options.tol:
+            return best, "optimal"
+        self.normal = self._factors()
+        rhs = system.gathered(self.target - best.image - self.reg * z)
+        v = best.w + self._solved(rhs, best.worst)
+        while True:
+            z = (self.target - system.spread(v)) / self.reg
+            w = system.gathered(z)
+            guess = self._guess(w - v)
+            if guess > before / 2 and system.sharpen():
+                self.normal, before = self._factors(), np.inf
+            elif self.options.tol < guess <= before / 2 and not self.stopped:
+                before = guess
+            else:
+                found = self._candidate(z, w)
+                if self.reported is not None and self.normal.R is not None:
+                    self.scale = 1 / self.size
+                    self.reported(0, found.worst * self.size[None])
+                if found.worst > best.worst / 2:
+                    # What is left of v counts in c by as much as Φ is long.
+                    failures, self.digits = failures + 1, DIGITS * self.digits
+                best = min(best, found, key=lambda one: one.worst)
+                status = self._status(best.worst, failures, self.normal.R is not None)
+                if status:
+                    return best, status
+                guess = found.worst
+            v = v + self._solved(self.reg * (w - v), guess)
+
+    def _candidate(self, z: np.ndarray, w: np.ndarray) -> _Candidate:
+        image = self.system.spread(w)
+        residual = self.target - image - self.reg * z
+        return _Candidate(float(np.max(_norms(residual) / self.size)), z, w, image)
+
+    def _guess(self, left: np.ndarray) -> float:
+        """About the relative residual W^½Φ left, by ΦᵀWΦ; 0 where only Φ tells."""
+        if self.normal.R is None or not self.system.features.computed:
+            return 0.0
+        squares = np.sum(left * (self.system.matrix() @ left), axis=0)
+        worst = np.sqrt(np.maximum(squares, 0.0)) / self.size
+        if self.reported is not None:
+            self.scale = 1 / self.size
+            self.reported(0, (worst * self.size)[None])
+        return float(np.max(worst))
+
+    def _factors(self) -> NormalSystem:
+        system = self.system
+        return NormalSystem(
             system.curved,
             system.matrix if system.factored else None,
             lambda: system.features.squares(system.root**2),
             self.reg,
             self.options.max_iter,
         )
-        reported = None if watch is None else partial(self._reported, watch)
-        image = system.exact(z)
-        residual = target - image - self.reg * z
-        best, failures, digits = (np.inf, z, image), 0, DIGITS
-        while True:
-            worst = float(np.max(_norms(residual) / size))
-            if worst > best[0] / 2:
-                # What is left of v counts in c by as much as Φ is long.
-                failures, digits = failures + 1, DIGITS * digits
-            best = min(best, (worst, z, image), key=lambda found: found[0])
-            status = self._status(best[0], failures, normal.R is not None)
-            if status:
-                return *best[1:], status
-            rhs = system.gathered(residual)
-            lengths = np.maximum(_norms(rhs), 1e-300)
-            self.scale = worst / lengths  # a residual of v, as one of the system of c
-            v = normal.solve(rhs, digits * lengths, reported)
-            self.products += max(1, normal.products)
-            normal.products = 0
-            z = z + (residual - system.spread(v)) / self.reg
-            image = system.exact(z)
-            residual = target - image - self.reg * z
-            if reported is not None and normal.R is not None:
-                self.scale = 1 / size
-                reported(0, residual)
+
+    def _solved(self, rhs: np.ndarray, worst: float) -> np.ndarray:
+        """The solution of the normal equations, to some digits."""
+        lengths = np.maximum(_norms(rhs), 1e-300)
+        self.scale = worst / lengths  # a residual of v, as one of the system of c
+        v = self.normal.solve(rhs, self.digits * lengths, self.reported)
+        self.products += max(1, self.normal.products)
+        self.normal.products = 0
+        return v
 
     def _status(self, worst: float, failures: int, factored: bool) -> str:
         """How it ended, or nothing."""
@@ -850,6 +901,8 @@ class _Explicit(_Weighted):
         super().__init__(problem)
         self.features = features_of(self.gram, once=True)
         self.factored = affordable(self.features.shape[1], ONCE)
+        self.rough = in_single(self.features)  # whose ΦᵀWΦ is factored
+        self._normal: np.ndarray | None = None
 
     @cached_property
     def rounding(self) -> FeatureSums:  # type: ignore[override]
@@ -857,10 +910,14 @@ class _Explicit(_Weighted):
 
     def gathered(self, V: np.ndarray) -> np.ndarray:
         """ΦᵀW^½ V."""
+        if not V.any():
+            return np.zeros((self.features.shape[1], V.shape[1]))
         return across(self.features, self.root * V)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
         """W^½Φ v."""
+        if not v.any():
+            return np.zeros((len(self.root), v.shape[1]))
         return self.root * along(self.features, v)
 
     def curved(self, v: np.ndarray) -> np.ndarray:
@@ -868,17 +925,17 @@ class _Explicit(_Weighted):
         return self.gathered(self.spread(v))
 
     def matrix(self) -> np.ndarray:
+        """ΦᵀWΦ, to single precision unless `sharpen` was asked for."""
+        if self._normal is None:
+            self._normal = weighted_normal(self.rough, self.root[:, 0] ** 2)
         return self._normal
 
-    @cached_property
-    def _normal(self) -> np.ndarray:
-        """ΦᵀWΦ."""
-        return weighted_normal(self.features, self.root[:, 0] ** 2)
-
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        if not V.any():
-            return np.zeros_like(V)
-        return self.root * product(self.features, self.root * V)
+    def sharpen(self) -> bool:
+        """From now on `matrix` is in double precision; False if it was."""
+        if self.rough is self.features:
+            return False
+        self.rough, self._normal = self.features, None
+        return True
 
 
 class _Scaled(_Weighted):

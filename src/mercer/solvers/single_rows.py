@@ -1,0 +1,145 @@
+"""Φ on landmarks to single precision: k(X, L) in float32, held where it finds room.
+
+Steps of solvers need few digits, as long as what they are judged by has all. Kernel
+values in float32 take half the time and half the room of those in float64, and so does
+their product with themselves, n m² multiplications. Their rounding, of 2⁻²⁴, grows by κ
+in φ and by κ² in ΦᵀHΦ (`Nystrom.growth`), and is nothing to step by where κ is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.points import Points, double, vectors
+from mercer.kernels.approximate import Nystrom
+from mercer.native import memory
+from mercer.native.clock import tick
+from mercer.native.interruptible import multiply
+from mercer.native.vectors import Packed, block, product
+from mercer.solvers.features import ComputedRows, FeatureRows
+
+MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits
+LARGEST = 1e15  # of k(x, x): squares of kernel values, added up, are finite
+SUMMED = 8192  # rows whose terms are added in single precision
+PIECE_MB = 32.0  # of kernel values that are computed at a time, to be held
+SOME = 1000  # points that tell the mean of k(x, L)
+
+
+def in_single(rows: FeatureRows) -> FeatureRows:
+    """The same rows to single precision, or themselves where that is no gain."""
+    if not isinstance(rows, ComputedRows) or rows.landmarks is None:
+        return rows
+    kernel, points = rows.landmarks, rows.landmarks.base_points()
+    compiled = kernel.kernel.native(points) is not None
+    if not compiled or kernel.growth > MOST_GROWTH or rows.center is not None:
+        return rows
+    own = kernel.kernel.diag(double(points))
+    if float(np.max(own, initial=0.0)) > LARGEST:
+        return rows
+    return SingleRows(kernel, rows.X)
+
+
+class SingleRows(ComputedRows):
+    """Φ of a well-conditioned `Nystrom` with a compiled kernel, by float32 k(X, L)."""
+
+    def __init__(self, kernel: Nystrom, X: Points):
+        super().__init__(kernel, X)
+        assert self.landmarks is not None
+        points = vectors(double(kernel.base_points()))
+        self.recipe = kernel.kernel.native(points)
+        # A common offset would take digits away from differences.
+        moves = self.recipe.part in ("square", "absolute") and not sp.issparse(points)
+        self.origin = points.mean(axis=0) if moves else None
+        self._packed_landmarks = Packed(self._narrow(points), only_core=True)
+        self._values: np.ndarray | None = None
+        self.holds = memory.keeps(4.0 * self.shape[0] * self.shape[1])
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """k(X, L) in float32, where it finds room; made once."""
+        if self._values is None and self.holds:
+            values = np.empty(self.shape, dtype=np.float32)
+            for rows in self._pieces(self.shape[1]):
+                tick("kernel values", rows.start / self.shape[0])
+                self._fill(rows, values[rows])
+            self._values = values
+        return self._values
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        coef, out = self.landmarks.base_coefficients(w), None
+        out, values = np.empty((self.shape[0], *w.shape[1:])), self.values
+        if values is not None:
+            size = _size(coef)
+            out[:] = multiply(values, (coef / size).astype(np.float32))
+            out *= size
+            return out
+        for rows, part in self._narrow_parts():
+            out[rows] = product(self.recipe, part, self._packed_landmarks, coef)
+        return out
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        sums, values = np.zeros((self.shape[1], *v.shape[1:])), self.values
+        if values is not None:
+            size = _size(v)
+            narrow = (v / size).astype(np.float32)
+            for begin in range(0, self.shape[0], SUMMED):
+                rows = slice(begin, begin + SUMMED)
+                sums += multiply(values[rows].T, narrow[rows])
+            sums *= size
+        else:
+            for rows, part in self._narrow_parts():
+                sums += product(self.recipe, self._packed_landmarks, part, v[rows])
+        return self.landmarks.turned(sums)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        """Some of the rows: in memory, where all of them are."""
+        assert self.landmarks is not None
+        taken = SingleRows(self.landmarks, self._points(index))
+        if self._values is not None:
+            taken._values, taken.holds = self._values[index], True
+        return taken
+
+    def _summed(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points, in float32."""
+        if self._values is not None:
+            return self._values[rows]
+        part = self._narrow(vectors(double(self._points(rows))))
+        out = np.empty((part.shape[0], self.shape[1]), dtype=np.float32)
+        return block(self.recipe, part, self._packed_landmarks, out=out)
+
+    def _fill(self, rows: slice, out: np.ndarray) -> None:
+        part = self._narrow(vectors(double(self._points(rows))))
+        block(self.recipe, part, self._packed_landmarks, out=out)
+
+    def _middle(self) -> np.ndarray | None:
+        # Products of what is left are rounded less than those of k(x, L) themselves.
+        step = max(1, self.shape[0] // SOME)
+        some = np.arange(0, self.shape[0], step)[:SOME]
+        return self._summed(some).mean(axis=0)
+
+    def _narrow_parts(self) -> Iterator[tuple[slice, Any]]:
+        """The points in float32, some of them at a time."""
+        for rows in self._pieces(max(1, *getattr(self.X, "shape", (0,))[1:])):
+            tick("products with kernel values", rows.start / self.shape[0])
+            yield rows, self._narrow(vectors(double(self._points(rows))))
+
+    def _pieces(self, wide: int) -> Iterator[slice]:
+        step = max(64, int(memory.block_mb(PIECE_MB) * 2**18) // wide)
+        for begin in range(0, self.shape[0], step):
+            yield slice(begin, min(begin + step, self.shape[0]))
+
+    def _narrow(self, X: Any) -> Any:
+        X = X if self.origin is None else X - self.origin
+        return X.astype(np.float32)
+
+
+def _size(v: np.ndarray) -> np.ndarray:
+    """The largest number of each column: single precision has a small range."""
+    size = np.abs(v).max(axis=0, initial=0.0)
+    return np.where((size > 0) & np.isfinite(size), size, 1.0)
