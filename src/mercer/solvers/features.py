@@ -25,7 +25,7 @@ from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
 from mercer.native.clock import tick
-from mercer.native.interruptible import interruptible, multiply
+from mercer.native.interruptible import interruptible, multiply, summed
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
@@ -36,6 +36,7 @@ COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
 NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
 FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
+SHORT = 64  # coordinates of points whose kernel values are computed, not held
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
 
@@ -49,6 +50,7 @@ class FeatureRows:
     """
 
     computed = False  # whether rows are computed anew whenever they are read
+    exact = True  # whether products with vectors are in double precision
 
     def __init__(self, matrix: Any, center: np.ndarray | None = None):
         self.sparse = sp.issparse(matrix)
@@ -305,6 +307,8 @@ class ComputedRows(FeatureRows):
         self.landmarks = kernel if isinstance(kernel, Nystrom) else None
         if self.landmarks is not None and not self.landmarks.is_well_conditioned:
             self.landmarks = None
+        self._values: np.ndarray | None = None
+        self.holds = self.landmarks is not None and self._is_long
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -347,9 +351,34 @@ class ComputedRows(FeatureRows):
         part = part.toarray() if sp.issparse(part) else part
         return part if self.center is None else part - self.center
 
+    @property
+    def _is_long(self) -> bool:
+        """Whether k(x, L) takes longer to compute than to read, and finds room."""
+        wide = max(getattr(self.X, "shape", ())[1:], default=0)
+        there = not isinstance(self.X, Blocks) and wide > SHORT
+        return there and memory.keeps(8.0 * self.entries)
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """k(X, L), where it is held; computed once."""
+        if self._values is None and self.holds:
+            self._values = self._filled()
+        return self._values
+
+    def _filled(self) -> np.ndarray:
+        out = np.empty(self.shape)
+        for rows in self._blocks():
+            tick("kernel values", rows.start / self.shape[0])
+            out[rows] = self._computed_values(rows)
+        return out
+
     def times(self, w: np.ndarray) -> np.ndarray:
         if self.landmarks is not None:
-            out = self.landmarks.evaluate(self.X, w)
+            values = self.values
+            if values is None:
+                out = self.landmarks.evaluate(self.X, w)
+            else:
+                out = multiply(values, self.landmarks.base_coefficients(w))
             return out if self.center is None else out - self.center @ w
         out = np.empty((self.shape[0], *w.shape[1:]))
         for rows, part in self.parts(_computed()):
@@ -358,7 +387,14 @@ class ComputedRows(FeatureRows):
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         if self.landmarks is not None:
-            out = self.landmarks.feature_weights(self.X, v)
+            values = self.values
+            if values is None:
+                out = self.landmarks.feature_weights(self.X, v)
+            else:
+                sums = np.zeros((self.shape[1], *v.shape[1:]))
+                for rows in self._blocks():
+                    sums += multiply(values[rows].T, v[rows])
+                out = self.landmarks.turned(sums)
             if self.center is not None:
                 out = out - np.multiply.outer(self.center, v.sum(axis=0))
             return out
@@ -410,24 +446,25 @@ class ComputedRows(FeatureRows):
 
     def normal(self, weights: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
-        p, n = self.shape[1], self.shape[0]
-        sums, total = np.zeros((p, p)), np.zeros(p)
+        step = self._step(_computed(NORMAL_MB))
+        ends = range(0, self.shape[0], step)
+        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        if not blocks:
+            return np.zeros((self.shape[1],) * 2)
         negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
-        middle, step = self._middle(), self._step(_computed(NORMAL_MB))
-        for begin in range(0, n, step):
-            tick("products of features", begin / n)
-            rows = slice(begin, min(begin + step, n))
+        middle = self._middle()
+
+        def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
             U = self._part(rows) if self.landmarks is None else self._summed(rows)
             U = U if middle is None else U - middle
             some = weights[rows].astype(U.dtype, copy=False)
             if negative:
-                sums += multiply((some[:, None] * U).T, U)
-                total += some @ U
-                continue
+                return multiply((some[:, None] * U).T, U), some @ U
             some = np.sqrt(some)
             U = U if even else U * some[:, None]
-            sums += multiply(U.T, U)  # half the work, for a product with itself
-            total += some @ U
+            return multiply(U.T, U), some @ U  # half the work, of U with itself
+
+        sums, total = summed(multiplied, blocks, "products of features")
         if middle is not None:
             moved = total + float(weights.sum()) / 2 * middle
             sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
@@ -446,6 +483,10 @@ class ComputedRows(FeatureRows):
 
     def _summed(self, rows: Any) -> np.ndarray:
         """k(x, L) of some points."""
+        values = self.values
+        return self._computed_values(rows) if values is None else values[rows]
+
+    def _computed_values(self, rows: Any) -> np.ndarray:
         assert self.landmarks is not None
         return self.landmarks.base_products(self._points(rows))
 

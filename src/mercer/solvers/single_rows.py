@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points, double, vectors
-from mercer.kernels.approximate import Nystrom
+from mercer.data.points import double, vectors
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.native.vectors import Packed, block, product
-from mercer.solvers.features import ComputedRows, FeatureRows
+from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows
 
+WIDE = 200  # columns from which on products of Φ with itself count
 MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits
 LARGEST = 1e15  # of k(x, x): squares of kernel values, added up, are finite
 SUMMED = 8192  # rows whose terms are added in single precision
@@ -31,59 +31,70 @@ SOME = 1000  # points that tell the mean of k(x, L)
 
 def in_single(rows: FeatureRows) -> FeatureRows:
     """The same rows to single precision, or themselves where that is no gain."""
-    if not isinstance(rows, ComputedRows) or rows.landmarks is None:
+    if not isinstance(rows, ComputedRows):
+        wide = not rows.sparse and rows.shape[1] >= WIDE and rows.center is None
+        return NarrowRows(rows.matrix) if wide else rows
+    kernel = rows.landmarks
+    if kernel is None or kernel.growth > MOST_GROWTH or rows.center is not None:
         return rows
-    kernel, points = rows.landmarks, rows.landmarks.base_points()
-    compiled = kernel.kernel.native(points) is not None
-    if not compiled or kernel.growth > MOST_GROWTH or rows.center is not None:
+    points = kernel.base_points()
+    if kernel.kernel.native(points) is None:
         return rows
     own = kernel.kernel.diag(double(points))
-    if float(np.max(own, initial=0.0)) > LARGEST:
-        return rows
-    return SingleRows(kernel, rows.X)
+    return rows if float(np.max(own, initial=0.0)) > LARGEST else SingleRows(rows)
+
+
+class NarrowRows(FeatureRows):
+    """Φ in memory, whose products with itself are in single precision."""
+
+    def parts(self, numbers: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows, part in super().parts(numbers):
+            yield rows, part.astype(np.float32)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        return NarrowRows(self.matrix[index])
 
 
 class SingleRows(ComputedRows):
-    """Φ of a well-conditioned `Nystrom` with a compiled kernel, by float32 k(X, L)."""
+    """Φ of a well-conditioned `Nystrom` with a compiled kernel, by float32 k(X, L).
 
-    def __init__(self, kernel: Nystrom, X: Points):
-        super().__init__(kernel, X)
-        assert self.landmarks is not None
+    Parameters
+    ----------
+    fine : the same in double precision; where it holds k(X, L), that is read
+    """
+
+    def __init__(self, fine: ComputedRows):
+        super().__init__(fine.kernel, fine.X)
+        kernel = self.landmarks
+        assert kernel is not None
         points = vectors(double(kernel.base_points()))
+        self.fine = fine
         self.recipe = kernel.kernel.native(points)
         # A common offset would take digits away from differences.
         moves = self.recipe.part in ("square", "absolute") and not sp.issparse(points)
         self.origin = points.mean(axis=0) if moves else None
         self._packed_landmarks = Packed(self._narrow(points), only_core=True)
-        self._values: np.ndarray | None = None
-        self.holds = memory.keeps(4.0 * self.shape[0] * self.shape[1])
-
-    @property
-    def values(self) -> np.ndarray | None:
-        """k(X, L) in float32, where it finds room; made once."""
-        if self._values is None and self.holds:
-            values = np.empty(self.shape, dtype=np.float32)
-            for rows in self._pieces(self.shape[1]):
-                tick("kernel values", rows.start / self.shape[0])
-                self._fill(rows, values[rows])
-            self._values = values
-        return self._values
+        self.exact = fine.holds
+        self.holds = not fine.holds and memory.keeps(4.0 * self.entries)
 
     def times(self, w: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
-        coef, out = self.landmarks.base_coefficients(w), None
-        out, values = np.empty((self.shape[0], *w.shape[1:])), self.values
+        if self.fine.holds:
+            return self.fine.times(w)
+        coef, values = self.landmarks.base_coefficients(w), self.values
         if values is not None:
             size = _size(coef)
-            out[:] = multiply(values, (coef / size).astype(np.float32))
-            out *= size
-            return out
+            narrow = (coef / size).astype(np.float32)
+            return multiply(values, narrow).astype(float) * size
+        out = np.empty((self.shape[0], *w.shape[1:]))
         for rows, part in self._narrow_parts():
             out[rows] = product(self.recipe, part, self._packed_landmarks, coef)
         return out
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
+        if self.fine.holds:
+            return self.fine.pull(v)
         sums, values = np.zeros((self.shape[1], *v.shape[1:])), self.values
         if values is not None:
             size = _size(v)
@@ -99,23 +110,27 @@ class SingleRows(ComputedRows):
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows: in memory, where all of them are."""
-        assert self.landmarks is not None
-        taken = SingleRows(self.landmarks, self._points(index))
-        if self._values is not None:
-            taken._values, taken.holds = self._values[index], True
+        taken = SingleRows(ComputedRows(self.kernel, self._points(index)))
+        values = self.fine.values if self._values is None else self._values
+        if values is not None:
+            taken.fine.holds = taken.exact = False
+            taken._values, taken.holds = values[index].astype(np.float32), True
         return taken
 
-    def _summed(self, rows: Any) -> np.ndarray:
-        """k(x, L) of some points, in float32."""
-        if self._values is not None:
-            return self._values[rows]
+    def _computed_values(self, rows: Any) -> np.ndarray:
+        if self.fine.values is not None:
+            return self.fine.values[rows].astype(np.float32)
         part = self._narrow(vectors(double(self._points(rows))))
         out = np.empty((part.shape[0], self.shape[1]), dtype=np.float32)
         return block(self.recipe, part, self._packed_landmarks, out=out)
 
-    def _fill(self, rows: slice, out: np.ndarray) -> None:
-        part = self._narrow(vectors(double(self._points(rows))))
-        block(self.recipe, part, self._packed_landmarks, out=out)
+    def _filled(self) -> np.ndarray:
+        out = np.empty(self.shape, dtype=np.float32)
+        for rows in self._pieces(self.shape[1]):
+            tick("kernel values", rows.start / self.shape[0])
+            part = self._narrow(vectors(double(self._points(rows))))
+            block(self.recipe, part, self._packed_landmarks, out=out[rows])
+        return out
 
     def _middle(self) -> np.ndarray | None:
         # Products of what is left are rounded less than those of k(x, L) themselves.
@@ -125,7 +140,7 @@ class SingleRows(ComputedRows):
 
     def _narrow_parts(self) -> Iterator[tuple[slice, Any]]:
         """The points in float32, some of them at a time."""
-        for rows in self._pieces(max(1, *getattr(self.X, "shape", (0,))[1:])):
+        for rows in self._pieces(max(getattr(self.X, "shape", ())[1:], default=1)):
             tick("products with kernel values", rows.start / self.shape[0])
             yield rows, self._narrow(vectors(double(self._points(rows))))
 
