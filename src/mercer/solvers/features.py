@@ -51,6 +51,7 @@ class FeatureRows:
 
     computed = False  # whether rows are computed anew whenever they are read
     exact = True  # whether products with vectors are in double precision
+    narrow: FeatureRows | None = None  # the same to single precision, once it was made
 
     def __init__(self, matrix: Any, center: np.ndarray | None = None):
         self.sparse = sp.issparse(matrix)
@@ -143,6 +144,10 @@ class FeatureRows:
     def held(self) -> FeatureRows:
         """The same in memory."""
         return self
+
+    def forget(self) -> None:
+        """Free what is held beside Φ."""
+        self.narrow = None
 
     def compressed(self) -> FeatureRows:
         """The same with a sparse matrix."""
@@ -364,6 +369,10 @@ class ComputedRows(FeatureRows):
         if self._values is None and self.holds:
             self._values = self._filled()
         return self._values
+
+    def forget(self) -> None:
+        """Free the kernel values that are held; they are computed anew when read."""
+        self._values = self.narrow = None
 
     def _filled(self) -> np.ndarray:
         out = np.empty(self.shape)

@@ -521,6 +521,7 @@ class NormalEquations:
                 weights[:, columns] = at.w
                 products += run.products
                 statuses.add(status)
+        system.features.forget()  # a machine keeps the Gram, for leave-one-out
         numbers, residual_error = system.certified(z, image, trusted)
         if numbers["violation"] + residual_error > trusted:
             statuses.add("imprecise")

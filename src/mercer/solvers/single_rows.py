@@ -30,7 +30,16 @@ SOME = 1000  # points that tell the mean of k(x, L)
 
 
 def in_single(rows: FeatureRows) -> FeatureRows:
-    """The same rows to single precision, or themselves where that is no gain."""
+    """The same rows to single precision, or themselves where that is no gain.
+
+    Made once, and kept with them.
+    """
+    if rows.narrow is None:
+        rows.narrow = _in_single(rows)
+    return rows.narrow
+
+
+def _in_single(rows: FeatureRows) -> FeatureRows:
     if not isinstance(rows, ComputedRows):
         wide = not rows.sparse and rows.shape[1] >= WIDE and rows.center is None
         return NarrowRows(rows.matrix) if wide else rows
@@ -116,6 +125,11 @@ class SingleRows(ComputedRows):
             taken.fine.holds = taken.exact = False
             taken._values, taken.holds = values[index].astype(np.float32), True
         return taken
+
+    def _summed(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points; those of all are not computed for that."""
+        known = self._values
+        return self._computed_values(rows) if known is None else known[rows]
 
     def _computed_values(self, rows: Any) -> np.ndarray:
         if self.fine.values is not None:
