@@ -282,6 +282,9 @@ def test_a_silent_fit_is_said_to_go_on(monkeypatch):
     watched.at("eigenvalues")
     watched.watch_silence(Ended())
     assert len(said) == 3 and all("eigenvalues" in text for text in said)
+    watched.reported("gap 0.5")
+    watched.watch_silence(Ended())
+    assert len(said) == 6 and "(gap 0.5)" in said[-1] and "(gap" not in said[0]
 
 
 def test_the_clock_of_a_fit_ends_with_it():

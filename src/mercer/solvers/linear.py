@@ -536,20 +536,17 @@ class NormalEquations:
 
 
 class _Candidate(NamedTuple):
-    """z with w = ΦᵀW^½z and Gz, and the length of its residual, relative to y."""
+    """z with w = ΦᵀW^½z, Gz and its residual, whose length is relative to y."""
 
     worst: float
     z: np.ndarray
     w: np.ndarray
     image: np.ndarray
+    residual: np.ndarray
 
 
 class _NormalRounds:
-    """The normal equations for one reg: solved, and again from what is left.
-
-    Of z = (W^½y - W^½Φv)/λ the residual is W^½Φ(v - w), w = ΦᵀW^½z, and that of the
-    normal equations λ(w - v). So a round reads Φ twice; once more where Gz is needed.
-    """
+    """The normal equations for one reg: solved, and again from what is left."""
 
     def __init__(
         self,
@@ -569,13 +566,38 @@ class _NormalRounds:
 
     def __call__(self, z: np.ndarray) -> tuple[_Candidate, str]:
         """What was found, and the status."""
-        system = self.system
-        best, failures, before = self._candidate(z, system.gathered(z)), 0, np.inf
+        system, failures = self.system, 0
+        best = at = self._candidate(z, system.gathered(z))
         if best.worst <= self.options.tol:
             return best, "optimal"
         self.normal = self._factors()
-        rhs = system.gathered(self.target - best.image - self.reg * z)
-        v = best.w + self._solved(rhs, best.worst)
+        if self.normal.R is not None and system.features.computed:
+            at = self._from_few_readings(at)
+            best = min(best, at, key=lambda one: one.worst)
+        while True:
+            status = self._status(best.worst, failures, self.normal.R is not None)
+            if status:
+                return best, status
+            v = self._solved(system.gathered(at.residual), at.worst)
+            z = at.z + (at.residual - system.spread(v)) / self.reg
+            at = self._candidate(z, system.gathered(z))
+            if self.reported is not None and self.normal.R is not None:
+                self.scale = 1 / self.size
+                self.reported(0, at.residual)
+            if at.worst > best.worst / 2:
+                # What is left of v counts in c by as much as Φ is long.
+                failures, self.digits = failures + 1, DIGITS * self.digits
+            best = min(best, at, key=lambda one: one.worst)
+
+    def _from_few_readings(self, at: _Candidate) -> _Candidate:
+        """Rounds that read Φ twice each, until the residual seems small enough.
+
+        Of z = (W^½y - W^½Φv)/λ the residual is W^½Φ(v - w), w = ΦᵀW^½z, and that of the
+        normal equations λ(w - v). Rounding of Φv grows by 1/λ in z: the last digits, of
+        a small λ, are left to rounds that read more.
+        """
+        system, before = self.system, np.inf
+        v = at.w + self._solved(system.gathered(at.residual), at.worst)
         while True:
             z = (self.target - system.spread(v)) / self.reg
             w = system.gathered(z)
@@ -585,29 +607,17 @@ class _NormalRounds:
             elif self.options.tol < guess <= before / 2 and not self.stopped:
                 before = guess
             else:
-                found = self._candidate(z, w)
-                if self.reported is not None and self.normal.R is not None:
-                    self.scale = 1 / self.size
-                    self.reported(0, found.worst * self.size[None])
-                if found.worst > best.worst / 2:
-                    # What is left of v counts in c by as much as Φ is long.
-                    failures, self.digits = failures + 1, DIGITS * self.digits
-                best = min(best, found, key=lambda one: one.worst)
-                status = self._status(best.worst, failures, self.normal.R is not None)
-                if status:
-                    return best, status
-                guess = found.worst
+                return self._candidate(z, w)
             v = v + self._solved(self.reg * (w - v), guess)
 
     def _candidate(self, z: np.ndarray, w: np.ndarray) -> _Candidate:
         image = self.system.spread(w)
         residual = self.target - image - self.reg * z
-        return _Candidate(float(np.max(_norms(residual) / self.size)), z, w, image)
+        worst = float(np.max(_norms(residual) / self.size))
+        return _Candidate(worst, z, w, image, residual)
 
     def _guess(self, left: np.ndarray) -> float:
-        """About the relative residual W^½Φ left, by ΦᵀWΦ; 0 where only Φ tells."""
-        if self.normal.R is None or not self.system.features.computed:
-            return 0.0
+        """About the relative residual, the length of W^½Φ left, by ΦᵀWΦ."""
         squares = np.sum(left * (self.system.matrix() @ left), axis=0)
         worst = np.sqrt(np.maximum(squares, 0.0)) / self.size
         if self.reported is not None:
@@ -617,13 +627,16 @@ class _NormalRounds:
 
     def _factors(self) -> NormalSystem:
         system = self.system
-        return NormalSystem(
+        made = NormalSystem(
             system.curved,
             system.matrix if system.factored else None,
             lambda: system.features.squares(system.root**2),
             self.reg,
             self.options.max_iter,
         )
+        # Rounding of single precision may leave no definite matrix.
+        lacking = system.factored and made.R is None
+        return self._factors() if lacking and system.sharpen() else made
 
     def _solved(self, rhs: np.ndarray, worst: float) -> np.ndarray:
         """The solution of the normal equations, to some digits."""

@@ -11,6 +11,7 @@ is solved by conjugate gradients, which read Φ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -182,7 +183,12 @@ class NormalSystem:
         self.apply, self.reg, self.products = apply, reg, 0
         self.max_products = max_products
         self.R = None if matrix is None else factored(matrix(), reg)
-        self.scale = diagonal() + reg if self.R is None else None
+        self.diagonal = diagonal
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """The diagonal of λI + ΦᵀHΦ, read where conjugate gradients need it."""
+        return self.diagonal() + self.reg
 
     def solve(
         self,
