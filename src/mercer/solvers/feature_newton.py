@@ -26,11 +26,17 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.approximate import Nystrom
 from mercer.native import lapack, memory
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.columns import CurvatureRoot, LossColumns
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.features import (
+    ComputedRows,
+    FeatureRows,
+    features_of,
+    is_computed,
+)
 from mercer.solvers.krylov import Pulse, conjugate_gradient
 from mercer.solvers.limits import TimeLimit
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
@@ -43,7 +49,7 @@ from mercer.solvers.primal import (
     factored,
     weighted_normal,
 )
-from mercer.solvers.single_rows import WIDE, in_single
+from mercer.solvers.single_rows import MOST_GROWTH, WIDE, in_single
 
 FEWER = 5  # times as few points, for a solution to start from
 LEAST, MOST = 4, 50  # points for each column of these
@@ -306,12 +312,35 @@ class FeatureNewton:
         self.at: _At | None = None
         self.first: tuple[float, float] | None = None  # seconds and gap, at first
         self.goal = options.tol * problem.zero_loss
-        self.fine = features_of(problem.gram, once=True)
-        self.rough = in_single(self.fine)
-        self.sums = FeatureSums(self.fine)
+        kernel = problem.gram.kernel
+        quick = isinstance(kernel, Nystrom) and kernel.growth <= MOST_GROWTH
+        self._read(features_of(problem.gram, once=quick))
 
     def solve(self, start: np.ndarray | None) -> Solution:
         """The solution, from the coefficients `start` or from those of few points."""
+        found = self._solve(start)
+        if found.status == Status.STALLED and self._has_finer():
+            found = self._solve(np.asarray(found.value))
+        return found
+
+    def _has_finer(self) -> bool:
+        """Whether Φ finds room, where sums of kernel values stood in for it.
+
+        Their rounding grows by κ; that of Φ itself does not.
+        """
+        gram, p = self.problem.gram, self.fine.shape[1]
+        summed = isinstance(self.fine, ComputedRows) and self.fine.landmarks is not None
+        if not summed or is_computed(gram.kernel, gram.X, p):
+            return False
+        gram._features = None
+        self._read(features_of(gram))
+        return True
+
+    def _read(self, fine: FeatureRows) -> None:
+        self.fine, self.rough = fine, in_single(fine)
+        self.sums = FeatureSums(fine)
+
+    def _solve(self, start: np.ndarray | None) -> Solution:
         with blas_for(self.fine.shape[1]):
             n, k = self.problem.gram.shape[0], LossColumns(self.problem).k
             if start is not None and np.any(start):
@@ -383,6 +412,8 @@ class FeatureNewton:
                 best = at if best is None or at.gap < best.gap else best
                 if self._sure(best):
                     return self._solution(best, Status.OPTIMAL)
+                if best.gap <= self.goal:
+                    stalls = STALLS  # what is missing is lost to rounding
             stopped = self._told()
             if stopped or self.round == self.options.max_iter or stalls >= STALLS:
                 return self._ended(level, at, best, stopped, stalls >= STALLS)
