@@ -69,6 +69,7 @@ class _At:
     ----------
     exact : whether it was computed in double precision
     c : the coefficients with Φᵀc = v, where they are known
+    rounding : how far all this can be off, once it was asked for
     """
 
     v: np.ndarray
@@ -80,6 +81,7 @@ class _At:
     dual: float
     exact: bool
     c: np.ndarray | None = None
+    rounding: RoundingErrors | None = None
 
     @property
     def gap(self) -> float:
@@ -450,6 +452,8 @@ class FeatureNewton:
 
     def _rounding(self, at: _At) -> RoundingErrors:
         """What rounding leaves of the objectives; read closely where that decides."""
+        if at.rounding is not None:
+            return at.rounding
         assert at.c is not None and self.problem.reg is not None
         lam = self.problem.strength
         image = -lam * (at.f - at.b)
@@ -460,6 +464,7 @@ class FeatureNewton:
         found = rounding_of(self.problem, reading, sums=self.sums)
         if at.gap <= self.goal < at.gap + found.gap:
             found = rounding_of(self.problem, reading, tight=True, sums=self.sums)
+        at.rounding = found
         return found
 
     def _solution(self, at: _At, status: Status) -> Solution:
