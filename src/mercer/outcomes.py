@@ -184,16 +184,19 @@ class Progress(NamedTuple):
 
     def line(self) -> str:
         """The progress as a printed line."""
-        parts = [f"{self.unit} {self.iterations:>8}"]
-        for name, word in self.words:
-            value = getattr(self, name)
-            if isinstance(value, int):
-                parts.append(f"{value:>7} {word}")
-            else:
-                parts.append(f"{word} {value:<9.6g}")
+        parts = [f"{self.unit} {self.iterations:>8}", *self.numbers()]
         text = "   ".join(parts) + f" {self.seconds:8.2f} s"
         text += "" if math.isnan(self.left) else f", about {self.left:.0f} s left"
         return f"{text} ({self.stage})" if self.stage else text
+
+    def numbers(self) -> list[str]:
+        """The numbers of `words`, each with its word."""
+        found = []
+        for name, word in self.words:
+            value = getattr(self, name)
+            whole = isinstance(value, int)
+            found.append(f"{value:>7} {word}" if whole else f"{word} {value:<9.6g}")
+        return found
 
 
 Watch = Callable[[Progress], bool]  # sees how far a solver is; True stops it
@@ -220,6 +223,7 @@ class Solution:
         solver was asked to record them; else None
     square : βᵀKβ as primal and dual have it, where it is still to be summed in double;
         else None
+    weights : Φᵀ value of an explicit map Φ, K = ΦΦᵀ, where the solver has it; else None
 
     Examples
     --------
@@ -245,6 +249,7 @@ class Solution:
     rounding: float = 0.0
     objective_rounding: float = 0.0
     square: float | None = None
+    weights: np.ndarray | None = None
 
     @property
     def gap(self) -> float:

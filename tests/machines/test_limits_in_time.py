@@ -294,6 +294,9 @@ def test_a_silent_fit_is_said_to_go_on(monkeypatch):
     watched.at("eigenvalues")
     watched.watch_silence(Ended())
     assert len(said) == 3 and all("eigenvalues" in text for text in said)
+    watched.reported("gap 0.5")
+    watched.watch_silence(Ended())
+    assert len(said) == 6 and "(gap 0.5)" in said[-1] and "(gap" not in said[0]
 
 
 def test_the_clock_of_a_fit_ends_with_it():
@@ -350,7 +353,10 @@ def test_a_matrix_by_strips_is_the_matrix(monkeypatch):
 
 @pytest.mark.parametrize(
     "machine, y",
-    [(mercer.SparseKernelRegressor(), VALUES), (mercer.SparseKernelClassifier(), SIDES)],
+    [
+        (mercer.SparseKernelRegressor(), VALUES),
+        (mercer.SparseKernelClassifier(), SIDES),
+    ],
     ids=["regressor", "classifier"],
 )
 def test_a_path_ends_where_the_time_is_up(machine, y):

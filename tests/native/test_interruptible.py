@@ -356,3 +356,40 @@ def test_an_interrupted_fit_leaves_the_one_before(machine, monkeypatch):
     after = fitted(machine)
     assert after.keys() == before.keys()
     assert all(after[key] is before[key] for key in before)
+
+
+# Sums over blocks
+
+
+def test_sums_over_blocks_are_those_of_one_thread(monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(1000, 7))
+    blocks = [slice(i, i + 90) for i in range(0, 1000, 90)]
+
+    def call(rows):
+        part = A[rows].astype(np.float32)
+        return part.T @ part, part.sum(axis=0)
+
+    for many in (1, 2, 3):
+        monkeypatch.setattr(module, "threads", lambda many=many: many)
+        square, total = module.summed(call, blocks)
+        again, _ = module.summed(call, blocks)
+        assert square.dtype == total.dtype == np.float64
+        assert np.array_equal(square, again)
+        np.testing.assert_allclose(square, A.T @ A, atol=1e-3)
+        np.testing.assert_allclose(total, A.sum(axis=0), atol=1e-3)
+
+
+def test_an_error_in_a_block_ends_the_sum(monkeypatch):
+    monkeypatch.setattr(module, "threads", lambda: 2)
+    seen = []
+
+    def call(i):
+        seen.append(i)
+        if i == 1:
+            raise ZeroDivisionError("block 1")
+        return (np.ones(2),)
+
+    with pytest.raises(ZeroDivisionError, match="block 1"):
+        module.summed(call, range(10))
+    assert 3 not in seen  # the thread of block 1 took no other

@@ -62,9 +62,11 @@ from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import FeatureKernel
 from mercer.native import memory
+from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.native.lapack import eigh, half
 from mercer.native.sparsity import Vectors
+from mercer.native.threads import one_blas_thread
 
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
@@ -512,6 +514,7 @@ class Nystrom(Approximation):
         room = int(memory.block_mb(PIECE_MB) * 2**17)  # float64 numbers
         step = max(64, room // wide)
         for begin in range(0, n, step):
+            tick("products with kernel values", begin / n)
             rows = slice(begin, min(begin + step, n))
             part = double(take(X, rows))
             self._check_points(part)
@@ -538,7 +541,8 @@ def _inverse_length(lower: np.ndarray) -> float:
     """‖F⁻¹‖ of a triangle F, or more."""
     m = len(lower)
     if m <= FEW_LANDMARKS:
-        found = eigh(np.asfortranarray(lower @ lower.T), eigvals_only=True)
+        with one_blas_thread():  # many short products: threads would wait
+            found = eigh(np.asfortranarray(lower @ lower.T), eigvals_only=True)
         # What rounding may have added to the least eigenvalue of FFᵀ.
         least = found[0] - 8 * m * np.finfo(float).eps * found[-1] if m else 1.0
         if least > 0:

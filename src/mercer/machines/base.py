@@ -815,12 +815,18 @@ class Machine(KernelEstimator):
         points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
 
-    def _on_landmarks(self, f: Expansion, coef: np.ndarray) -> Expansion:
+    def _on_landmarks(
+        self, f: Expansion, coef: np.ndarray, weights: np.ndarray | None = None
+    ) -> Expansion:
         """The same f as an expansion of k on the landmarks, if its kernel is Nystrom.
 
         That is small to store and quick to evaluate. What f was on the points of the
         fit that count, coef, is kept as numbers alone, with the points for a warm
         start.
+
+        Parameters
+        ----------
+        weights : f in the coordinates of φ, where the solver has found them
         """
         self.__dict__.pop("approximation_", None)
         if not isinstance(f.kernel, Nystrom):
@@ -828,7 +834,11 @@ class Machine(KernelEstimator):
         stored = getattr(self, "warm_start", False) and len(f.coef) == len(coef)
         self.approximation_ = f.kernel
         self._dual = Dual(coef, f.points if stored else None)
-        landmarks, coef = f.kernel.reduced(f.points, f.coef)
+        if weights is None:
+            landmarks, coef = f.kernel.reduced(f.points, f.coef)
+        else:
+            landmarks = f.kernel.base_points()
+            coef = f.kernel.base_coefficients(weights)
         return Expansion(f.kernel.kernel, landmarks, coef, f.bias)
 
     @property

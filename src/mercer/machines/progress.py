@@ -156,5 +156,5 @@ class Solve:
         self.printed = progress
         clock = current()
         if clock is not None:
-            clock.reported()
+            clock.reported(", ".join(part.strip() for part in progress.numbers()))
         self.watcher.silent_until = time.monotonic() + PAUSE

@@ -170,7 +170,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
                 solution = solve_within(solver, problem, seconds_left(), watch=watch)
             coef = problem.coef(solution.value)
             f = self._expanded(gram, X, coef, solution.bias)
-            self.expansion_ = self._on_landmarks(f, coef)
+            self.expansion_ = self._on_landmarks(f, coef, solution.weights)
             self.X_fit_, self._problem = X, problem
             if hasattr(self, "approximation_"):
                 self.X_fit_ = self.expansion_.points

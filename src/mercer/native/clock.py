@@ -56,7 +56,7 @@ class Clock:
         self.seconds, self.report = seconds, report
         self.breaks = math.inf  # when a tick ends what is being done
         self.stage, self.since = "preparations", self.begin
-        self.heard = self.begin
+        self.heard, self.known = self.begin, ""
 
     @property
     def left(self) -> float | None:
@@ -77,9 +77,14 @@ class Clock:
         if stage != self.stage:
             self.stage, self.since = stage, time.perf_counter()
 
-    def reported(self) -> None:
-        """There was a report of another kind: the next one can wait."""
-        self.heard = time.perf_counter()
+    def reported(self, known: str = "") -> None:
+        """There was a report of another kind: the next one can wait.
+
+        Parameters
+        ----------
+        known : what it said, to be said again where the next one is long in coming
+        """
+        self.heard, self.known = time.perf_counter(), known
 
     def tick(self, stage: str, share: float | None) -> None:
         if time.perf_counter() >= self.breaks:
@@ -99,7 +104,7 @@ class Clock:
             if 0 < share < 1:
                 left = (now - self.since) * (1 - share) / share
                 text += f", about {left:.0f} s left of it"
-        self.report(text)
+        self.report(f"{text} ({self.known})" if self.known else text)
 
     def watch_silence(self, ended: threading.Event) -> None:
         """Until the end, report what is being done where nothing else is reported.

@@ -14,13 +14,13 @@ import contextvars
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer.native.clock import tick
-from mercer.native.threads import one_blas_thread
+from mercer.native.threads import one_blas_thread, threads
 
 Result = TypeVar("Result")
 
@@ -97,3 +97,91 @@ def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 def elementwise(call: Callable[..., Result], *arrays: np.ndarray) -> Result:
     """call(*arrays) of functions that take about 10 ns for each number."""
     return interruptible(call, *arrays, work=100.0 * sum(map(np.size, arrays)))
+
+
+def summed(
+    call: Callable[[Any], tuple[np.ndarray, ...]],
+    blocks: Sequence[Any],
+    stage: str = "",
+) -> list[np.ndarray]:
+    """Σ call(block) over the blocks, of each of the arrays it returns, in float64.
+
+    Every thread takes its share of the blocks and one thread of BLAS: what a call does
+    in between is done at the same time too, and no thread waits for the others. Sums
+    are made in a fixed order for a number of threads.
+
+    Parameters
+    ----------
+    call : of one block, to be used by several threads
+    blocks : at least one
+    stage : what `tick` is told is being done
+    """
+    workers = min(threads(), len(blocks))
+    if workers < 2 or threading.current_thread() is not threading.main_thread():
+        return _sum(call, _ticking(blocks, stage))
+    shares = [_Share(call, blocks[j::workers]) for j in range(workers)]
+    with one_blas_thread():
+        try:
+            for share in shares:
+                share.thread.start()
+            for share in shares:
+                while not share.ended.wait(STEP):
+                    done = sum(share.done for share in shares)
+                    tick(stage, done / len(blocks))
+        except BaseException:
+            for share in shares:
+                share.stopped = True
+            raise
+    errors = [share.error for share in shares if share.error is not None]
+    if errors:
+        raise errors[0]
+    first, *others = [share.sums for share in shares]
+    return [sum(parts, start) for start, *parts in zip(first, *others, strict=True)]
+
+
+class _Share:
+    """The blocks that one thread sums over."""
+
+    def __init__(self, call: Callable[[Any], Any], blocks: Sequence[Any]):
+        self.call, self.blocks = call, blocks
+        self.ended, self.done, self.stopped = threading.Event(), 0, False
+        self.sums: list[np.ndarray] = []
+        self.error: BaseException | None = None
+        context = contextvars.copy_context()
+        self.thread = threading.Thread(
+            target=context.run, args=(self.run,), name="mercer-sum", daemon=True
+        )
+
+    def run(self) -> None:
+        try:
+            self.sums = _sum(self.call, self._taken())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.ended.set()
+
+    def _taken(self) -> Iterator[Any]:
+        for block in self.blocks:
+            if self.stopped:
+                return
+            yield block
+            self.done += 1
+
+
+def _ticking(blocks: Sequence[Any], stage: str) -> Iterator[Any]:
+    for i, block in enumerate(blocks):
+        tick(stage, i / len(blocks))
+        yield block
+
+
+def _sum(
+    call: Callable[[Any], tuple[np.ndarray, ...]], blocks: Iterable[Any]
+) -> list[np.ndarray]:
+    sums: list[np.ndarray] = []
+    for block in blocks:
+        found = call(block)
+        if not sums:
+            sums = [np.zeros(part.shape) for part in found]
+        for total, part in zip(sums, found, strict=True):
+            total += part
+    return sums

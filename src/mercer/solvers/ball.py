@@ -129,6 +129,7 @@ def _drawn(problem: Penalized, reg: float, found: Solution) -> tuple[float, Solu
     return size, replace(
         found,
         value=share * coef,
+        weights=None if found.weights is None else share * found.weights,
         function=function,
         primal=problem.primal(0.0, function) + rounding.primal,
         dual=problem.dual(u, square_of_u) - rounding.dual,

@@ -8,7 +8,7 @@ solution_on(...)     the solution of a `BoxQP` whose β was found on features
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
 from mercer.native.clock import breakable, tick
-from mercer.native.interruptible import interruptible, multiply
+from mercer.native.interruptible import interruptible, multiply, summed
 from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP, covering
 from mercer.solvers.rounding import LAST, UNIT
@@ -33,8 +33,10 @@ from mercer.solvers.rounding import LAST, UNIT
 DescentState = _core.DescentState  # what passes over rows keep from call to call
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
+NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
 FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
+SHORT = 64  # coordinates of points whose kernel values are computed, not held
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
 
@@ -48,6 +50,8 @@ class FeatureRows:
     """
 
     computed = False  # whether rows are computed anew whenever they are read
+    exact = True  # whether products with vectors are in double precision
+    narrow: FeatureRows | None = None  # the same to single precision, once it was made
 
     def __init__(self, matrix: Any, center: np.ndarray | None = None):
         self.sparse = sp.issparse(matrix)
@@ -140,6 +144,10 @@ class FeatureRows:
     def held(self) -> FeatureRows:
         """The same in memory."""
         return self
+
+    def forget(self) -> None:
+        """Free what is held beside Φ."""
+        self.narrow = None
 
     def compressed(self) -> FeatureRows:
         """The same with a sparse matrix."""
@@ -304,6 +312,8 @@ class ComputedRows(FeatureRows):
         self.landmarks = kernel if isinstance(kernel, Nystrom) else None
         if self.landmarks is not None and not self.landmarks.is_well_conditioned:
             self.landmarks = None
+        self._values: np.ndarray | None = None
+        self.holds = self.landmarks is not None and self._is_long
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -346,9 +356,38 @@ class ComputedRows(FeatureRows):
         part = part.toarray() if sp.issparse(part) else part
         return part if self.center is None else part - self.center
 
+    @property
+    def _is_long(self) -> bool:
+        """Whether k(x, L) takes longer to compute than to read, and finds room."""
+        wide = max(getattr(self.X, "shape", ())[1:], default=0)
+        there = not isinstance(self.X, Blocks) and wide > SHORT
+        return there and memory.keeps(8.0 * self.entries)
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """k(X, L), where it is held; computed once."""
+        if self._values is None and self.holds:
+            self._values = self._filled()
+        return self._values
+
+    def forget(self) -> None:
+        """Free the kernel values that are held; they are computed anew when read."""
+        self._values = self.narrow = None
+
+    def _filled(self) -> np.ndarray:
+        out = np.empty(self.shape)
+        for rows in self._blocks():
+            tick("kernel values", rows.start / self.shape[0])
+            out[rows] = self._computed_values(rows)
+        return out
+
     def times(self, w: np.ndarray) -> np.ndarray:
         if self.landmarks is not None:
-            out = self.landmarks.evaluate(self.X, w)
+            values = self.values
+            if values is None:
+                out = self.landmarks.evaluate(self.X, w)
+            else:
+                out = multiply(values, self.landmarks.base_coefficients(w))
             return out if self.center is None else out - self.center @ w
         out = np.empty((self.shape[0], *w.shape[1:]))
         for rows, part in self.parts(_computed()):
@@ -357,7 +396,14 @@ class ComputedRows(FeatureRows):
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         if self.landmarks is not None:
-            out = self.landmarks.feature_weights(self.X, v)
+            values = self.values
+            if values is None:
+                out = self.landmarks.feature_weights(self.X, v)
+            else:
+                sums = np.zeros((self.shape[1], *v.shape[1:]))
+                for rows in self._blocks():
+                    sums += multiply(values[rows].T, v[rows])
+                out = self.landmarks.turned(sums)
             if self.center is not None:
                 out = out - np.multiply.outer(self.center, v.sum(axis=0))
             return out
@@ -414,32 +460,72 @@ class ComputedRows(FeatureRows):
         kept: dict[str, Any] | None = None,
     ) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
-        p = self.shape[1]
-        kept = {} if kept is None else kept
-        first, sums = kept.get("sums", (0, np.zeros((p, p))))
-        step = self._step(_computed())
-        negative = bool(np.any(weights < 0))
-        for begin in range(first, self.shape[0], step):
-            rows = slice(begin, min(begin + step, self.shape[0]))
-            some = weights[rows, None]
+        step = self._step(_computed(NORMAL_MB))
+        ends = range(0, self.shape[0], step)
+        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        if not blocks:
+            return np.zeros((self.shape[1],) * 2)
+        negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
+        middle = self._middle()
+
+        def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
             U = self._part(rows) if self.landmarks is None else self._summed(rows)
+            U = U if middle is None else U - middle
+            some = weights[rows].astype(U.dtype, copy=False)
             if negative:
-                sums += multiply((some * U).T, U)
-            else:
-                U = U * np.sqrt(some)
-                sums += multiply(U.T, U)  # half the work, for a product with itself
-            kept["sums"] = rows.stop, sums
+                return multiply((some[:, None] * U).T, U), some @ U
+            some = np.sqrt(some)
+            U = U if even else U * some[:, None]
+            return multiply(U.T, U), some @ U  # half the work, of U with itself
+
+        sums, total = self._summed_over(blocks, multiplied, kept)
+        if middle is not None:
+            moved = total + float(weights.sum()) / 2 * middle
+            sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
+            total += float(weights.sum()) * middle
         if self.landmarks is not None:
             sums = self.landmarks.turned(self.landmarks.turned(sums).T)
+            total = self.landmarks.turned(total)
         if shift is not None:
-            total = self.pull(weights)
-            crossed = np.multiply.outer(total, shift)
-            square = float(weights.sum()) * np.multiply.outer(shift, shift)
-            sums = sums - (crossed + crossed.T) + square  # and not those that are kept
+            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
+            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
         return (sums + sums.T) / 2
+
+    def _summed_over(
+        self,
+        blocks: list[slice],
+        call: Callable[[slice], tuple[np.ndarray, ...]],
+        kept: dict[str, Any] | None,
+    ) -> list[np.ndarray]:
+        """Σ call(rows) over the blocks; points that are read, by one thread in order.
+
+        What was summed of these until an error is in `kept`, and goes on from there.
+        """
+        stage = "products of features"
+        if not isinstance(self.X, Blocks):
+            return summed(call, blocks, stage)
+        kept = {} if kept is None else kept
+        first, sums = kept.get("sums", (0, None))
+        for i in range(first, len(blocks)):
+            tick(stage, i / len(blocks))
+            found = call(blocks[i])
+            if sums is None:
+                sums = [np.zeros(part.shape) for part in found]
+            for whole, part in zip(sums, found, strict=True):
+                whole += part
+            kept["sums"] = i + 1, sums
+        return [part.copy() for part in sums]
+
+    def _middle(self) -> np.ndarray | None:
+        """What is taken from all k(x, L) before they are multiplied; None for 0."""
+        return None
 
     def _summed(self, rows: Any) -> np.ndarray:
         """k(x, L) of some points."""
+        values = self.values
+        return self._computed_values(rows) if values is None else values[rows]
+
+    def _computed_values(self, rows: Any) -> np.ndarray:
         assert self.landmarks is not None
         return self.landmarks.base_products(self._points(rows))
 
@@ -466,9 +552,9 @@ class ComputedRows(FeatureRows):
         return float(units)
 
 
-def _computed() -> int:
+def _computed(most: float = COMPUTED_MB) -> int:
     """Numbers of a block of rows that is computed."""
-    return int(memory.block_mb(COMPUTED_MB) * 2**17)
+    return int(memory.block_mb(most) * 2**17)
 
 
 def features_of(gram: Gram, once: bool = False) -> FeatureRows:

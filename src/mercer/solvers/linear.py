@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -46,11 +46,11 @@ from mercer.solvers.primal import (
     affordable,
     along,
     not_hat,
-    product,
     weighted_normal,
 )
 from mercer.solvers.resume import begun
 from mercer.solvers.rounding import UNIT, SumRounding, of_sum
+from mercer.solvers.single_rows import in_single
 
 EPS = np.finfo(float).eps
 WORDS = (("violation", "relative residual"),)
@@ -511,18 +511,21 @@ class NormalEquations:
             )
         target, trusted = system.target, self.tol if self.trust is None else self.trust
         z, image = kept.get("z", np.zeros_like(target)).copy(), np.empty_like(target)
+        weights = np.empty((system.features.shape[1], target.shape[1]))
         if start is not None:
             z += system.scaled(start)
         statuses, products = set(), 0
         with blas_for(system.features.shape[1]):
             for reg in distinct(system.regs):
                 columns = np.flatnonzero(system.regs == reg)
-                run = _NormalRounds(self, system, reg, begin)
-                found = run(z[:, columns], target[:, columns], watch)
-                z[:, columns], image[:, columns], status = found
+                run = _NormalRounds(self, system, reg, target[:, columns], begin, watch)
+                at, status = run(z[:, columns])
+                z[:, columns], image[:, columns] = at.z, at.image
+                weights[:, columns] = at.w
                 kept["z"] = z
                 products += run.products
                 statuses.add(status)
+        system.features.forget()  # a machine keeps the Gram, for leave-one-out
         numbers, residual_error = system.certified(z, image, trusted)
         if numbers["violation"] + residual_error > trusted:
             statuses.add("imprecise")
@@ -532,59 +535,121 @@ class NormalEquations:
             bias=0.0,
             **numbers,
             run=Run(_gravest(statuses), products, seconds),
+            weights=weights.reshape(len(weights), *system.shape[1:]),
         )
+
+
+class _Candidate(NamedTuple):
+    """z with w = ΦᵀW^½z, Gz and its residual, whose length is relative to y."""
+
+    worst: float
+    z: np.ndarray
+    w: np.ndarray
+    image: np.ndarray
+    residual: np.ndarray
 
 
 class _NormalRounds:
     """The normal equations for one reg: solved, and again from what is left."""
 
     def __init__(
-        self, options: NormalEquations, system: _Explicit, reg: float, begin: float
-    ):
-        self.options, self.system, self.reg = options, system, reg
-        self.begin, self.products, self.stopped = begin, 0, False
-        self.scale: np.ndarray | float = 1.0
-
-    def __call__(
         self,
-        z: np.ndarray,
+        options: NormalEquations,
+        system: _Explicit,
+        reg: float,
         target: np.ndarray,
+        begin: float,
         watch: Watch | None,
-    ) -> tuple[np.ndarray, np.ndarray, str]:
-        """z, Gz and the status."""
-        system, size = self.system, np.maximum(_norms(target), 1e-300)
-        normal = NormalSystem(
+    ):
+        self.options, self.system, self.reg, self.target = options, system, reg, target
+        self.begin, self.products, self.stopped = begin, 0, False
+        self.size = np.maximum(_norms(target), 1e-300)
+        self.scale: np.ndarray | float = 1.0
+        self.reported = None if watch is None else partial(self._reported, watch)
+        self.digits = DIGITS
+
+    def __call__(self, z: np.ndarray) -> tuple[_Candidate, str]:
+        """What was found, and the status."""
+        system, failures = self.system, 0
+        best = at = self._candidate(z, system.gathered(z))
+        if best.worst <= self.options.tol:
+            return best, "optimal"
+        self.normal = self._factors()
+        if self.normal.R is not None and system.features.computed:
+            at = self._from_few_readings(at)
+            best = min(best, at, key=lambda one: one.worst)
+        while True:
+            status = self._status(best.worst, failures, self.normal.R is not None)
+            if status:
+                return best, status
+            v = self._solved(system.gathered(at.residual), at.worst)
+            z = at.z + (at.residual - system.spread(v)) / self.reg
+            at = self._candidate(z, system.gathered(z))
+            if self.reported is not None and self.normal.R is not None:
+                self.scale = 1 / self.size
+                self.reported(0, at.residual)
+            if at.worst > best.worst / 2:
+                # What is left of v counts in c by as much as Φ is long.
+                failures, self.digits = failures + 1, DIGITS * self.digits
+            best = min(best, at, key=lambda one: one.worst)
+
+    def _from_few_readings(self, at: _Candidate) -> _Candidate:
+        """Rounds that read Φ twice each, until the residual seems small enough.
+
+        Of z = (W^½y - W^½Φv)/λ the residual is W^½Φ(v - w), w = ΦᵀW^½z, and that of the
+        normal equations λ(w - v). Rounding of Φv grows by 1/λ in z: the last digits, of
+        a small λ, are left to rounds that read more.
+        """
+        system, before = self.system, np.inf
+        v = at.w + self._solved(system.gathered(at.residual), at.worst)
+        while True:
+            z = (self.target - system.spread(v)) / self.reg
+            w = system.gathered(z)
+            guess = self._guess(w - v)
+            if guess > before / 2 and system.sharpen():
+                self.normal, before = self._factors(), np.inf
+            elif self.options.tol < guess <= before / 2 and not self.stopped:
+                before = guess
+            else:
+                return self._candidate(z, w)
+            v = v + self._solved(self.reg * (w - v), guess)
+
+    def _candidate(self, z: np.ndarray, w: np.ndarray) -> _Candidate:
+        image = self.system.spread(w)
+        residual = self.target - image - self.reg * z
+        worst = float(np.max(_norms(residual) / self.size))
+        return _Candidate(worst, z, w, image, residual)
+
+    def _guess(self, left: np.ndarray) -> float:
+        """About the relative residual, the length of W^½Φ left, by ΦᵀWΦ."""
+        squares = np.sum(left * (self.system.matrix() @ left), axis=0)
+        worst = np.sqrt(np.maximum(squares, 0.0)) / self.size
+        if self.reported is not None:
+            self.scale = 1 / self.size
+            self.reported(0, (worst * self.size)[None])
+        return float(np.max(worst))
+
+    def _factors(self) -> NormalSystem:
+        system = self.system
+        made = NormalSystem(
             system.curved,
             system.matrix if system.factored else None,
             lambda: system.features.squares(system.root**2),
             self.reg,
             self.options.max_iter,
         )
-        reported = None if watch is None else partial(self._reported, watch)
-        image = system.exact(z)
-        residual = target - image - self.reg * z
-        best, failures, digits = (np.inf, z, image), 0, DIGITS
-        while True:
-            worst = float(np.max(_norms(residual) / size))
-            if worst > best[0] / 2:
-                # What is left of v counts in c by as much as Φ is long.
-                failures, digits = failures + 1, DIGITS * digits
-            best = min(best, (worst, z, image), key=lambda found: found[0])
-            status = self._status(best[0], failures, normal.R is not None)
-            if status:
-                return *best[1:], status
-            rhs = system.gathered(residual)
-            lengths = np.maximum(_norms(rhs), 1e-300)
-            self.scale = worst / lengths  # a residual of v, as one of the system of c
-            v = normal.solve(rhs, digits * lengths, reported)
-            self.products += max(1, normal.products)
-            normal.products = 0
-            z = z + (residual - system.spread(v)) / self.reg
-            image = system.exact(z)
-            residual = target - image - self.reg * z
-            if reported is not None and normal.R is not None:
-                self.scale = 1 / size
-                reported(0, residual)
+        # Rounding of single precision may leave no definite matrix.
+        lacking = system.factored and made.R is None
+        return self._factors() if lacking and system.sharpen() else made
+
+    def _solved(self, rhs: np.ndarray, worst: float) -> np.ndarray:
+        """The solution of the normal equations, to some digits."""
+        lengths = np.maximum(_norms(rhs), 1e-300)
+        self.scale = worst / lengths  # a residual of v, as one of the system of c
+        v = self.normal.solve(rhs, self.digits * lengths, self.reported)
+        self.products += max(1, self.normal.products)
+        self.normal.products = 0
+        return v
 
     def _status(self, worst: float, failures: int, factored: bool) -> str:
         """How it ended, or nothing."""
@@ -855,6 +920,8 @@ class _Explicit(_Weighted):
         self.kept = {} if kept is None else kept
         self.features = features_of(self.gram, once=True)
         self.factored = affordable(self.features.shape[1], ONCE)
+        self.rough = in_single(self.features)  # whose ΦᵀWΦ is factored
+        self._normal: np.ndarray | None = None
 
     @cached_property
     def rounding(self) -> FeatureSums:  # type: ignore[override]
@@ -862,10 +929,14 @@ class _Explicit(_Weighted):
 
     def gathered(self, V: np.ndarray) -> np.ndarray:
         """ΦᵀW^½ V."""
+        if not V.any():
+            return np.zeros((self.features.shape[1], V.shape[1]))
         return across(self.features, self.root * V)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
         """W^½Φ v."""
+        if not v.any():
+            return np.zeros((len(self.root), v.shape[1]))
         return self.root * along(self.features, v)
 
     def curved(self, v: np.ndarray) -> np.ndarray:
@@ -873,17 +944,20 @@ class _Explicit(_Weighted):
         return self.gathered(self.spread(v))
 
     def matrix(self) -> np.ndarray:
+        """ΦᵀWΦ, to single precision unless `sharpen` was asked for."""
+        if self._normal is None:
+            # Sums in single precision do not go on in double.
+            word = "double" if self.rough is self.features else "single"
+            kept = self.kept.setdefault(word, {})
+            self._normal = weighted_normal(self.rough, self.root[:, 0] ** 2, kept=kept)
         return self._normal
 
-    @cached_property
-    def _normal(self) -> np.ndarray:
-        """ΦᵀWΦ."""
-        return weighted_normal(self.features, self.root[:, 0] ** 2, kept=self.kept)
-
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        if not V.any():
-            return np.zeros_like(V)
-        return self.root * product(self.features, self.root * V)
+    def sharpen(self) -> bool:
+        """From now on `matrix` is in double precision; False if it was."""
+        if self.rough is self.features:
+            return False
+        self.rough, self._normal = self.features, None
+        return True
 
 
 class _Scaled(_Weighted):

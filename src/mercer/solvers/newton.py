@@ -7,32 +7,26 @@ the optimum has F = λc + wu = 0, and a step solves (λI + HK) Δ = -F. With H =
 
 is symmetric, and divides by no curvature: 0 is allowed. For few points the system is
 factored, for many it is solved by preconditioned conjugate gradients. With an explicit
-map, K = ΦΦᵀ, it is solved for p numbers instead (`primal.py`),
-
-    Δ = -F/λ + HΦv,    (λI + ΦᵀHΦ) v = ΦᵀF/λ
-
-in time linear in n. A bias takes its best value after every step, which projects S; the
-products K(wu) that the steps need also give the dual objective, so that every step
-knows its duality gap.
+map it is solved for p numbers instead (`feature_newton.py`). A bias takes its best
+value after every step, which projects S; the products K(wu) that the steps need also
+give the dual objective, so that every step knows its duality gap.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, lstsq
-from scipy.optimize import brentq
-from scipy.special import log_softmax, softmax, xlogy
+from scipy.linalg import LinAlgError
 
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.columns import CurvatureRoot, LossColumns, Softmax
+from mercer.solvers.feature_newton import FeatureNewton
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
     Krylov,
@@ -46,54 +40,11 @@ from mercer.solvers.krylov import (
 )
 from mercer.solvers.limits import TimeLimit, check_time_limit
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of
-from mercer.solvers.primal import (
-    FeatureSums,
-    NormalSystem,
-    across,
-    affordable,
-    along,
-    product,
-    sample,
-    weighted_normal,
-)
-from mercer.solvers.resume import begun
+
+__all__ = ["Newton", "Softmax"]
 
 ROUGH = 20  # steps at most on the low-rank approximation
-CLOSER = 1e-2  # of what a step leaves, in the coordinates of an explicit map
 POLISH = 6  # further steps, where one costs next to nothing and digits are to be had
-
-
-@dataclass(frozen=True)
-class Softmax:
-    """ℓ(y, f) = ln Σⱼ e^fⱼ - f_y for classes y = 0..k-1: f has a column for each.
-
-    -ln of the probability e^f_y / Σⱼ e^fⱼ of y. Its slopes are u = p - e_y.
-    """
-
-    k: int
-
-    of_sides: ClassVar[bool] = True
-    curved: ClassVar[bool] = True
-    steepest: ClassVar[float] = 0.5
-
-    def value(self, target: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """ℓ(y, f), (n,); an f of one column stands for k equal ones."""
-        if np.ndim(f) == 1:
-            return np.full(len(target), np.log(self.k))
-        return -np.take_along_axis(log_softmax(f, axis=1), target[:, None], 1)[:, 0]
-
-    def slope(self, target: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """p - e_y, (n, k)."""
-        u = softmax(f, axis=1)
-        u[np.arange(len(target)), target] -= 1
-        return u
-
-    def conjugate(self, target: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Σⱼ pⱼ ln pⱼ with p = u + e_y, where p is a probability."""
-        p = np.array(u)
-        p[np.arange(len(target)), target] += 1
-        # The slope of a sure point is a little off: 1 - 1 leaves a rounding error.
-        return xlogy(np.maximum(p, 0), np.maximum(p, 0)).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -168,10 +119,8 @@ class Newton:
     ) -> Solution:
         begin = time.perf_counter()
         if self.features:
-            primal = _Primal(problem, self)
-            with blas_for(primal.features.shape[1]):
-                return _Run(self, problem, primal, begin, watch)(start)
-        side = problem.gram.shape[0] * _columns(problem)
+            return FeatureNewton(self, problem, begin, watch, limit).solve(start)
+        side = problem.gram.shape[0] * LossColumns(problem).k
         if side <= self.direct:
             with blas_for(side):
                 return _Run(self, problem, _Factored(problem), begin, watch)(start)
@@ -186,10 +135,6 @@ class Newton:
 def _preparing(watch: Watch, begin: float, stage: str) -> bool:
     """Report what goes on before the first step."""
     return bool(watch(Progress(0, 0, 0, time.perf_counter() - begin, stage=stage)))
-
-
-def _columns(problem: Penalized) -> int:
-    return getattr(problem.loss, "k", 1)
 
 
 @dataclass
@@ -212,7 +157,7 @@ class _Run:
         self,
         options: Newton,
         problem: Penalized,
-        method: _Factored | _Iterated | _Primal,
+        method: _Factored | _Iterated,
         begin: float,
         watch: Watch | None,
         pulse: Pulse | None = None,
@@ -223,12 +168,10 @@ class _Run:
         if watch is not None:
             self.pulse.report = self._report
         self.round, self.support = 0, 0
-        self.kept = begun()
         self.first: tuple[float, float] | None = None  # seconds and gap, at first
         self.violation = self.primal = self.gap = np.nan
-        self.k = _columns(problem)
-        self.single = not isinstance(problem.loss, Softmax)
-        self.w = problem.weights[:, None]
+        self.columns = LossColumns(problem)
+        self.k, self.w = self.columns.k, self.columns.w
         self.refuted = problem.gram.kernel.psd is False
         self.products = 0
 
@@ -266,19 +209,18 @@ class _Run:
 
     def _untrained(self, at: _Point) -> Solution:
         """f = b, without a product: no loss is less than 0, which u = 0 says."""
-        slope, f = self._slope(at.f), self._shaped(at.f)
+        slope, f = self.columns.slope(at.f), self.columns.shaped(at.f)
         self.violation = float(np.max(np.abs(slope), initial=0.0))
         self.u = self.image = np.zeros_like(slope)
         self.rough, self.method.sharp = None, True
         self.primal = self.problem.primal(0.0, f)
-        self.dual = self.problem.dual(self._shaped(self.u), 0.0)
+        self.dual = self.problem.dual(self.columns.shaped(self.u), 0.0)
         self.gap = self.primal - self.dual
         return self._solution(at, "stopped", 0)
 
     def _from(self, start: np.ndarray | None) -> _Point:
         """Where to begin: at the coefficients given, near a rough solution, or at 0."""
         n = self.problem.gram.shape[0]
-        start = self.kept.get("coef") if start is None else start
         c = np.zeros((n, self.k)) if start is None else np.array(start, dtype=float)
         c = c.reshape(n, self.k)
         if c.any():
@@ -306,8 +248,8 @@ class _Run:
         self.method.coarse = False
         if self.pulse.stopped:
             return at
-        root = self._root(at.f)
-        F = self.w * self._slope(at.f) - root.up(root.down(at.f))
+        root = self.columns.root(at.f)
+        F = self.w * self.columns.slope(at.f) - root.up(root.down(at.f))
         step = self.method.step(root, F, self.method.times(F), 0.05)
         return self._biased(_Point(step[0], step[1], at.b))
 
@@ -344,7 +286,7 @@ class _Run:
         """
         problem, lam = self.problem, self.problem.strength
         f = at.f
-        self.u = self._slope(f)
+        self.u = self.columns.slope(f)
         wu = self.w * self.u
         self.rough = None
         if near is None:
@@ -354,8 +296,8 @@ class _Run:
             self.rough = wu - near if self.method.fast.single else None
             image = image_of_near + self.method.roughly(wu - near)
         self.image = image
-        self.primal = problem.primal(float(np.sum(at.c * at.g)), self._shaped(f))
-        self.dual = problem.dual(self._shaped(self.u), float(np.sum(wu * image)))
+        self.primal = problem.primal(float(np.sum(at.c * at.g)), self.columns.shaped(f))
+        self.dual = problem.dual(self.columns.shaped(self.u), float(np.sum(wu * image)))
         self.F, self.KF = lam * at.c + wu, lam * at.g + image
         self.violation = float(np.max(np.abs(self.F / self.w), initial=0.0))
         self.gap = self.primal - self.dual
@@ -384,7 +326,7 @@ class _Run:
         progress = Progress(
             self.round,
             self.round,
-            0 if self.options.features else self.method.products,
+            self.method.products,
             time.perf_counter() - self.begin,
             support=self.support,
             violation=self.violation,
@@ -417,7 +359,7 @@ class _Run:
 
     def _advance(self, at: _Point) -> bool:
         """One step; False where none leads down."""
-        root = self._root(at.f)
+        root = self.columns.root(at.f)
         # Ever more precise, as Newton's own error falls, but not beyond the goal.
         gap, zero_loss = max(self.gap, 1e-300), max(self.problem.zero_loss, 1e-300)
         needed = 0.1 * min(1.0, np.sqrt(self.options.tol * zero_loss / gap))
@@ -428,102 +370,29 @@ class _Run:
             return False
         at.c, at.g = at.c + t * delta, at.g + t * image
         self._biased(at)
-        if not self.method.roughs or not self.method.coarse:
-            self.kept["coef"] = at.c
         return True
 
     def _length(
         self, at: _Point, delta: np.ndarray, image: np.ndarray, change: np.ndarray
     ) -> float:
-        """t for which c + tΔ is about best: on a line all is known but the losses."""
-        lam, f = self.problem.strength, at.f
-        linear, square = lam * np.sum(at.c * image), lam * np.sum(delta * image)
-
-        def slope(t: float) -> float:
-            u = self._slope(f + t * change)
-            return float(linear + t * square + np.sum(self.w * u * change))
-
-        first = slope(0.0)
+        """t for which c + tΔ is about best."""
         if self.method.refuted:
             return 1.0
-        if not first < 0:
-            return 0.0
-        if abs(slope(1.0)) <= 0.3 * abs(first):
-            return 1.0
-        high = 1.0
-        while slope(high) < 0 and high < 1e6:
-            high *= 2
-        if slope(high) < 0:
-            return high
-        return float(brentq(slope, 0.0, high, xtol=1e-6 * high, rtol=1e-3))
-
-    # The loss, in columns
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[:, 0] if self.single else values
-
-    def _slope(self, f: np.ndarray) -> np.ndarray:
-        u = self.problem.loss.slope(self.problem.target, self._shaped(f))
-        return np.asarray(u, dtype=float).reshape(f.shape)
-
-    def _root(self, f: np.ndarray) -> _Root:
-        root_w = np.sqrt(self.w)
-        if self.single:
-            curvature = self.problem.loss.curvature(self.problem.target, f[:, 0])
-            return _Root(root_w * np.sqrt(curvature)[:, None], None, self.problem.bias)
-        side = np.sqrt(softmax(f, axis=1))
-        return _Root(root_w * side, side, self.problem.bias)
+        lam = self.problem.strength
+        linear, square = lam * np.sum(at.c * image), lam * np.sum(delta * image)
+        return self.columns.step_length(float(linear), float(square), at.f, change)
 
     def _biased(self, at: _Point) -> _Point:
         """The same with the best b: Σ wᵢ uᵢ = 0."""
-        if self.problem.bias:
-            at.b = self._best_constant(at) if self.single else self._best_columns(at)
+        at.b = self.columns.best_bias(at.g, at.b)
         return at
 
-    def _best_constant(self, at: _Point) -> np.ndarray:
-        def total(b: float) -> float:
-            return float(np.sum(self.w * self._slope(at.g + b)))
-
-        low = high = float(at.b[0])
-        here = total(low)
-        if here == 0:
-            return at.b
-        step = -np.sign(here) * max(1e-3, 1e-3 * abs(low))
-        while total(high) * here > 0 and abs(high) < 1e12:
-            low, high, step = high, high + step, 4 * step
-        if total(high) * here > 0:
-            return at.b  # no best value: the loss falls for ever
-        return np.array([brentq(total, low, high, xtol=1e-15, rtol=1e-15)])
-
-    def _best_columns(self, at: _Point) -> np.ndarray:
-        b, problem = at.b, self.problem
-        loss = problem.mean(problem.loss.value(problem.target, at.g + b))
-        for _ in range(100):
-            p = softmax(at.g + b, axis=1)
-            slope = np.sum(self.w * self._slope(at.g + b), axis=0)
-            if np.abs(slope).max() <= 1e-13 * problem.mass:
-                break
-            hessian = np.diag(np.sum(self.w * p, axis=0)) - p.T @ (self.w * p)
-            step, t = -lstsq(hessian, slope, cond=1e-12)[0], 1.0
-            while t > 1e-3:
-                trial = problem.mean(
-                    problem.loss.value(problem.target, at.g + b + t * step)
-                )
-                if trial < loss:
-                    break
-                t /= 2
-            else:
-                # Beyond rounding there is nothing to gain but digits of b itself.
-                return b + step if np.abs(step).max() < 1e-6 else b
-            b, loss = b + t * step, trial
-        return b - b.mean()
-
     def _solution(self, at: _Point, status: str, n_iter: int) -> Solution:
-        flat = self.single
+        flat = self.columns.single
         indefinite = self.refuted or self.method.refuted
         rounding = self._rounding(at, self.options.tol * self.problem.zero_loss)
         return Solution(
-            value=self._shaped(at.c),
+            value=self.columns.shaped(at.c),
             bias=float(at.b[0]) if flat else at.b,
             primal=np.nan if indefinite else self.primal + rounding.primal,
             dual=self.dual - rounding.dual,
@@ -532,62 +401,12 @@ class _Run:
                 Status(status),
                 n_iter,
                 time.perf_counter() - self.begin,
-                0 if self.options.features else self.method.products * len(at.c),
+                self.method.products * len(at.c),
             ),
-            function=self._shaped(at.f),
+            function=self.columns.shaped(at.f),
             rounding=rounding.most,
             objective_rounding=rounding.objectives,
         )
-
-
-class _Root:
-    """S with S Sᵀ = H, the curvatures of the losses; with a bias those of its best b.
-
-    S z = q∘Pz. P takes the component along √p out of the columns of a point (softmax),
-    then with a bias those along Sᵀ1, one for each column.
-    """
-
-    def __init__(self, q: np.ndarray, side: np.ndarray | None, bias: bool):
-        self.q, self.side, self.basis = q, side, None
-        if bias:
-            k = q.shape[1]
-            columns = [
-                self.down(np.tile(row, (len(q), 1))).ravel() for row in np.eye(k)
-            ]
-            V = np.column_stack(columns)
-            values, vectors = np.linalg.eigh(V.T @ V)
-            kept = values > 1e-12 * max(values.max(), 1e-300)
-            self._inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-            self._bare = V
-            self.basis = V @ (vectors[:, kept] / np.sqrt(values[kept]))
-
-    def within(self, z: np.ndarray) -> np.ndarray:
-        """z less its component along √p at every point."""
-        if self.side is None:
-            return z
-        return z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
-
-    def projected(self, z: np.ndarray) -> np.ndarray:
-        z = self.within(z)
-        if self.basis is not None:
-            flat = z.ravel()
-            z = (flat - self.basis @ (self.basis.T @ flat)).reshape(z.shape)
-        return z
-
-    def up(self, z: np.ndarray) -> np.ndarray:
-        """S z."""
-        return self.q * self.projected(z)
-
-    def down(self, v: np.ndarray) -> np.ndarray:
-        """Sᵀ v."""
-        return self.projected(self.q * v)
-
-    def constant(self, change: np.ndarray) -> np.ndarray:
-        """How much of a change of g its best b takes back."""
-        if self.basis is None:
-            return np.zeros(change.shape[1])
-        z = self.within(self.q * change)
-        return self._inverse @ (self._bare.T @ z.ravel())
 
 
 class _Factored:
@@ -611,7 +430,7 @@ class _Factored:
         return multiply(self.K, V)
 
     def step(
-        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+        self, root: CurvatureRoot, F: np.ndarray, KF: np.ndarray, forcing: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Δ and KΔ."""
         A = self._matrix(root)
@@ -636,7 +455,7 @@ class _Factored:
         self.refuted = True
         return interruptible(np.linalg.lstsq, A, rhs, work=10.0 * len(A) ** 3)[0]
 
-    def _matrix(self, root: _Root) -> np.ndarray:
+    def _matrix(self, root: CurvatureRoot) -> np.ndarray:
         """SᵀKS, (nk, nk)."""
         n, k = root.q.shape
         if k == 1:
@@ -715,7 +534,7 @@ class _Iterated:
         return self.fast(V)
 
     def step(
-        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
+        self, root: CurvatureRoot, F: np.ndarray, KF: np.ndarray, forcing: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Δ and KΔ, with λΔ + HKΔ + F ≤ forcing · F in length."""
         rhs, goal = root.down(KF / self.reg), forcing * np.linalg.norm(F)
@@ -750,104 +569,3 @@ class _Iterated:
         if not np.isfinite(delta).all():  # λ is nothing beside K in these digits
             return np.zeros_like(F), np.zeros_like(F)
         return delta, self.times(delta)
-
-
-class _Primal:
-    """Steps in the coordinates of an explicit map, K = ΦΦᵀ: nothing is n × n."""
-
-    roughs = False
-    sharp = True
-
-    def sharper(self) -> bool:
-        return False
-
-    def __init__(self, problem: Penalized, options: Newton):
-        self.features = features_of(problem.gram)
-        self.reg, self.products, self.refuted = problem.strength, 0, False
-        self.options = options
-        self.sums = FeatureSums(self.features)
-        n, p = self.features.shape
-        columns = p * _columns(problem)
-        self.some = sample(n, columns, options.seed)
-        self.factored = self.some is None and affordable(columns)
-        self.polish = int(self.factored)  # one more step doubles the digits
-
-    @cached_property
-    def _some_features(self) -> FeatureRows:
-        assert self.some is not None
-        return self.features.take(self.some)
-
-    def times(self, V: np.ndarray) -> np.ndarray:
-        self.products += 1
-        return product(self.features, V)
-
-    def step(
-        self, root: _Root, F: np.ndarray, KF: np.ndarray, forcing: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Δ and KΔ."""
-        rhs = across(self.features, F) / self.reg
-
-        def curved(v: np.ndarray) -> np.ndarray:
-            self.products += 1
-            return across(self.features, root.up(root.down(along(self.features, v))))
-
-        system = NormalSystem(
-            curved,
-            (lambda: self._matrix(root, self.features)) if self.factored else None,
-            lambda: self.features.squares(self._weights(root)),
-            self.reg,
-            self.options.max_products,
-            together=True,
-            near=None if self.some is None else partial(self._near, root),
-        )
-        # What is left of it counts in c by as much as Φ is long.
-        v = system.solve(rhs, CLOSER * forcing * float(np.linalg.norm(rhs)))
-        delta = root.up(root.down(along(self.features, v))) - F / self.reg
-        return delta, self.times(delta)
-
-    @staticmethod
-    def _weights(root: _Root) -> np.ndarray:
-        """The diagonal of H at each point, (n, k)."""
-        square = root.q**2
-        return square if root.side is None else square * (1 - root.side**2)
-
-    def _near(self, root: _Root) -> np.ndarray:
-        """ΦᵀHΦ of some of the points, each standing for many."""
-        assert self.some is not None
-        q = root.q[self.some] * np.sqrt(len(root.q) / len(self.some))
-        side = None if root.side is None else root.side[self.some]
-        part = _Root(q, side, root.basis is not None)
-        return self._matrix(part, self._some_features)
-
-    @staticmethod
-    def _matrix(root: _Root, features: FeatureRows) -> np.ndarray:
-        """ΦᵀHΦ, (pk, pk)."""
-        p, k = features.shape[1], root.q.shape[1]
-        shift = None
-        if root.basis is not None and not features.sparse:
-            # A bias takes any shift of Φ back; without it digits would cancel below.
-            shift = features.mean()
-        out = np.empty((k * p, k * p), order="F")
-        for a in range(k):
-            for b in range(a + 1):
-                weights = root.q[:, a] * root.q[:, b]
-                if root.side is not None:
-                    weights = weights * ((a == b) - root.side[:, a] * root.side[:, b])
-                part = weighted_normal(features, weights, shift)
-                out[a * p : (a + 1) * p, b * p : (b + 1) * p] = part
-                out[b * p : (b + 1) * p, a * p : (a + 1) * p] = part.T
-        if root.basis is not None and root.basis.shape[1]:
-            n, rank = len(root.q), root.basis.shape[1]
-            images = [
-                root.q * root.within(root.basis[:, j].reshape(n, k))
-                for j in range(rank)
-            ]
-            rows = [across(features, image) for image in images]
-            if shift is not None:
-                rows = [
-                    row - np.multiply.outer(shift, image.sum(axis=0))
-                    for row, image in zip(rows, images, strict=True)
-                ]
-            U = np.stack([row.T.ravel() for row in rows])
-            out -= U.T @ U
-        return out

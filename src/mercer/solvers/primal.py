@@ -11,6 +11,7 @@ is solved by conjugate gradients, which read Φ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ from mercer.solvers.rounding import LAST, UNIT
 FACTORED = 1500  # columns (times functions) up to which a matrix of them is factored
 ONCE = 6000  # the same, where it is the only one
 TALL = 2048  # rows of a block, at least, whose products with each other are added up
-WIDE = 200  # columns from which a product with Φ costs much less than ΦᵀHΦ
-SAMPLE = 20  # points for each column, of a matrix to precondition by
 DOMINANT = 1e-3  # of 1 - h: below it the point makes up its own prediction
 MOST_WORK = 1e11  # multiplications for the points that do
 SPARSE_SHARE = 0.05  # of the entries; a fuller matrix is multiplied as a dense one
@@ -114,11 +113,11 @@ def weighted_normal(
     out = np.zeros((p, p))
     negative = bool(np.any(weights < 0))
     for rows, part in features.parts(max(BLOCK, TALL * p)):
-        part = part if shift is None else part - shift
+        part = part if shift is None else part - shift.astype(part.dtype)
         if negative:
             out += multiply((part * weights[rows, None]).T, part)
         else:
-            part = part * np.sqrt(weights[rows, None])
+            part = part * np.sqrt(weights[rows, None]).astype(part.dtype)
             out += multiply(part.T, part)  # half the work, for a product with itself
     return out
 
@@ -157,7 +156,7 @@ def _inverse_squares(
     features: FeatureRows, index: slice | np.ndarray, matrix: np.ndarray, reg: float
 ) -> np.ndarray:
     """φᵢᵀ (matrix + reg I)⁻¹ φᵢ of some points."""
-    R = _factored(matrix, reg)
+    R = factored(matrix, reg)
     if R is None:
         raise np.linalg.LinAlgError(
             f"ΦᵀWΦ + λI is singular to rounding at λ={reg}. Raise λ."
@@ -177,11 +176,9 @@ class NormalSystem:
     Parameters
     ----------
     apply : the function ΦᵀHΦ v of (p, k) arrays
-    matrix : a function that gives ΦᵀHΦ, (pk, pk), columns of v one after another; None
-        where it is too large
-    diagonal : of ΦᵀHΦ or near it, (p, k), to precondition by
+    matrix : a function that gives ΦᵀHΦ, (p, p); None where it is too large
+    diagonal : of ΦᵀHΦ, (p, 1), to precondition by
     reg : λ > 0
-    near : a function that gives a matrix near ΦᵀHΦ, a better one to precondition by
     """
 
     def __init__(
@@ -191,17 +188,16 @@ class NormalSystem:
         diagonal: Callable[[], np.ndarray],
         reg: float,
         max_products: int,
-        together: bool = False,
-        near: Callable[[], np.ndarray] | None = None,
     ):
         self.apply, self.reg, self.products = apply, reg, 0
-        self.max_products, self.together = max_products, together
-        self.R = None if matrix is None else _factored(matrix(), reg)
-        self.near = None
-        if self.R is None and near is not None:
-            self.near = _factored(near(), reg)
-        direct = self.R is not None or self.near is not None
-        self.scale = None if direct else diagonal() + reg
+        self.max_products = max_products
+        self.R = None if matrix is None else factored(matrix(), reg)
+        self.diagonal = diagonal
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """The diagonal of λI + ΦᵀHΦ, read where conjugate gradients need it."""
+        return self.diagonal() + self.reg
 
     def solve(
         self,
@@ -211,31 +207,21 @@ class NormalSystem:
     ) -> np.ndarray:
         """v, with a residual of at most the goal in length (of each column)."""
         if self.R is not None:
-            return self._solved(self.R, r)
-        axis = None if self.together else 0
+            return lapack.solve(self.R, np.asfortranarray(r))
 
         def done(rest: np.ndarray) -> bool:
-            return bool(np.all(np.linalg.norm(rest, axis=axis) <= goal))
+            return bool(np.all(np.linalg.norm(rest, axis=0) <= goal))
 
         found = conjugate_gradient(
             lambda V: self.apply(V) + self.reg * V,
             r,
-            self._preconditioned,
+            lambda rest: rest / self.scale,
             done,
             self.max_products,
-            together=self.together,
             watch=watch,
         )
         self.products += found.n_iter
         return found.x
-
-    def _preconditioned(self, r: np.ndarray) -> np.ndarray:
-        return r / self.scale if self.near is None else self._solved(self.near, r)
-
-    def _solved(self, R: np.ndarray, r: np.ndarray) -> np.ndarray:
-        flat = r.T.reshape(-1, 1) if self.together else r
-        v = lapack.solve(R, np.asfortranarray(flat))
-        return v.reshape(r.shape[::-1]).T if self.together else v
 
 
 def has_small_map(gram: Gram, few: int) -> bool:
@@ -262,19 +248,7 @@ def affordable(columns: int, most: int = FACTORED) -> bool:
     return columns <= most and memory.keeps(24.0 * columns**2)
 
 
-def sample(n: int, columns: int, seed: int) -> np.ndarray | None:
-    """Points whose ΦᵀHΦ, times n over their number, is near that of all.
-
-    None where that would cost about as much as the matrix itself.
-    """
-    size = SAMPLE * columns
-    if columns < WIDE or n < 4 * size or not affordable(columns, ONCE):
-        return None
-    chosen = np.random.default_rng(seed).choice(n, size, replace=False)
-    return np.sort(chosen)
-
-
-def _factored(matrix: np.ndarray, reg: float) -> np.ndarray | None:
+def factored(matrix: np.ndarray, reg: float) -> np.ndarray | None:
     """R of matrix + reg I = RᵀR; None where rounding leaves that not definite."""
     A = np.array(matrix, order="F")
     A[np.diag_indices_from(A)] += reg

@@ -157,7 +157,11 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         kept, level = (coef, bias) if coef.shape[1] > 1 else (coef[:, 0], bias[0])
         X = data.given[0]
         f = self._expanded(data.gram, X, kept[used], level, used)
-        self.expansion_ = self._on_landmarks(f, kept[used])
+        weights = None
+        if all(solution.weights is not None for solution in found):
+            weights = np.column_stack([solution.weights for solution in found])
+            weights = weights if coef.shape[1] > 1 else weights[:, 0]
+        self.expansion_ = self._on_landmarks(f, kept[used], weights)
         self._places, self.support_ = used, data.index[used]
         pairs = list(zip(problems, found, strict=True))
         self.certificate_ = together([certificate(*pair) for pair in pairs])

@@ -1,0 +1,177 @@
+"""Φ on landmarks to single precision: k(X, L) in float32, held where it finds room.
+
+Steps of solvers need few digits, as long as what they are judged by has all. Kernel
+values in float32 take half the time and half the room of those in float64, and so does
+their product with themselves, n m² multiplications. Their rounding, of 2⁻²⁴, grows by κ
+in φ and by κ² in ΦᵀHΦ (`Nystrom.growth`), and is nothing to step by where κ is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.points import double, vectors
+from mercer.native import memory
+from mercer.native.clock import tick
+from mercer.native.interruptible import multiply
+from mercer.native.vectors import Packed, block, product
+from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows
+
+WIDE = 200  # columns from which on products of Φ with itself count
+MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits
+LARGEST = 1e15  # of k(x, x): squares of kernel values, added up, are finite
+SUMMED = 8192  # rows whose terms are added in single precision
+PIECE_MB = 32.0  # of kernel values that are computed at a time, to be held
+SOME = 1000  # points that tell the mean of k(x, L)
+
+
+def in_single(rows: FeatureRows) -> FeatureRows:
+    """The same rows to single precision, or themselves where that is no gain.
+
+    Made once, and kept with them.
+    """
+    if rows.narrow is None:
+        rows.narrow = _in_single(rows)
+    return rows.narrow
+
+
+def _in_single(rows: FeatureRows) -> FeatureRows:
+    if not isinstance(rows, ComputedRows):
+        wide = not rows.sparse and rows.shape[1] >= WIDE and rows.center is None
+        return NarrowRows(rows.matrix) if wide else rows
+    kernel = rows.landmarks
+    if kernel is None or kernel.growth > MOST_GROWTH or rows.center is not None:
+        return rows
+    points = kernel.base_points()
+    if kernel.kernel.native(points) is None:
+        return rows
+    own = kernel.kernel.diag(double(points))
+    return rows if float(np.max(own, initial=0.0)) > LARGEST else SingleRows(rows)
+
+
+class NarrowRows(FeatureRows):
+    """Φ in memory, whose products with itself are in single precision."""
+
+    def parts(self, numbers: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows, part in super().parts(numbers):
+            yield rows, part.astype(np.float32)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        return NarrowRows(self.matrix[index])
+
+
+class SingleRows(ComputedRows):
+    """Φ of a well-conditioned `Nystrom` with a compiled kernel, by float32 k(X, L).
+
+    Parameters
+    ----------
+    fine : the same in double precision; where it holds k(X, L), that is read
+    """
+
+    def __init__(self, fine: ComputedRows):
+        super().__init__(fine.kernel, fine.X)
+        kernel = self.landmarks
+        assert kernel is not None
+        points = vectors(double(kernel.base_points()))
+        self.fine = fine
+        self.recipe = kernel.kernel.native(points)
+        # A common offset would take digits away from differences.
+        moves = self.recipe.part in ("square", "absolute") and not sp.issparse(points)
+        self.origin = points.mean(axis=0) if moves else None
+        self._packed_landmarks = Packed(self._narrow(points), only_core=True)
+        self.exact = fine.holds
+        self.holds = not fine.holds and memory.keeps(4.0 * self.entries)
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        if self.fine.holds:
+            return self.fine.times(w)
+        coef, values = self.landmarks.base_coefficients(w), self.values
+        if values is not None:
+            size = _size(coef)
+            narrow = (coef / size).astype(np.float32)
+            return multiply(values, narrow).astype(float) * size
+        out = np.empty((self.shape[0], *w.shape[1:]))
+        for rows, part in self._narrow_parts():
+            out[rows] = product(self.recipe, part, self._packed_landmarks, coef)
+        return out
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        if self.fine.holds:
+            return self.fine.pull(v)
+        sums, values = np.zeros((self.shape[1], *v.shape[1:])), self.values
+        if values is not None:
+            size = _size(v)
+            narrow = (v / size).astype(np.float32)
+            for begin in range(0, self.shape[0], SUMMED):
+                rows = slice(begin, begin + SUMMED)
+                sums += multiply(values[rows].T, narrow[rows])
+            sums *= size
+        else:
+            for rows, part in self._narrow_parts():
+                sums += product(self.recipe, self._packed_landmarks, part, v[rows])
+        return self.landmarks.turned(sums)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        """Some of the rows: in memory, where all of them are."""
+        taken = SingleRows(ComputedRows(self.kernel, self._points(index)))
+        values = self.fine.values if self._values is None else self._values
+        if values is not None:
+            taken.fine.holds = taken.exact = False
+            taken._values, taken.holds = values[index].astype(np.float32), True
+        return taken
+
+    def _summed(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points; those of all are not computed for that."""
+        known = self._values
+        return self._computed_values(rows) if known is None else known[rows]
+
+    def _computed_values(self, rows: Any) -> np.ndarray:
+        if self.fine.values is not None:
+            return self.fine.values[rows].astype(np.float32)
+        part = self._narrow(vectors(double(self._points(rows))))
+        out = np.empty((part.shape[0], self.shape[1]), dtype=np.float32)
+        return block(self.recipe, part, self._packed_landmarks, out=out)
+
+    def _filled(self) -> np.ndarray:
+        out = np.empty(self.shape, dtype=np.float32)
+        for rows in self._pieces():
+            tick("kernel values", rows.start / self.shape[0])
+            part = self._narrow(vectors(double(self._points(rows))))
+            block(self.recipe, part, self._packed_landmarks, out=out[rows])
+        return out
+
+    def _middle(self) -> np.ndarray | None:
+        # Products of what is left are rounded less than those of k(x, L) themselves.
+        few = min(SOME, next(self._pieces()).stop)
+        step = max(1, self.shape[0] // few)
+        some = np.arange(0, self.shape[0], step)[:few]
+        return self._summed(some).mean(axis=0)
+
+    def _narrow_parts(self) -> Iterator[tuple[slice, Any]]:
+        """The points in float32, some of them at a time."""
+        for rows in self._pieces():
+            tick("products with kernel values", rows.start / self.shape[0])
+            yield rows, self._narrow(vectors(double(self._points(rows))))
+
+    def _pieces(self) -> Iterator[slice]:
+        """Runs of points that find room, and their kernel values too."""
+        wide = max(self.shape[1], *getattr(self.X, "shape", ())[1:], 1)
+        step = max(64, int(memory.block_mb(PIECE_MB) * 2**18) // wide)
+        for begin in range(0, self.shape[0], step):
+            yield slice(begin, min(begin + step, self.shape[0]))
+
+    def _narrow(self, X: Any) -> Any:
+        X = X if self.origin is None else X - self.origin
+        return X.astype(np.float32)
+
+
+def _size(v: np.ndarray) -> np.ndarray:
+    """The largest number of each column: single precision has a small range."""
+    size = np.abs(v).max(axis=0, initial=0.0)
+    return np.where((size > 0) & np.isfinite(size), size, 1.0)
