@@ -81,7 +81,7 @@ void bind_features(nb::module_& m) {
           [](const SparseRows& rows, ResultVector<double> out) {
             check(extent(out.shape(0)) == rows.size(), "Squares need a place for every row.");
             WithoutLock unlocked;
-            squares(rows, view(out));
+            squares(rows, view(out), poll);
           },
           "out"_a)
       .def(

@@ -4,18 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <type_traits>
 
 namespace mercer {
 namespace {
-
-constexpr Index between_polls = 1 << 22;  // entries, some milliseconds
-constexpr Index ahead = 8;  // rows that are asked for before they are read, in any order
-constexpr std::size_t most_codes = 256;
 
 // splitmix64
 std::uint64_t next(std::uint64_t& state) {
@@ -23,92 +17,6 @@ std::uint64_t next(std::uint64_t& state) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
-}
-
-void prefetch(const void* begin, std::size_t bytes) {
-  const char* at = static_cast<const char*>(begin);
-  for (std::size_t done = 0; done < bytes; done += 64) __builtin_prefetch(at + done);
-  if (bytes > 0) __builtin_prefetch(at + bytes - 1);
-}
-
-// Entries of two kinds: numbers, and places in a table.
-struct Numbers {
-  using Kept = double;
-  double operator()(double entry) const { return entry; }
-};
-struct Magnitudes {
-  using Kept = double;
-  double operator()(double entry) const { return std::abs(entry); }
-};
-struct Coded {
-  using Kept = std::uint8_t;
-  const double* table;
-  double operator()(std::uint8_t code) const { return table[code]; }
-};
-
-template <class Column, class Value>
-struct View {
-  const std::int32_t* begin;
-  const Column* column;
-  const typename Value::Kept* entry;
-  Value value;
-
-  std::int32_t length(std::int32_t row) const { return begin[row + 1] - begin[row]; }
-
-  void prefetch_row(std::int32_t row) const {
-    const auto size = static_cast<std::size_t>(length(row));
-    prefetch(column + begin[row], size * sizeof(Column));
-    prefetch(entry + begin[row], size * sizeof(typename Value::Kept));
-  }
-
-  // ⟨φ, w⟩, in four sums that do not wait for each other.
-  double product(std::int32_t row, const double* w) const {
-    const Column* c = column + begin[row];
-    const auto* x = entry + begin[row];
-    const std::int32_t size = length(row);
-    std::array<double, 4> sum{};
-    std::int32_t e = 0;
-    for (; e + 4 <= size; e += 4) {
-      for (int k = 0; k < 4; ++k) sum[k] += value(x[e + k]) * w[c[e + k]];
-    }
-    for (; e < size; ++e) sum[0] += value(x[e]) * w[c[e]];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  }
-
-  // w += change φ
-  void add(std::int32_t row, double change, double* w) const {
-    const Column* c = column + begin[row];
-    const auto* x = entry + begin[row];
-    const std::int32_t size = length(row);
-    for (std::int32_t e = 0; e < size; ++e) w[c[e]] += change * value(x[e]);
-  }
-};
-
-// The table of what differs, and a code for each entry; empty where too much differs.
-std::vector<double> coded(std::span<const double> entry, Buffer<std::uint8_t>& code) {
-  constexpr std::size_t slots = 4 * most_codes;
-  std::array<std::int16_t, slots> place;
-  place.fill(-1);
-  std::vector<double> table;
-  code.resize(entry.size());
-  for (std::size_t e = 0; e < entry.size(); ++e) {
-    std::uint64_t bits = std::bit_cast<std::uint64_t>(entry[e]);
-    std::size_t slot = (bits * 0x9e3779b97f4a7c15ull) >> 54;
-    while (place[slot] >= 0 && std::bit_cast<std::uint64_t>(table[place[slot]]) != bits) {
-      slot = (slot + 1) % slots;
-    }
-    if (place[slot] < 0) {
-      if (table.size() == most_codes) {
-        code.clear();
-        code.shrink_to_fit();
-        return {};
-      }
-      place[slot] = static_cast<std::int16_t>(table.size());
-      table.push_back(entry[e]);
-    }
-    code[e] = static_cast<std::uint8_t>(place[slot]);
-  }
-  return table;
 }
 
 struct Slopes {
@@ -185,6 +93,7 @@ class Descent {
  private:
   static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
+  static constexpr Index most_together = 8;
   using Numbers = std::array<double, most>;
 
   std::size_t group(Index t) const { return problem_.group.empty() ? 0 : problem_.group[t]; }
@@ -198,70 +107,99 @@ class Descent {
   }
 
   // Each variable that takes part to where the objective is least; the largest slope on the way.
+  // They come in blocks of neighbours, which are read as quickly as memory is; the blocks, and the
+  // variables in each, in any order.
   double pass() {
     auto& [order, active, allowed, checked, seed, way, ways, latest, since, passes] = state_;
+    const Index side = std::clamp<Index>(active / 256, 1, most_together);
+    std::vector<Index> blocks(static_cast<std::size_t>((active + side - 1) / side));
+    std::iota(blocks.begin(), blocks.end(), Index{0});
+    shuffle(std::span(blocks));
+    leaving_.assign(static_cast<std::size_t>(active), 0);
     double largest = 0;
-    for (Index k = 0; k < active; ++k) {
-      const auto left = static_cast<std::uint64_t>(active - k);  // below 2³²
-      std::swap(order[k], order[k + static_cast<Index>(((next(seed) >> 32) * left) >> 32)]);
+    std::array<Index, most_together> place;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const Index begin = blocks[b] * side, size = std::min(side, active - begin);
+      std::iota(place.begin(), place.begin() + size, begin);
+      shuffle(std::span(place).first(static_cast<std::size_t>(size)));
+      const Index later = b + 1 < blocks.size() ? blocks[b + 1] * side : active;
+      for (Index k = 0; k < size; ++k) {
+        if (later + k < active) fetch(order[later + k]);
+        const double slope = move(order[place[k]]);
+        leaving_[place[k]] = -slope > allowed;
+        largest = std::max(largest, slope);
+      }
     }
-    for (Index k = 0; k < active;) {
-      const std::int32_t t = order[k];
-      fetch(k);
-      read_ += rows_.length(row(t)) + 8;
-      double gradient = rows_.product(row(t), w_.data()) - problem_.target[t];
-      double curvature = problem_.square[row(t)];
-      std::size_t g = 0;
-      if (!excess_.empty()) {
-        g = group(t);
-        gradient += problem_.sigma * excess_[g] - rho_[g];
-        curvature += problem_.sigma;
+    leave();
+    return largest;
+  }
+
+  template <class T>
+  void shuffle(std::span<T> items) {
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::uint64_t left = items.size() - k;  // below 2³²
+      std::swap(items[k], items[k + (((next(state_.seed) >> 32) * left) >> 32)]);
+    }
+  }
+
+  // Those that leave go behind those that stay, all in the order in which they are.
+  void leave() {
+    std::size_t kept = 0;
+    left_.clear();
+    for (std::size_t k = 0; k < leaving_.size(); ++k) {
+      if (leaving_[k]) {
+        left_.push_back(state_.order[k]);
+      } else {
+        state_.order[kept++] = state_.order[k];
       }
-      const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
-      const auto [below, above] = slopes(gradient, b, low, high, tube(t));
-      if (below <= 0 && above >= 0) {
-        if (std::min(-below, above) > allowed) {
-          std::swap(order[k], order[--active]);
-        } else {
-          ++k;
-        }
-        continue;
-      }
-      ++k;
-      largest = std::max(largest, below > 0 ? below : -above);
-      double moved;
-      if (curvature > 0) {
-        const double z = b - gradient / curvature, reach = tube(t) / curvature;
-        moved = z > reach ? z - reach : z < -reach ? z + reach : 0.0;
-        moved = std::clamp(moved, low, high);
-      } else {  // a straight line
-        const double width = tube(t);
-        const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
-        const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
-        moved = below > 0 ? down : up;
-      }
-      const double change = moved - b;
-      if (change == 0) continue;
+    }
+    std::copy(left_.begin(), left_.end(), state_.order.begin() + static_cast<Index>(kept));
+    state_.active = static_cast<Index>(kept);
+  }
+
+  // Moves a variable to where the objective is least. How far its slope was off; at a kink, how
+  // far it was from being so, with a minus.
+  double move(std::int32_t t) {
+    read_ += rows_.length(row(t)) + 8;
+    double gradient = rows_.product(row(t), w_.data()) - problem_.target[t];
+    double curvature = problem_.square[row(t)];
+    std::size_t g = 0;
+    if (!excess_.empty()) {
+      g = group(t);
+      gradient += problem_.sigma * excess_[g] - rho_[g];
+      curvature += problem_.sigma;
+    }
+    const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
+    const auto [below, above] = slopes(gradient, b, low, high, tube(t));
+    if (below <= 0 && above >= 0) return -std::min(-below, above);
+    double moved;
+    if (curvature > 0) {
+      const double z = b - gradient / curvature, reach = tube(t) / curvature;
+      moved = z > reach ? z - reach : z < -reach ? z + reach : 0.0;
+      moved = std::clamp(moved, low, high);
+    } else {  // a straight line
+      const double width = tube(t);
+      const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
+      const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
+      moved = below > 0 ? down : up;
+    }
+    const double change = moved - b;
+    if (change != 0) {
       beta_[t] = moved;
       rows_.add(row(t), change, w_.data());
       if (!excess_.empty()) excess_[g] += change;
     }
-    return largest;
+    return below > 0 ? below : -above;
   }
 
   // Asks for what is soon to be read.
-  void fetch(Index k) const {
-    const auto& order = state_.order;
-    if (k + ahead < state_.active) rows_.prefetch_row(row(order[k + ahead]));
-    if (k + 2 * ahead < state_.active) {
-      const std::int32_t later = order[k + 2 * ahead];
-      __builtin_prefetch(&beta_[later]);
-      __builtin_prefetch(&problem_.target[later]);
-      __builtin_prefetch(&problem_.low[later]);
-      __builtin_prefetch(&problem_.high[later]);
-      __builtin_prefetch(&problem_.square[row(later)]);
-      __builtin_prefetch(&rows_.begin[row(later)]);
-    }
+  void fetch(std::int32_t t) const {
+    __builtin_prefetch(&beta_[t]);
+    __builtin_prefetch(&problem_.target[t]);
+    __builtin_prefetch(&problem_.low[t]);
+    __builtin_prefetch(&problem_.high[t]);
+    __builtin_prefetch(&problem_.square[row(t)]);
+    rows_.prefetch_row(row(t));
   }
 
   // All variables take part again. None of those that come back was moved by the ways there are.
@@ -270,6 +208,7 @@ class Descent {
       const bool under_way = k == 0 && state_.since > 0;
       extend(way(k), n_, under_way);
     }
+    std::iota(state_.order.begin(), state_.order.end(), 0);
     state_.active = n_;
   }
 
@@ -444,6 +383,8 @@ class Descent {
   double mean_;  // entries of a row
   std::vector<double> excess_;
   std::vector<double> trial_;
+  std::vector<std::uint8_t> leaving_;  // of those that take part
+  std::vector<std::int32_t> left_;
   std::int64_t read_ = 0;
 };
 
@@ -456,100 +397,6 @@ DescentState::DescentState(Index n, std::uint64_t seed_)
       checked(std::numeric_limits<double>::infinity()),
       seed(seed_) {
   std::iota(order.begin(), order.end(), 0);
-}
-
-SparseRows::SparseRows(std::span<const std::int32_t> begin, std::span<const std::int32_t> column,
-                       std::span<const double> entry, Index width)
-    : begin_(begin.begin(), begin.end()), width_(width) {
-  if (width <= Index{std::numeric_limits<std::uint16_t>::max()} + 1) {
-    narrow_.assign(column.begin(), column.end());
-  } else {
-    column_ = column;
-  }
-  table_ = coded(entry, code_);
-  if (table_.empty()) entry_ = entry;
-  for (const double x : table_) magnitude_.push_back(std::abs(x));
-}
-
-template <class Use>
-auto SparseRows::visit(bool magnitudes, const Use& use) const {
-  auto with = [&](const auto* column) {
-    using Column = std::remove_cvref_t<decltype(*column)>;
-    const std::int32_t* begin = begin_.data();
-    if (!table_.empty()) {
-      const double* table = (magnitudes ? magnitude_ : table_).data();
-      return use(View<Column, Coded>{begin, column, code_.data(), {table}});
-    }
-    if (magnitudes) return use(View<Column, Magnitudes>{begin, column, entry_.data(), {}});
-    return use(View<Column, Numbers>{begin, column, entry_.data(), {}});
-  };
-  return column_.empty() ? with(narrow_.data()) : with(column_.data());
-}
-
-namespace {
-
-// use(row, k) for the rows of an index, k counting them.
-template <class Rows, class Use>
-void for_each(const Rows& rows, std::span<const std::int32_t> index, const Poll& poll,
-              const Use& use) {
-  std::int64_t read = 0;
-  for (std::size_t k = 0; k < index.size(); ++k) {
-    if (k + ahead < index.size()) rows.prefetch_row(index[k + ahead]);
-    use(index[k], k);
-    read += rows.length(index[k]) + 8;
-    if (read > between_polls) {
-      read = 0;
-      if (poll) poll();
-    }
-  }
-}
-
-}  // namespace
-
-void times(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> w,
-           std::span<double> out, bool magnitudes, const Poll& poll) {
-  rows.visit(magnitudes, [&](const auto& view) {
-    for_each(view, index, poll,
-             [&](std::int32_t row, std::size_t k) { out[k] = view.product(row, w.data()); });
-  });
-}
-
-void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
-          std::span<double> out, bool magnitudes, const Poll& poll) {
-  rows.visit(magnitudes, [&](const auto& view) {
-    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
-      if (v[k] != 0) view.add(row, v[k], out.data());
-    });
-  });
-}
-
-void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
-              std::span<const double> weight, std::span<double> out, const Poll& poll) {
-  const auto width = static_cast<std::size_t>(rows.width());
-  rows.visit(false, [&](const auto& view) {
-    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
-      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
-        const double x = view.value(view.entry[e]);
-        double* line = out.data() + width * view.column[e];
-        for (std::int32_t f = view.begin[row]; f < view.begin[row + 1]; ++f) {
-          line[view.column[f]] += weight[k] * (x * view.value(view.entry[f]));
-        }
-      }
-    });
-  });
-}
-
-void squares(const SparseRows& rows, std::span<double> out) {
-  rows.visit(false, [&](const auto& view) {
-    for (std::int32_t row = 0; row < rows.size(); ++row) {
-      double sum = 0;
-      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
-        const double x = view.value(view.entry[e]);
-        sum += x * x;
-      }
-      out[row] = sum;
-    }
-  });
 }
 
 Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,
