@@ -41,6 +41,9 @@ void bind_features(nb::module_& m) {
           },
           "begin"_a, nb::arg("column").noconvert(), nb::arg("entry").noconvert(), "width"_a,
           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+      .def_prop_ro("size", &SparseRows::size)
+      .def_prop_ro("width", &SparseRows::width)
+      .def_prop_ro("entries", &SparseRows::entries)
       .def(
           "times",
           [](const SparseRows& rows, Vector<std::int32_t> index, Vector<double> w,

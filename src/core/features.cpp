@@ -8,8 +8,13 @@
 #include <limits>
 #include <numeric>
 
+#include "threads.hpp"
+
 namespace mercer {
 namespace {
+
+constexpr Index many = 1 << 14;     // variables, of which some are looked at first
+constexpr std::uint64_t share = 8;  // that one of the first stands for
 
 // splitmix64
 std::uint64_t next(std::uint64_t& state) {
@@ -52,19 +57,16 @@ class Descent {
 
   Descended operator()(double tol, std::int64_t work, const Poll& poll) {
     std::int64_t since_poll = 0;
-    // Passes of a way, so that going on takes less time than they do.
-    const int turn = static_cast<int>(std::clamp(64 / std::max(mean_, 1.0), 2.0, 8.0));
     Descended result{std::numeric_limits<double>::infinity(), false, 0};
     while (read_ < work) {
       const bool complete = state_.active == n_;
-      // With few rows in play the columns would take longer than these.
-      const auto width = static_cast<double>(w_.size());
-      const bool along = mean_ * static_cast<double>(state_.active) >= width / 4;
-      if (!along) state_.ways = state_.since = 0;
-      if (along && state_.since == 0) set_out();
+      const int turn = turn_of_way();
+      if (turn == 0) state_.ways = state_.since = 0;
+      if (turn > 0 && state_.since == 0) set_out();
       const double slope = pass();
       const double most = std::max(slope, off());
       ++state_.passes;
+      if (turn > 0) ++state_.since;
       result = {most, complete, read_ += 8};
       // Where the sums are off by more than the slopes, those that could mend it may be left out.
       const bool lacking = off() > slope || state_.active == 0;
@@ -73,15 +75,17 @@ class Descent {
         // Multipliers that do not wait for the minimum they belong to may go in circles.
         if (state_.passes < 32 || std::abs(step) > slope / 4) rho_[g] -= step;
       }
-      if (complete && most <= tol) break;
-      if (along && ++state_.since >= turn) {
+      if (complete || std::isinf(state_.checked)) state_.checked = most;
+      if (!complete && (lacking || most <= next_check(tol))) {
+        state_.checked = std::max(most, rejoin(most, poll));
+        result = {state_.checked, true, read_};
+      }
+      if (result.complete && result.violation <= tol) break;
+      if (turn > 0 && state_.since >= turn) {
         go_on();
         state_.since = 0;
       }
-      if (complete) state_.checked = most;
-      const bool all = lacking || most <= std::max(tol / 2, state_.checked / progress);
-      if (all) include_all();
-      state_.allowed = all ? std::numeric_limits<double>::infinity() : most;
+      state_.allowed = most;
       if (read_ - since_poll > between_polls) {
         since_poll = read_;
         if (poll) poll();
@@ -91,7 +95,6 @@ class Descent {
   }
 
  private:
-  static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
   static constexpr Index most_together = 8;
   using Numbers = std::array<double, most>;
@@ -157,21 +160,38 @@ class Descent {
     state_.active = static_cast<Index>(kept);
   }
 
-  // Moves a variable to where the objective is least. How far its slope was off; at a kink, how
-  // far it was from being so, with a minus.
+  // The slope of the objective at a variable, and how it bends.
+  struct Parabola {
+    double gradient, curvature;
+  };
+  Parabola parabola(std::int32_t t) const {
+    Parabola at{rows_.product(row(t), w_.data()) - problem_.target[t], problem_.square[row(t)]};
+    if (!excess_.empty()) {
+      const std::size_t g = group(t);
+      at.gradient += problem_.sigma * excess_[g] - rho_[g];
+      at.curvature += problem_.sigma;
+    }
+    return at;
+  }
+
+  // How far a slope is off; at a kink, how far it is from being so, with a minus.
+  static double off_by(const Slopes& at) {
+    if (at.below <= 0 && at.above >= 0) return -std::min(-at.below, at.above);
+    return at.below > 0 ? at.below : -at.above;
+  }
+  double slope_of(std::int32_t t) const {
+    const double gradient = parabola(t).gradient;
+    return off_by(slopes(gradient, beta_[t], problem_.low[t], problem_.high[t], tube(t)));
+  }
+
+  // Moves a variable to where the objective is least; how far its slope was off.
   double move(std::int32_t t) {
     read_ += rows_.length(row(t)) + 8;
-    double gradient = rows_.product(row(t), w_.data()) - problem_.target[t];
-    double curvature = problem_.square[row(t)];
-    std::size_t g = 0;
-    if (!excess_.empty()) {
-      g = group(t);
-      gradient += problem_.sigma * excess_[g] - rho_[g];
-      curvature += problem_.sigma;
-    }
+    const auto [gradient, curvature] = parabola(t);
     const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
-    const auto [below, above] = slopes(gradient, b, low, high, tube(t));
-    if (below <= 0 && above >= 0) return -std::min(-below, above);
+    const Slopes at = slopes(gradient, b, low, high, tube(t));
+    const double off = off_by(at);
+    if (at.below <= 0 && at.above >= 0) return off;
     double moved;
     if (curvature > 0) {
       const double z = b - gradient / curvature, reach = tube(t) / curvature;
@@ -181,15 +201,15 @@ class Descent {
       const double width = tube(t);
       const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
       const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
-      moved = below > 0 ? down : up;
+      moved = at.below > 0 ? down : up;
     }
     const double change = moved - b;
     if (change != 0) {
       beta_[t] = moved;
       rows_.add(row(t), change, w_.data());
-      if (!excess_.empty()) excess_[g] += change;
+      if (!excess_.empty()) excess_[group(t)] += change;
     }
-    return below > 0 ? below : -above;
+    return off;
   }
 
   // Asks for what is soon to be read.
@@ -202,14 +222,58 @@ class Descent {
     rows_.prefetch_row(row(t));
   }
 
-  // All variables take part again. None of those that come back was moved by the ways there are.
-  void include_all() {
+  // The violation at which those that are left out are looked at again: the fewer take part, the
+  // less it takes to go on with these. What is next to the end goes on to it.
+  double next_check(double tol) const {
+    const double others = static_cast<double>(n_) / static_cast<double>(state_.active + 1);
+    const double wanted = state_.checked / std::clamp(others, 5.0, 50.0);
+    return wanted > 4 * tol ? wanted : tol / 2;
+  }
+
+  // Passes of a way, so that going on takes less time than they do; 0 where it takes more than any
+  // number of them: with few rows in play the columns would take longer than these.
+  int turn_of_way() const {
+    const double entries = mean_ * static_cast<double>(state_.active);
+    const auto width = static_cast<double>(w_.size());
+    if (entries < width / 4) return 0;
+    return static_cast<int>(std::clamp(std::max(64 / std::max(mean_, 1.0), 4 * width / entries), 2.0, 8.0));
+  }
+
+  // Those that were left out take part again where their slopes are off, or by no more than
+  // `allowed` from being so; the largest of those that are off. None of them was moved by the ways
+  // there are.
+  double rejoin(double allowed, const Poll& poll) {
     for (int k = 0; k < state_.ways; ++k) {
       const bool under_way = k == 0 && state_.since > 0;
       extend(way(k), n_, under_way);
     }
-    std::iota(state_.order.begin(), state_.order.end(), 0);
-    state_.active = n_;
+    auto& order = state_.order;
+    const Index out = n_ - state_.active;
+    std::vector<std::uint8_t> joins(static_cast<std::size_t>(n_), 0);
+    for (Index k = 0; k < state_.active; ++k) joins[order[k]] = 1;
+    std::sort(order.begin() + state_.active, order.end());
+    const auto step = static_cast<Index>(in_a_task / (mean_ + 8)) + 1;
+    std::vector<double> largest(static_cast<std::size_t>((out + step - 1) / step), 0.0);
+    parallel(
+        static_cast<Index>(largest.size()), threads(),
+        [&](Index task, int) {
+          const Index end = std::min(n_, state_.active + (task + 1) * step);
+          for (Index k = state_.active + task * step; k < end; ++k) {
+            if (k + ahead < end) rows_.prefetch_row(row(order[k + ahead]));
+            const double slope = slope_of(order[k]);
+            largest[task] = std::max(largest[task], slope);
+            joins[order[k]] = -slope <= allowed;
+          }
+        },
+        [&] {
+          if (poll) poll();
+        });
+    read_ += static_cast<std::int64_t>((mean_ + 8) * static_cast<double>(out));
+    std::iota(order.begin(), order.end(), 0);
+    const auto first = std::stable_partition(order.begin(), order.end(),
+                                             [&](std::int32_t t) { return joins[t] != 0; });
+    state_.active = first - order.begin();
+    return *std::max_element(largest.begin(), largest.end());
   }
 
   DescentState::Way& way(int back) { return state_.way[(state_.latest + most - back) % most]; }
@@ -397,6 +461,12 @@ DescentState::DescentState(Index n, std::uint64_t seed_)
       checked(std::numeric_limits<double>::infinity()),
       seed(seed_) {
   std::iota(order.begin(), order.end(), 0);
+  if (n < many) return;
+  // Most of many are at a bound in the end: a sample says which, for a part of the time.
+  std::uint64_t draw = seed_ ^ 0x5851f42d4c957f2dull;
+  const auto first = std::stable_partition(order.begin(), order.end(),
+                                           [&](std::int32_t) { return next(draw) % share == 0; });
+  active = first - order.begin();
 }
 
 Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t most_codes = 256;
 constexpr Index long_run = 8;    // entries of a run, in the mean, that is worth it
-constexpr Index in_a_task = 1 << 17;  // entries, a tenth of a millisecond
 
 // The table of what differs, and a code for each entry; empty where too much differs.
 std::vector<double> coded(std::span<const double> entry, Buffer<std::uint8_t>& code) {

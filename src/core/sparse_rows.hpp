@@ -78,6 +78,7 @@ void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
 // out = ‖φ‖² of each row.
 void squares(const SparseRows& rows, std::span<double> out, const Poll& poll = {});
 
+constexpr Index in_a_task = 1 << 17;      // entries, a tenth of a millisecond
 constexpr Index between_polls = 1 << 22;  // entries, some milliseconds
 constexpr Index ahead = 8;  // rows that are asked for before they are read, in any order
 
