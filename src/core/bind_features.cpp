@@ -41,6 +41,9 @@ void bind_features(nb::module_& m) {
           },
           "begin"_a, nb::arg("column").noconvert(), nb::arg("entry").noconvert(), "width"_a,
           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+      .def_prop_ro("size", &SparseRows::size)
+      .def_prop_ro("width", &SparseRows::width)
+      .def_prop_ro("entries", &SparseRows::entries)
       .def(
           "times",
           [](const SparseRows& rows, Vector<std::int32_t> index, Vector<double> w,
@@ -81,7 +84,7 @@ void bind_features(nb::module_& m) {
           [](const SparseRows& rows, ResultVector<double> out) {
             check(extent(out.shape(0)) == rows.size(), "Squares need a place for every row.");
             WithoutLock unlocked;
-            squares(rows, view(out));
+            squares(rows, view(out), poll);
           },
           "out"_a)
       .def(

@@ -108,6 +108,19 @@ void bind_strings(nb::module_& m) {
       },
       "X"_a, "Y"_a.none(), "out"_a);
   m.def(
+      "placed_stretches",
+      [](const Held& X, Vector<double> weights, Vector<double> factor) {
+        check(std::all_of(weights.data(), weights.data() + weights.shape(0),
+                          [](double weight) { return weight >= 0; }),
+              "placed_stretches needs weights >= 0.");
+        const std::size_t n = X.start.shape(0) - 1;
+        check(factor.shape(0) == n || factor.shape(0) == 0,
+              "placed_stretches needs a factor for every sequence.");
+        WithoutLock unlocked;
+        return placed_stretches(X.view(), view(weights), view(factor), poll);
+      },
+      "X"_a, "weights"_a, "factor"_a);
+  m.def(
       "count_substrings",
       [](const Held& X, Index length, bool placed) {
         check(length >= 1, "count_substrings needs length >= 1.");

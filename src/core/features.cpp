@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <type_traits>
+
+#include "threads.hpp"
 
 namespace mercer {
 namespace {
 
-constexpr Index between_polls = 1 << 22;  // entries, some milliseconds
-constexpr Index ahead = 8;  // rows that are asked for before they are read, in any order
-constexpr std::size_t most_codes = 256;
+constexpr Index many = 1 << 14;     // variables, of which some are looked at first
+constexpr std::uint64_t share = 8;  // that one of the first stands for
 
 // splitmix64
 std::uint64_t next(std::uint64_t& state) {
@@ -23,92 +22,6 @@ std::uint64_t next(std::uint64_t& state) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
-}
-
-void prefetch(const void* begin, std::size_t bytes) {
-  const char* at = static_cast<const char*>(begin);
-  for (std::size_t done = 0; done < bytes; done += 64) __builtin_prefetch(at + done);
-  if (bytes > 0) __builtin_prefetch(at + bytes - 1);
-}
-
-// Entries of two kinds: numbers, and places in a table.
-struct Numbers {
-  using Kept = double;
-  double operator()(double entry) const { return entry; }
-};
-struct Magnitudes {
-  using Kept = double;
-  double operator()(double entry) const { return std::abs(entry); }
-};
-struct Coded {
-  using Kept = std::uint8_t;
-  const double* table;
-  double operator()(std::uint8_t code) const { return table[code]; }
-};
-
-template <class Column, class Value>
-struct View {
-  const std::int32_t* begin;
-  const Column* column;
-  const typename Value::Kept* entry;
-  Value value;
-
-  std::int32_t length(std::int32_t row) const { return begin[row + 1] - begin[row]; }
-
-  void prefetch_row(std::int32_t row) const {
-    const auto size = static_cast<std::size_t>(length(row));
-    prefetch(column + begin[row], size * sizeof(Column));
-    prefetch(entry + begin[row], size * sizeof(typename Value::Kept));
-  }
-
-  // ⟨φ, w⟩, in four sums that do not wait for each other.
-  double product(std::int32_t row, const double* w) const {
-    const Column* c = column + begin[row];
-    const auto* x = entry + begin[row];
-    const std::int32_t size = length(row);
-    std::array<double, 4> sum{};
-    std::int32_t e = 0;
-    for (; e + 4 <= size; e += 4) {
-      for (int k = 0; k < 4; ++k) sum[k] += value(x[e + k]) * w[c[e + k]];
-    }
-    for (; e < size; ++e) sum[0] += value(x[e]) * w[c[e]];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  }
-
-  // w += change φ
-  void add(std::int32_t row, double change, double* w) const {
-    const Column* c = column + begin[row];
-    const auto* x = entry + begin[row];
-    const std::int32_t size = length(row);
-    for (std::int32_t e = 0; e < size; ++e) w[c[e]] += change * value(x[e]);
-  }
-};
-
-// The table of what differs, and a code for each entry; empty where too much differs.
-std::vector<double> coded(std::span<const double> entry, Buffer<std::uint8_t>& code) {
-  constexpr std::size_t slots = 4 * most_codes;
-  std::array<std::int16_t, slots> place;
-  place.fill(-1);
-  std::vector<double> table;
-  code.resize(entry.size());
-  for (std::size_t e = 0; e < entry.size(); ++e) {
-    std::uint64_t bits = std::bit_cast<std::uint64_t>(entry[e]);
-    std::size_t slot = (bits * 0x9e3779b97f4a7c15ull) >> 54;
-    while (place[slot] >= 0 && std::bit_cast<std::uint64_t>(table[place[slot]]) != bits) {
-      slot = (slot + 1) % slots;
-    }
-    if (place[slot] < 0) {
-      if (table.size() == most_codes) {
-        code.clear();
-        code.shrink_to_fit();
-        return {};
-      }
-      place[slot] = static_cast<std::int16_t>(table.size());
-      table.push_back(entry[e]);
-    }
-    code[e] = static_cast<std::uint8_t>(place[slot]);
-  }
-  return table;
 }
 
 struct Slopes {
@@ -144,19 +57,16 @@ class Descent {
 
   Descended operator()(double tol, std::int64_t work, const Poll& poll) {
     std::int64_t since_poll = 0;
-    // Passes of a way, so that going on takes less time than they do.
-    const int turn = static_cast<int>(std::clamp(64 / std::max(mean_, 1.0), 2.0, 8.0));
     Descended result{std::numeric_limits<double>::infinity(), false, 0};
     while (read_ < work) {
       const bool complete = state_.active == n_;
-      // With few rows in play the columns would take longer than these.
-      const auto width = static_cast<double>(w_.size());
-      const bool along = mean_ * static_cast<double>(state_.active) >= width / 4;
-      if (!along) state_.ways = state_.since = 0;
-      if (along && state_.since == 0) set_out();
+      const int turn = turn_of_way();
+      if (turn == 0) state_.ways = state_.since = 0;
+      if (turn > 0 && state_.since == 0) set_out();
       const double slope = pass();
       const double most = std::max(slope, off());
       ++state_.passes;
+      if (turn > 0) ++state_.since;
       result = {most, complete, read_ += 8};
       // Where the sums are off by more than the slopes, those that could mend it may be left out.
       const bool lacking = off() > slope || state_.active == 0;
@@ -165,15 +75,17 @@ class Descent {
         // Multipliers that do not wait for the minimum they belong to may go in circles.
         if (state_.passes < 32 || std::abs(step) > slope / 4) rho_[g] -= step;
       }
-      if (complete && most <= tol) break;
-      if (along && ++state_.since >= turn) {
+      if (complete || std::isinf(state_.checked)) state_.checked = most;
+      if (!complete && (lacking || most <= next_check(tol))) {
+        state_.checked = std::max(most, rejoin(most, poll));
+        result = {state_.checked, true, read_};
+      }
+      if (result.complete && result.violation <= tol) break;
+      if (turn > 0 && state_.since >= turn) {
         go_on();
         state_.since = 0;
       }
-      if (complete) state_.checked = most;
-      const bool all = lacking || most <= std::max(tol / 2, state_.checked / progress);
-      if (all) include_all();
-      state_.allowed = all ? std::numeric_limits<double>::infinity() : most;
+      state_.allowed = most;
       if (read_ - since_poll > between_polls) {
         since_poll = read_;
         if (poll) poll();
@@ -183,8 +95,8 @@ class Descent {
   }
 
  private:
-  static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
+  static constexpr Index most_together = 8;
   using Numbers = std::array<double, most>;
 
   std::size_t group(Index t) const { return problem_.group.empty() ? 0 : problem_.group[t]; }
@@ -198,79 +110,170 @@ class Descent {
   }
 
   // Each variable that takes part to where the objective is least; the largest slope on the way.
+  // They come in blocks of neighbours, which are read as quickly as memory is; the blocks, and the
+  // variables in each, in any order.
   double pass() {
     auto& [order, active, allowed, checked, seed, way, ways, latest, since, passes] = state_;
+    const Index side = std::clamp<Index>(active / 256, 1, most_together);
+    std::vector<Index> blocks(static_cast<std::size_t>((active + side - 1) / side));
+    std::iota(blocks.begin(), blocks.end(), Index{0});
+    shuffle(std::span(blocks));
+    leaving_.assign(static_cast<std::size_t>(active), 0);
     double largest = 0;
-    for (Index k = 0; k < active; ++k) {
-      const auto left = static_cast<std::uint64_t>(active - k);  // below 2³²
-      std::swap(order[k], order[k + static_cast<Index>(((next(seed) >> 32) * left) >> 32)]);
+    std::array<Index, most_together> place;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const Index begin = blocks[b] * side, size = std::min(side, active - begin);
+      std::iota(place.begin(), place.begin() + size, begin);
+      shuffle(std::span(place).first(static_cast<std::size_t>(size)));
+      const Index later = b + 1 < blocks.size() ? blocks[b + 1] * side : active;
+      for (Index k = 0; k < size; ++k) {
+        if (later + k < active) fetch(order[later + k]);
+        const double slope = move(order[place[k]]);
+        leaving_[place[k]] = -slope > allowed;
+        largest = std::max(largest, slope);
+      }
     }
-    for (Index k = 0; k < active;) {
-      const std::int32_t t = order[k];
-      fetch(k);
-      read_ += rows_.length(row(t)) + 8;
-      double gradient = rows_.product(row(t), w_.data()) - problem_.target[t];
-      double curvature = problem_.square[row(t)];
-      std::size_t g = 0;
-      if (!excess_.empty()) {
-        g = group(t);
-        gradient += problem_.sigma * excess_[g] - rho_[g];
-        curvature += problem_.sigma;
-      }
-      const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
-      const auto [below, above] = slopes(gradient, b, low, high, tube(t));
-      if (below <= 0 && above >= 0) {
-        if (std::min(-below, above) > allowed) {
-          std::swap(order[k], order[--active]);
-        } else {
-          ++k;
-        }
-        continue;
-      }
-      ++k;
-      largest = std::max(largest, below > 0 ? below : -above);
-      double moved;
-      if (curvature > 0) {
-        const double z = b - gradient / curvature, reach = tube(t) / curvature;
-        moved = z > reach ? z - reach : z < -reach ? z + reach : 0.0;
-        moved = std::clamp(moved, low, high);
-      } else {  // a straight line
-        const double width = tube(t);
-        const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
-        const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
-        moved = below > 0 ? down : up;
-      }
-      const double change = moved - b;
-      if (change == 0) continue;
-      beta_[t] = moved;
-      rows_.add(row(t), change, w_.data());
-      if (!excess_.empty()) excess_[g] += change;
-    }
+    leave();
     return largest;
   }
 
-  // Asks for what is soon to be read.
-  void fetch(Index k) const {
-    const auto& order = state_.order;
-    if (k + ahead < state_.active) rows_.prefetch_row(row(order[k + ahead]));
-    if (k + 2 * ahead < state_.active) {
-      const std::int32_t later = order[k + 2 * ahead];
-      __builtin_prefetch(&beta_[later]);
-      __builtin_prefetch(&problem_.target[later]);
-      __builtin_prefetch(&problem_.low[later]);
-      __builtin_prefetch(&problem_.high[later]);
-      __builtin_prefetch(&problem_.square[row(later)]);
-      __builtin_prefetch(&rows_.begin[row(later)]);
+  template <class T>
+  void shuffle(std::span<T> items) {
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::uint64_t left = items.size() - k;  // below 2³²
+      std::swap(items[k], items[k + (((next(state_.seed) >> 32) * left) >> 32)]);
     }
   }
 
-  // All variables take part again. None of those that come back was moved by the ways there are.
-  void include_all() {
+  // Those that leave go behind those that stay, all in the order in which they are.
+  void leave() {
+    std::size_t kept = 0;
+    left_.clear();
+    for (std::size_t k = 0; k < leaving_.size(); ++k) {
+      if (leaving_[k]) {
+        left_.push_back(state_.order[k]);
+      } else {
+        state_.order[kept++] = state_.order[k];
+      }
+    }
+    std::copy(left_.begin(), left_.end(), state_.order.begin() + static_cast<Index>(kept));
+    state_.active = static_cast<Index>(kept);
+  }
+
+  // The slope of the objective at a variable, and how it bends.
+  struct Parabola {
+    double gradient, curvature;
+  };
+  Parabola parabola(std::int32_t t) const {
+    Parabola at{rows_.product(row(t), w_.data()) - problem_.target[t], problem_.square[row(t)]};
+    if (!excess_.empty()) {
+      const std::size_t g = group(t);
+      at.gradient += problem_.sigma * excess_[g] - rho_[g];
+      at.curvature += problem_.sigma;
+    }
+    return at;
+  }
+
+  // How far a slope is off; at a kink, how far it is from being so, with a minus.
+  static double off_by(const Slopes& at) {
+    if (at.below <= 0 && at.above >= 0) return -std::min(-at.below, at.above);
+    return at.below > 0 ? at.below : -at.above;
+  }
+  double slope_of(std::int32_t t) const {
+    const double gradient = parabola(t).gradient;
+    return off_by(slopes(gradient, beta_[t], problem_.low[t], problem_.high[t], tube(t)));
+  }
+
+  // Moves a variable to where the objective is least; how far its slope was off.
+  double move(std::int32_t t) {
+    read_ += rows_.length(row(t)) + 8;
+    const auto [gradient, curvature] = parabola(t);
+    const double low = problem_.low[t], high = problem_.high[t], b = beta_[t];
+    const Slopes at = slopes(gradient, b, low, high, tube(t));
+    const double off = off_by(at);
+    if (at.below <= 0 && at.above >= 0) return off;
+    double moved;
+    if (curvature > 0) {
+      const double z = b - gradient / curvature, reach = tube(t) / curvature;
+      moved = z > reach ? z - reach : z < -reach ? z + reach : 0.0;
+      moved = std::clamp(moved, low, high);
+    } else {  // a straight line
+      const double width = tube(t);
+      const double down = low < 0 && b > 0 && width > 0 && gradient > -width ? 0.0 : low;
+      const double up = high > 0 && b < 0 && width > 0 && gradient < width ? 0.0 : high;
+      moved = at.below > 0 ? down : up;
+    }
+    const double change = moved - b;
+    if (change != 0) {
+      beta_[t] = moved;
+      rows_.add(row(t), change, w_.data());
+      if (!excess_.empty()) excess_[group(t)] += change;
+    }
+    return off;
+  }
+
+  // Asks for what is soon to be read.
+  void fetch(std::int32_t t) const {
+    __builtin_prefetch(&beta_[t]);
+    __builtin_prefetch(&problem_.target[t]);
+    __builtin_prefetch(&problem_.low[t]);
+    __builtin_prefetch(&problem_.high[t]);
+    __builtin_prefetch(&problem_.square[row(t)]);
+    rows_.prefetch_row(row(t));
+  }
+
+  // The violation at which those that are left out are looked at again: the fewer take part, the
+  // less it takes to go on with these. What is next to the end goes on to it.
+  double next_check(double tol) const {
+    const double others = static_cast<double>(n_) / static_cast<double>(state_.active + 1);
+    const double wanted = state_.checked / std::clamp(others, 5.0, 50.0);
+    return wanted > 4 * tol ? wanted : tol / 2;
+  }
+
+  // Passes of a way, so that going on takes less time than they do; 0 where it takes more than any
+  // number of them: with few rows in play the columns would take longer than these.
+  int turn_of_way() const {
+    const double entries = mean_ * static_cast<double>(state_.active);
+    const auto width = static_cast<double>(w_.size());
+    if (entries < width / 4) return 0;
+    return static_cast<int>(std::clamp(std::max(64 / std::max(mean_, 1.0), 4 * width / entries), 2.0, 8.0));
+  }
+
+  // Those that were left out take part again where their slopes are off, or by no more than
+  // `allowed` from being so; the largest of those that are off. None of them was moved by the ways
+  // there are.
+  double rejoin(double allowed, const Poll& poll) {
     for (int k = 0; k < state_.ways; ++k) {
       const bool under_way = k == 0 && state_.since > 0;
       extend(way(k), n_, under_way);
     }
-    state_.active = n_;
+    auto& order = state_.order;
+    const Index out = n_ - state_.active;
+    std::vector<std::uint8_t> joins(static_cast<std::size_t>(n_), 0);
+    for (Index k = 0; k < state_.active; ++k) joins[order[k]] = 1;
+    std::sort(order.begin() + state_.active, order.end());
+    const auto step = static_cast<Index>(in_a_task / (mean_ + 8)) + 1;
+    std::vector<double> largest(static_cast<std::size_t>((out + step - 1) / step), 0.0);
+    parallel(
+        static_cast<Index>(largest.size()), threads(),
+        [&](Index task, int) {
+          const Index end = std::min(n_, state_.active + (task + 1) * step);
+          for (Index k = state_.active + task * step; k < end; ++k) {
+            if (k + ahead < end) rows_.prefetch_row(row(order[k + ahead]));
+            const double slope = slope_of(order[k]);
+            largest[task] = std::max(largest[task], slope);
+            joins[order[k]] = -slope <= allowed;
+          }
+        },
+        [&] {
+          if (poll) poll();
+        });
+    read_ += static_cast<std::int64_t>((mean_ + 8) * static_cast<double>(out));
+    std::iota(order.begin(), order.end(), 0);
+    const auto first = std::stable_partition(order.begin(), order.end(),
+                                             [&](std::int32_t t) { return joins[t] != 0; });
+    state_.active = first - order.begin();
+    return *std::max_element(largest.begin(), largest.end());
   }
 
   DescentState::Way& way(int back) { return state_.way[(state_.latest + most - back) % most]; }
@@ -444,6 +447,8 @@ class Descent {
   double mean_;  // entries of a row
   std::vector<double> excess_;
   std::vector<double> trial_;
+  std::vector<std::uint8_t> leaving_;  // of those that take part
+  std::vector<std::int32_t> left_;
   std::int64_t read_ = 0;
 };
 
@@ -456,100 +461,12 @@ DescentState::DescentState(Index n, std::uint64_t seed_)
       checked(std::numeric_limits<double>::infinity()),
       seed(seed_) {
   std::iota(order.begin(), order.end(), 0);
-}
-
-SparseRows::SparseRows(std::span<const std::int32_t> begin, std::span<const std::int32_t> column,
-                       std::span<const double> entry, Index width)
-    : begin_(begin.begin(), begin.end()), width_(width) {
-  if (width <= Index{std::numeric_limits<std::uint16_t>::max()} + 1) {
-    narrow_.assign(column.begin(), column.end());
-  } else {
-    column_ = column;
-  }
-  table_ = coded(entry, code_);
-  if (table_.empty()) entry_ = entry;
-  for (const double x : table_) magnitude_.push_back(std::abs(x));
-}
-
-template <class Use>
-auto SparseRows::visit(bool magnitudes, const Use& use) const {
-  auto with = [&](const auto* column) {
-    using Column = std::remove_cvref_t<decltype(*column)>;
-    const std::int32_t* begin = begin_.data();
-    if (!table_.empty()) {
-      const double* table = (magnitudes ? magnitude_ : table_).data();
-      return use(View<Column, Coded>{begin, column, code_.data(), {table}});
-    }
-    if (magnitudes) return use(View<Column, Magnitudes>{begin, column, entry_.data(), {}});
-    return use(View<Column, Numbers>{begin, column, entry_.data(), {}});
-  };
-  return column_.empty() ? with(narrow_.data()) : with(column_.data());
-}
-
-namespace {
-
-// use(row, k) for the rows of an index, k counting them.
-template <class Rows, class Use>
-void for_each(const Rows& rows, std::span<const std::int32_t> index, const Poll& poll,
-              const Use& use) {
-  std::int64_t read = 0;
-  for (std::size_t k = 0; k < index.size(); ++k) {
-    if (k + ahead < index.size()) rows.prefetch_row(index[k + ahead]);
-    use(index[k], k);
-    read += rows.length(index[k]) + 8;
-    if (read > between_polls) {
-      read = 0;
-      if (poll) poll();
-    }
-  }
-}
-
-}  // namespace
-
-void times(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> w,
-           std::span<double> out, bool magnitudes, const Poll& poll) {
-  rows.visit(magnitudes, [&](const auto& view) {
-    for_each(view, index, poll,
-             [&](std::int32_t row, std::size_t k) { out[k] = view.product(row, w.data()); });
-  });
-}
-
-void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
-          std::span<double> out, bool magnitudes, const Poll& poll) {
-  rows.visit(magnitudes, [&](const auto& view) {
-    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
-      if (v[k] != 0) view.add(row, v[k], out.data());
-    });
-  });
-}
-
-void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
-              std::span<const double> weight, std::span<double> out, const Poll& poll) {
-  const auto width = static_cast<std::size_t>(rows.width());
-  rows.visit(false, [&](const auto& view) {
-    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
-      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
-        const double x = view.value(view.entry[e]);
-        double* line = out.data() + width * view.column[e];
-        for (std::int32_t f = view.begin[row]; f < view.begin[row + 1]; ++f) {
-          line[view.column[f]] += weight[k] * (x * view.value(view.entry[f]));
-        }
-      }
-    });
-  });
-}
-
-void squares(const SparseRows& rows, std::span<double> out) {
-  rows.visit(false, [&](const auto& view) {
-    for (std::int32_t row = 0; row < rows.size(); ++row) {
-      double sum = 0;
-      for (std::int32_t e = view.begin[row]; e < view.begin[row + 1]; ++e) {
-        const double x = view.value(view.entry[e]);
-        sum += x * x;
-      }
-      out[row] = sum;
-    }
-  });
+  if (n < many) return;
+  // Most of many are at a bound in the end: a sample says which, for a part of the time.
+  std::uint64_t draw = seed_ ^ 0x5851f42d4c957f2dull;
+  const auto first = std::stable_partition(order.begin(), order.end(),
+                                           [&](std::int32_t) { return next(draw) % share == 0; });
+  active = first - order.begin();
 }
 
 Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,

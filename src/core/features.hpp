@@ -9,52 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "core.hpp"
+#include "sparse_rows.hpp"
 
 namespace mercer {
-
-// Rows of Φ, compressed. How fast they are read is how fast everything
-// here is, so that they are kept in few bytes: columns in two where there are not too many, entries
-// in one, as places in a table, where not more than 256 of them differ (counts, weights of
-// degrees). Where there are more of them, the arrays given are read, and have to live as long.
-class SparseRows {
- public:
-  // `begin` of each row, and the end of the last; all checked by who calls.
-  SparseRows(std::span<const std::int32_t> begin, std::span<const std::int32_t> column,
-             std::span<const double> entry, Index width);
-
-  Index size() const { return static_cast<Index>(begin_.size()) - 1; }
-  Index width() const { return width_; }
-  Index entries() const { return begin_.back(); }
-
-  // use(view), with a view of Φ, or of |Φ|, in the types in which the rows are kept (features.cpp).
-  template <class Use>
-  auto visit(bool magnitudes, const Use& use) const;
-
- private:
-  std::vector<std::int32_t> begin_;
-  Index width_;
-  Buffer<std::uint16_t> narrow_;
-  std::span<const std::int32_t> column_;  // where there are too many for `narrow_`
-  Buffer<std::uint8_t> code_;
-  std::vector<double> table_, magnitude_;  // what codes stand for; empty where `entry_` is read
-  std::span<const double> entry_;
-};
-
-// out = Φ_index w, or |Φ_index| w.
-void times(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> w,
-           std::span<double> out, bool magnitudes, const Poll& poll = {});
-
-// out += Φ_indexᵀ v, or |Φ_index|ᵀ v. The rows are added one after another.
-void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
-          std::span<double> out, bool magnitudes, const Poll& poll = {});
-
-// out += Φ_indexᵀ D Φ_index, width² numbers, D having these weights.
-void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
-              std::span<const double> weight, std::span<double> out, const Poll& poll = {});
-
-// out = ‖φ‖² of each row.
-void squares(const SparseRows& rows, std::span<double> out);
 
 struct FeatureQuadratic {
   std::span<const std::int32_t> place;  // the row of each variable; empty for its own
@@ -71,8 +28,9 @@ struct DescentState {
   explicit DescentState(Index n, std::uint64_t seed_ = 0);
 
   static constexpr int most_ways = 2;
-  std::vector<std::int32_t> order;  // of the variables; those from `active` on are left out
-  Index active;                     // all of them at first
+  // The variables; those from `active` on are left out, the others ascend.
+  std::vector<std::int32_t> order;
+  Index active;                     // all of them at first, or a sample of many
   double allowed;  // a slope beyond which a variable at a kink is left out; infinite at first
   double checked;  // the largest violation when all variables were last looked at
   std::uint64_t seed;

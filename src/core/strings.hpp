@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core.hpp"
+#include "sparse_rows.hpp"
 
 namespace mercer {
 
@@ -57,6 +58,13 @@ struct Counts {
 
 // If `placed`, the same substring at another place is another column.
 Counts count_substrings(const Sequences& X, Index length, bool placed, const Poll&);
+
+// Φ with ΦΦᵀ the weighted degree kernel, Σᵣ weights[r - 1] #(the places from which on two sequences
+// have the same r tokens), each row times its factor (> 0; none for 1). Columns are what different
+// rows have in common; what a row has alone is its own column. Stretches of as many tokens as there
+// are weights, at most 22, have to fit into 64 bits (degrees.cpp).
+SparseRows placed_stretches(const Sequences& X, std::span<const double> weights,
+                            std::span<const double> factor, const Poll&);
 
 // What subsequence.cpp gives for one instruction set. `width` pairs of sequences side by side:
 // s[i·width + w] is token i of the first sequence of pair w. Goes on with the tokens from..to of s

@@ -71,6 +71,7 @@ class Gram(LinearOperator):
 
     _matrix: np.ndarray | None = None  # all of K, where it is held
     _features: Any = None  # Φ with K = ΦΦᵀ, where a solver has made it
+    _packed: Any = None  # the same in columns that no one else knows
     _origin: tuple[Gram, Any] | None = None  # whose points were taken, and which
 
     def held(self) -> Gram:

@@ -233,3 +233,27 @@ def count_substrings(
         start = start.astype(np.int32)
     matrix = sp.csr_array((counts, column, start), shape=(len(X), len(first)))
     return matrix, first
+
+
+MOST_DEGREES = 22  # of `placed_stretches`
+
+
+def placed_stretches(
+    X: Sequences, weights: np.ndarray, factor: np.ndarray | None = None
+) -> _core.SparseRows | None:
+    """Φ with ΦΦᵀ = Σᵣ weights[r-1] · #(places where r tokens from there on are equal).
+
+    Stretches that the same points have are one column. None where the stretches are too
+    long to be packed.
+
+    Parameters
+    ----------
+    factor : > 0, what each row is multiplied by; None for 1
+    """
+    largest = max(1, X.alphabet - (len(set(X.sizes.tolist())) <= 1))
+    if not 0 < len(weights) <= MOST_DEGREES:
+        return None
+    if len(weights) * largest.bit_length() > 64:
+        return None
+    factor = np.empty(0) if factor is None else factor
+    return _core.placed_stretches(X.native, weights, factor)

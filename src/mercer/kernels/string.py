@@ -24,6 +24,7 @@ from mercer.data.sequences import (
     edit_distances,
     encode,
     matching_runs,
+    placed_stretches,
     subsequences,
 )
 from mercer.kernels.base import Kernel, Rule
@@ -236,6 +237,19 @@ class WeightedDegree(Kernel):
         if not blocks:
             return sp.csr_array((len(X), 0))
         return sp.csr_array(sp.hstack(blocks, format="csr"))
+
+    def packed(self, X: Points, factor: np.ndarray | None = None) -> Any:
+        """Φ for solvers, in other columns than `features` and much less room.
+
+        Each row times its factor. None where there is no such form of it.
+        """
+        X, _ = encode("WeightedDegree", X)
+        return placed_stretches(X, self._coefficients(X.longest), factor)
+
+    def most_entries(self, X: Points) -> float:
+        """How many entries `features` has at most."""
+        X, _ = encode("WeightedDegree", X)
+        return float(X.sizes.sum()) * min(int(self.degree), X.longest)
 
     def feature_names(self, X: Points) -> list[str]:
         """The stretch of each column and its place, such as "'ATG' at 12"."""

@@ -46,7 +46,7 @@ from mercer.solvers.eigen import (
     Lapack,
 )
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import features_of
+from mercer.solvers.features import features_of, packed_entries, rows_of
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.krylov import kept_by_products
 from mercer.solvers.l1 import Columns, CoordinateDescent
@@ -117,10 +117,13 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
         return None
     p = dense_columns(gram.kernel, gram.X)
     if p is None:
+        most = packed_entries(gram.kernel, gram.X)
+        if most is not None and not memory.keeps(8.0 * most):
+            return None
         entries = entries_estimate(gram.kernel, gram.X)
         if entries is not None and not _is_worth_making(gram, entries):
             return None
-        rows = features_of(gram)
+        rows = rows_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, rows.shape[0])
         columns = wide
     else:

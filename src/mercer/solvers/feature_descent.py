@@ -19,7 +19,7 @@ from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
     DescentState,
     check_bounds,
-    features_of,
+    rows_of,
     solution_on,
     totals_of,
 )
@@ -81,7 +81,7 @@ class _Run:
     def __init__(self, options: FeatureDescent, problem: BoxQP, watch: Watch | None):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
-        self.rows = features_of(problem.gram).compressed()
+        self.rows = rows_of(problem.gram).compressed()
         self.totals = totals_of(problem)
         self.state = DescentState(len(problem))
         self.read, self.rounds = 0.0, 0
@@ -118,7 +118,8 @@ class _Run:
         problem, tol = self.problem, self.options.tol
         beta = problem.sign * problem.start(start)
         w = self.rows.pull(problem.coef(problem.sign * beta))
-        level = problem.level(problem.sign * beta, self.rows.times(w))
+        function = self.rows.times(w) if beta.any() else np.zeros(self.rows.shape[0])
+        level = problem.level(problem.sign * beta, function)
         rho = np.array(level, dtype=float)[: len(self.totals)]
         goal = 0.4 * tol
         for _ in range(8):

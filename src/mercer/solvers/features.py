@@ -1,6 +1,7 @@
 """Φ with K = ΦΦᵀ, where a kernel has a finite explicit map: products in linear time.
 
 features_of(gram)    Φ of a Gram, made once and kept with it
+rows_of(gram)        the same for descent, in as few entries as it can be
 FeatureRows          Φ by its rows, less a common offset
 ComputedRows         the same, computed whenever it is read: no room for it is needed
 solution_on(...)     the solution of a `BoxQP` whose β was found on features
@@ -19,8 +20,10 @@ from mercer import _core
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, double, precision, take
 from mercer.gram import Gram
+from mercer.kernels.algebra import Normalized
 from mercer.kernels.approximate import Nystrom
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, Scaled
+from mercer.kernels.string import WeightedDegree
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
@@ -287,6 +290,29 @@ class FeatureRows:
         step = max(64, BLOCK // max(p, 1))
         for begin in range(0, n, step):
             yield slice(begin, min(begin + step, n))
+
+
+class PackedRows(FeatureRows):
+    """Φ by its rows, which the core alone holds: products with vectors, and descent."""
+
+    sparse = True
+    center = None
+
+    def __init__(self, packed: _core.SparseRows):
+        self._packed = packed
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.packed.size, self.packed.width
+
+    @property
+    def entries(self) -> int:
+        return self.packed.entries
+
+    @property
+    def packed(self) -> _core.SparseRows:
+        assert self._packed is not None
+        return self._packed
 
 
 class ComputedRows(FeatureRows):
@@ -577,6 +603,39 @@ def features_of(gram: Gram, once: bool = False) -> FeatureRows:
             rows = _made(gram.kernel, gram.X)
         gram._features = rows
     return gram._features
+
+
+def rows_of(gram: Gram) -> FeatureRows:
+    """Φ of the points of a Gram for descent, in as few entries as it can be."""
+    if gram._packed is None and gram._features is None:
+        packed = _packed_map(gram.kernel, gram.X)
+        gram._packed = None if packed is None else PackedRows(packed)
+    return features_of(gram) if gram._packed is None else gram._packed
+
+
+def packed_entries(kernel: Kernel, X: Points) -> float | None:
+    """How many entries Φ has at most, of maps that the core packs; None of others."""
+    while isinstance(kernel, Scaled | Normalized):
+        kernel = kernel.kernel
+    return kernel.most_entries(X) if isinstance(kernel, WeightedDegree) else None
+
+
+def _packed_map(kernel: Kernel, X: Points) -> _core.SparseRows | None:
+    """The rows as the core packs them, where it knows the map."""
+    factor = np.ones(count(X))
+    while isinstance(kernel, Scaled | Normalized):
+        if isinstance(kernel, Scaled):
+            factor *= np.sqrt(float(kernel.factor))
+        else:
+            squares = kernel.kernel.diag(X)
+            if not squares.all():
+                return None  # points without any part are alike
+            factor /= np.sqrt(squares)
+        kernel = kernel.kernel
+    if not isinstance(kernel, WeightedDegree):
+        return None
+    tick("features")
+    return kernel.packed(X, None if np.all(factor == 1) else factor)
 
 
 def _is_quick(gram: Gram) -> bool:

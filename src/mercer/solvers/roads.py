@@ -18,7 +18,7 @@ from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Scaled
 from mercer.kernels.ways import Precomputed
 from mercer.maps import dense_columns
-from mercer.solvers.features import COMPUTED_MB, features_of, is_computed
+from mercer.solvers.features import COMPUTED_MB, PackedRows, is_computed, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,11 @@ def on_map(gram: Gram, solver: Any, **options: Any) -> Road:
     if p is not None and is_computed(gram.kernel, gram.X, p):
         kept = 2.0**20 * COMPUTED_MB
     if p is None:
-        rows = features_of(gram)
+        rows = rows_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, n)
-        kept = 12.0 * rows.entries if rows.sparse else 8.0 * rows.entries
+        kept = (12.0 if rows.sparse else 8.0) * rows.entries
+        if isinstance(rows, PackedRows):
+            kept = 5.0 * rows.entries
     name = "landmarks" if _has_landmarks(gram.kernel) else "features"
     return Road(name, gram, solver, kept=kept, columns=p, wide=wide, **options)
 
