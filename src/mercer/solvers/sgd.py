@@ -288,6 +288,11 @@ class SGDState(ABC):
     def terms(self) -> int:
         """How many points have a coefficient that is not 0."""
 
+    @property
+    def together(self) -> int:
+        """Visits of a block."""
+        return BLOCK
+
     @abstractmethod
     def state(self) -> SGDSnapshot:
         """Where w is now."""
@@ -310,9 +315,9 @@ class SGDState(ABC):
         order = np.arange(count(self.X)) if order is None else order
         weight = np.ones(len(order)) if weight is None else weight
         begin, at, stopped = time.perf_counter(), 0, False
-        losses = np.empty((len(order), len(self.square)))
+        losses, size = np.empty((len(order), len(self.square))), self.together
         while at < len(order) and not stopped:
-            index, share = order[at : at + BLOCK], weight[at : at + BLOCK]
+            index, share = order[at : at + size], weight[at : at + size]
             rate = self.options.rates(self.begin, self.steps, len(index))
             # What overflows is found below, and said.
             with np.errstate(over="ignore", invalid="ignore"):
