@@ -27,15 +27,10 @@ void bind_clusters(nb::module_& m) {
         for (Index c : view(label)) {
           check(c >= 0 && c < extent(k), "nearest_centroids needs 0 <= label < k.");
         }
-        const Centroids centroids{extent(k),
-                                  extent(d),
-                                  product.data(),
-                                  offset.data(),
-                                  own.data(),
-                                  moved ? moved->data() : nullptr,
-                                  most,
-                                  rounding};
-        const Assignment points{extent(n),    X.data(),     scale ? scale->data() : nullptr,
+        const Centroids centroids{extent(k),     extent(d),  product.data(),
+                                  offset.data(), own.data(), moved ? moved->data() : nullptr,
+                                  most,          rounding};
+        const Assignment points{extent(n),     X.data(),     scale ? scale->data() : nullptr,
                                 square.data(), label.data(), upper.data(),
                                 lower.data()};
         WithoutLock unlocked;

@@ -18,7 +18,8 @@ Vectors<T, I> checked_csr(Vector<I> start, Vector<I> column, Vector<T> value, In
   check(extent(start.data()[n]) <= extent(value.shape(0)),
         "CSR matrix is malformed: indptr, indices and data do not fit together.");
   for (I k : view(column)) {
-    check(k >= 0 && static_cast<Index>(k) < d, "CSR matrix is malformed: a column is out of range.");
+    check(k >= 0 && static_cast<Index>(k) < d,
+          "CSR matrix is malformed: a column is out of range.");
   }
   return {n, d, value.data(), start.data(), column.data()};
 }

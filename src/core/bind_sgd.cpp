@@ -82,36 +82,56 @@ void bind_rows(nb::module_& m) {
          ResultVector<double> summed) {
         const std::size_t b = place.shape(0), q = target.shape(1);
         const Index n = self.size();
-        check(extent(target.shape(0)) == n && extent(diagonal.shape(0)) == n,
-              "sgd_steps needs target (n, q) and diagonal (n,).");
-        check(weight.shape(0) == b && rate.shape(0) == b && values.shape(0) == b &&
-                  values.shape(1) == q,
-              "sgd_steps needs weight and rate (b,) and values (b, q).");
+        check(extent(diagonal.shape(0)) == n, "sgd_steps needs diagonal (n,).");
+        check(target.shape(0) == b && weight.shape(0) == b && rate.shape(0) == b &&
+                  values.shape(0) == b && values.shape(1) == q,
+              "sgd_steps needs weight and rate (b,), target and values (b, q).");
         for (const auto& each : {scale, past, square, shrunk, summed}) {
           check(each.shape(0) == q, "sgd_steps needs a number for each output.");
         }
         for (Index i : view(place)) check(i >= 0 && i < n, "sgd_steps needs 0 <= place < n.");
-        const FeatureVisits visits{
-            extent(b),      extent(q),     place.data(),
-            target.data(),  weight.data(), rate.data(),
-            diagonal.data(), reg,          norm,
-            root,           average,       smallest,
-            sum_rows(w, self.width(), q), sum_rows(bias, 1, q), sum_rows(mine, n, q),
-            scale.data(),   past.data(),   square.data(),
-            values.data(),  shrunk.data(), summed.data()};
+        const FeatureVisits visits{extent(b),
+                                   extent(q),
+                                   place.data(),
+                                   target.data(),
+                                   weight.data(),
+                                   rate.data(),
+                                   diagonal.data(),
+                                   reg,
+                                   norm,
+                                   root,
+                                   average,
+                                   smallest,
+                                   sum_rows(w, self.width(), q),
+                                   sum_rows(bias, 1, q),
+                                   sum_rows(mine, n, q),
+                                   scale.data(),
+                                   past.data(),
+                                   square.data(),
+                                   values.data(),
+                                   shrunk.data(),
+                                   summed.data()};
         const LossSlope slope = LossSlope::of(loss, parameter);
         WithoutLock unlocked;
         std::visit([&](const auto& X) { sgd_feature_steps(slope, X, visits); }, self.rows);
       },
       "loss"_a, "parameter"_a, "place"_a, "target"_a, "weight"_a, "rate"_a, "diagonal"_a, "reg"_a,
-      "norm"_a, "root"_a, "average"_a, "smallest"_a, "w"_a, "bias"_a, "mine"_a, "scale"_a,
-      "past"_a, "square"_a, "values"_a, "shrunk"_a, "summed"_a);
+      "norm"_a, "root"_a, "average"_a, "smallest"_a, "w"_a, "bias"_a, "mine"_a, "scale"_a, "past"_a,
+      "square"_a, "values"_a, "shrunk"_a, "summed"_a);
 }
 
 }  // namespace
 
 void bind_sgd(nb::module_& m) {
   bind_rows(m);
+  m.def(
+      "ascending",
+      [](Vector<std::uint64_t> keys, ResultVector<Index> places) {
+        check(keys.shape(0) == places.shape(0), "ascending needs a place for each key.");
+        WithoutLock unlocked;
+        ascending(view(keys), places.data());
+      },
+      "keys"_a, "places"_a);
   m.def(
       "sgd_steps",
       [](const std::string& loss, double parameter, Matrix<double> gram, Matrix<double> target,

@@ -19,7 +19,7 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 // The centroids as the products want them, and how far they went.
 struct Prepared {
   Index ld;
-  Buffer<double> columns;  // (d, ld): -2 mu, a column for each, zeros from k on
+  Buffer<double> columns;      // (d, ld): -2 mu, a column for each, zeros from k on
   double far = 0, second = 0;  // the two longest ways
   Index farthest = -1;
 

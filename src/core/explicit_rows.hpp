@@ -75,12 +75,19 @@ struct Vectors {
 
   // Rows that are visited in random order have to come from memory in time.
   void prefetch(Index i) const {
-    constexpr Index most = 8;  // cache lines; the processor sees by itself how it goes on
+    constexpr Index most = 512;  // bytes; the processor sees by itself how a long row goes on
     const Row<T, I> x = row(i);
-    const char* from = reinterpret_cast<const char*>(x.value);
-    const Index bytes = std::min<Index>(x.count * static_cast<Index>(sizeof(T)), 64 * most);
-    for (Index k = 0; k < bytes; k += 64) __builtin_prefetch(from + k);
-    if (x.column) __builtin_prefetch(x.column);
+    prefetch(x.value, std::min<Index>(x.count * static_cast<Index>(sizeof(T)), most));
+    if (x.column)
+      prefetch(x.column, std::min<Index>(x.count * static_cast<Index>(sizeof(I)), most));
+  }
+
+ private:
+  static void prefetch(const void* from, Index bytes) {
+    if (bytes == 0) return;
+    const char* first = static_cast<const char*>(from);
+    for (Index k = 0; k < bytes; k += 64) __builtin_prefetch(first + k);
+    __builtin_prefetch(first + bytes - 1);  // a row need not begin where a cache line does
   }
 };
 

@@ -1,8 +1,8 @@
 // Aumasson et al., BLAKE2 (RFC 7693): section 3.1 to 3.3, without a key.
 #include "keys.hpp"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <vector>
 
 #include "threads.hpp"
@@ -76,6 +76,41 @@ std::uint64_t digest(std::vector<std::uint64_t>& words) {
 }
 
 }  // namespace
+
+// Keys are random: their first 33 bits, in three rounds of 11, tell almost all of them apart, and
+// the rest is a matter of neighbours.
+void ascending(std::span<const std::uint64_t> keys, Index* places) {
+  struct Entry {
+    std::uint64_t key;
+    Index place;
+  };
+  constexpr int width = 11, rounds = 3;
+  constexpr std::size_t buckets = std::size_t{1} << width;
+  const std::size_t n = keys.size();
+  Buffer<Entry> entries(n), sorted(n);
+  for (std::size_t i = 0; i < n; ++i) entries[i] = {keys[i], static_cast<Index>(i)};
+  for (int round = 0; round < rounds; ++round) {
+    const int shift = 64 - width * (rounds - round);
+    const auto digit = [&](const Entry& e) { return (e.key >> shift) & (buckets - 1); };
+    std::vector<std::size_t> begin(buckets + 1);
+    for (const Entry& e : entries) ++begin[digit(e) + 1];
+    for (std::size_t k = 0; k < buckets; ++k) begin[k + 1] += begin[k];
+    for (const Entry& e : entries) sorted[begin[digit(e)]++] = e;
+    entries.swap(sorted);
+  }
+  constexpr int low = 64 - width * rounds;
+  for (std::size_t i = 0; i < n;) {
+    std::size_t end = i + 1;
+    while (end < n && entries[end].key >> low == entries[i].key >> low) ++end;
+    if (end - i > 1) {
+      std::stable_sort(entries.begin() + static_cast<std::ptrdiff_t>(i),
+                       entries.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const Entry& a, const Entry& b) { return a.key < b.key; });
+    }
+    i = end;
+  }
+  for (std::size_t i = 0; i < n; ++i) places[i] = entries[i].place;
+}
 
 template <class I>
 void row_keys(const Vectors<double, I>& X, const double* target, Index q, std::uint64_t* keys,

@@ -11,4 +11,7 @@ template <class I>
 void row_keys(const Vectors<double, I>& X, const double* target, Index q, std::uint64_t* keys,
               const Poll& poll);
 
+// The places of the keys in ascending order; of equal keys in the order in which they stand.
+void ascending(std::span<const std::uint64_t> keys, Index* places);
+
 }  // namespace mercer

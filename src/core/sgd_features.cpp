@@ -27,12 +27,12 @@ void multiply_out(const FeatureVisits& v, Index c, double factor) {
 
 // What visit t adds to raw of output c, f being its value; the scale, the sum and |w|^2 follow.
 double step(const LossSlope& loss, const FeatureVisits& v, Index t, Index c, double f) {
-  const Index i = v.place[t];
   const double eta = v.rate[t], shrink = std::max(0.0, 1 - 2 * v.reg * eta);
   const double largest = v.norm * v.norm;
-  const double d = -eta * v.weight[t] * loss.at(v.target[i * v.q + c], f);
+  const double d = -eta * v.weight[t] * loss.at(v.target[t * v.q + c], f);
   double& square = v.square[c];
-  square = shrink * shrink * square + d * (2 * shrink * f + d * v.diagonal[i]);
+  square *= shrink * shrink;
+  if (d != 0) square += d * (2 * shrink * f + d * v.diagonal[v.place[t]]);
   // Rounding can leave -1e-17; a NaN stays one.
   if (square < 0) square = 0.0;
   const double factor = square > largest ? std::sqrt(largest / square) : 1.0;
@@ -51,8 +51,7 @@ double step(const LossSlope& loss, const FeatureVisits& v, Index t, Index c, dou
 }  // namespace
 
 template <class I>
-void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X,
-                       const FeatureVisits& v) {
+void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X, const FeatureVisits& v) {
   const Index q = v.q;
   std::vector<double> added(static_cast<std::size_t>(q)), late(added.size());
   std::fill_n(v.shrunk, q, 1.0);
@@ -61,9 +60,9 @@ void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X,
     if (t + visits_ahead < v.b) {
       const Index next = v.place[t + visits_ahead];
       X.prefetch(next);
-      __builtin_prefetch(v.mine.raw + next * q);
-      __builtin_prefetch(v.mine.late + next * q);
-      __builtin_prefetch(v.target + next * q);
+      __builtin_prefetch(v.diagonal + next);
+      __builtin_prefetch(v.mine.raw + next * q, 1);
+      __builtin_prefetch(v.mine.late + next * q, 1);
     }
     const Index i = v.place[t];
     const Row<double, I> x = X.row(i);
@@ -74,7 +73,8 @@ void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X,
       f[c] = v.scale[c] * (f[c] + v.root * v.bias.raw[c]);
       added[c] = step(loss, v, t, c, f[c]);
       late[c] = v.past[c] * added[c];
-      any = any || added[c] != 0;
+      if (added[c] == 0) continue;  // most visits of some losses: nothing to write
+      any = true;
       counts = counts || late[c] != 0;
       v.bias.raw[c] += v.root * added[c];
       v.bias.late[c] += v.root * late[c];

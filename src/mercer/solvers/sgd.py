@@ -321,9 +321,9 @@ class SGDState(ABC):
             rate = self.options.rates(self.begin, self.steps, len(index))
             # What overflows is found below, and said.
             with np.errstate(over="ignore", invalid="ignore"):
-                f = self.block(Visits(index, self.target[index], share, rate))
-                known = self.target[index[: len(f)]]
-                losses[at : at + len(f)] = self.loss.value(known, f)
+                target = self.target[index]
+                f = self.block(Visits(index, target, share, rate))
+                losses[at : at + len(f)] = self.loss.value(target[: len(f)], f)
             at, self.blocks = at + len(f), self.blocks + 1
             self._refuse_unless_finite(f)
             if watch is not None:

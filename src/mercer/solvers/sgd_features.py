@@ -257,7 +257,7 @@ class FeatureSGD(SGDState):
             self._rows.sgd_steps(
                 *known,
                 np.ascontiguousarray(visits.place, dtype=np.int64),
-                self._target,
+                np.ascontiguousarray(visits.target, dtype=float),
                 np.ascontiguousarray(visits.weight, dtype=float),
                 visits.rate,
                 self.diagonal,
@@ -284,10 +284,6 @@ class FeatureSGD(SGDState):
     @cached_property
     def _rows(self) -> _core.ExplicitRows:
         return explicit_rows(self.features)
-
-    @cached_property
-    def _target(self) -> np.ndarray:
-        return np.ascontiguousarray(self.target, dtype=float)
 
     @property
     def _smallest(self) -> float:

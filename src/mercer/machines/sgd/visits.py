@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.points import Points, count
 from mercer.native.sparsity import canonical, explicit_rows
 
@@ -35,8 +36,15 @@ def orders(
         order: Any = slice(None)
         if random is not None:
             salt = random.randint(2**32, size=2, dtype=np.uint64)
-            order = np.argsort(mixed(keys, salt), kind="stable")
+            order = ascending(mixed(keys, salt))
         yield place[order], each[order]
+
+
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """The places of the keys in order, of equal ones as they stand."""
+    places = np.empty(len(keys), dtype=np.int64)
+    _core.ascending(keys.astype(np.uint64, copy=False), places)
+    return places
 
 
 def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +57,7 @@ def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def numbered(keys: np.ndarray) -> np.ndarray:
     """The keys, with equal ones counted: the first, the second, ... of a kind."""
-    order = np.argsort(keys, kind="stable")
+    order = ascending(keys)
     known = keys[order]
     first = np.flatnonzero(np.append(True, known[1:] != known[:-1]))
     runs = np.diff(np.append(first, len(keys)))
