@@ -672,6 +672,32 @@ def test_a_stream_may_bring_columns_that_were_not_there_before():
     assert_allclose(machine.dual_coef_, slow.dual_coef_, rtol=1e-10)
 
 
+@pytest.mark.parametrize("loss", [Hinge(), PerceptronLoss()])
+def test_equal_steps_of_several_classes_leave_in_their_order(loss):
+    # All coefficients are ±η: of terms that are alike, the oldest is the smallest.
+    options = {"reg": 0.0, "learning_rate": "constant", "eta0": 0.5, "budget": 12}
+    options |= {"kernel": KERNEL, "max_iter": 1, "shuffle": False}
+    smallest, oldest = (
+        KernelSGDClassifier(loss, removal=removal, **options).fit(X[:40], THREE[:40])
+        for removal in ("smallest", "oldest")
+    )
+    assert len(smallest.expansion_.coef) == 12
+    assert_allclose(smallest.decision_function(X), oldest.decision_function(X))
+
+
+def test_the_term_that_leaves_is_that_of_the_least_loss_in_any_output():
+    class OwnSquared(Squared):
+        """A loss that the core does not know."""
+
+    y = np.column_stack([SIDE, np.roll(SIDE, 7), 0.5 * SIDE])
+    options = {"kernel": KERNEL, "budget": 8, "removal": "smallest", "max_iter": 2}
+    core, python = (
+        KernelSGDRegressor(loss, shuffle=False, **options).fit(X, y)
+        for loss in (Squared(), OwnSquared())
+    )
+    assert_allclose(core.predict(X), python.predict(X), atol=1e-10)
+
+
 def test_a_budget_may_come_after_features():
     machine = KernelSGDClassifier(kernel=Linear(), average=False)
     other = KernelSGDClassifier(kernel=BlockFunction(_products, True), average=False)

@@ -229,7 +229,7 @@ def _damaged(X: Sparse, what: str) -> ValueError:
 
 
 def csr_parts(X: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where rows start, columns, entries: with indices of one type, as the core asks."""
+    """Starts of the rows, columns, entries; all indices of one type."""
     wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
     index = np.int64 if wide else np.int32
     start, column = (np.require(part, index, ["C"]) for part in (X.indptr, X.indices))

@@ -142,7 +142,7 @@ class Partition:
         return label
 
     def _features_of(self, Y: Points) -> np.ndarray | None:
-        """Φ of some points in the columns of that of all; None where it is not dense."""
+        """Φ of some points in the columns that Φ of all has; None where sparse."""
         if self.features is None or self.features.sparse:
             return None
         found = explicit(self.gram.kernel, Y)

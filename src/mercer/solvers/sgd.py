@@ -131,7 +131,7 @@ class SGD:
     horizon : T of "theory", the number of steps
     budget : terms at most; None for no limit
     removal : which term leaves a full budget: the "oldest", the one that is "smallest",
-        |coef|√k(x, x), or "merge", where that one or the newest, and another of the
+        max |coef| √k(x, x) over the outputs, or "merge", where that one or the newest, and another of the
         same signs, become one point between them (RBF on vectors only)
 
     Examples
