@@ -106,5 +106,6 @@ void bind_walks(nb::module_& m);
 void bind_nearest(nb::module_& m);
 void bind_votes(nb::module_& m);
 void bind_densities(nb::module_& m);
+void bind_clusters(nb::module_& m);
 
 }  // namespace mercer

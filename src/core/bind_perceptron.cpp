@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bind.hpp"
+#include "bind_csr.hpp"
 #include "perceptron.hpp"
 
 using namespace nanobind::literals;
@@ -43,27 +44,14 @@ void bind_rows(nb::module_& m) {
          Index time, Output<std::uint8_t> missed, nb::object watch) {
         Pass pass = pass_of(side, nullptr, missed, 0, false);
         Index d = extent(w.shape(1)) - 1;
-        check(start.shape(0) > 0 && column.shape(0) == value.shape(0) && d >= 0 &&
-                  extent(w.shape(0)) == pass.q,
-              "perceptron_csr needs a CSR matrix and w (q, d + 1).");
-        Index n = extent(start.shape(0)) - 1;
-        for (Index i = 0; i < n; ++i) {
-          check(start.data()[i] >= 0 && start.data()[i] <= start.data()[i + 1],
-                "CSR matrix is malformed: indptr decreases.");
-        }
-        check(extent(start.data()[n]) <= extent(value.shape(0)),
-              "CSR matrix is malformed: indptr, indices and data do not fit together.");
-        for (std::size_t k = 0; k < column.shape(0); ++k) {
-          check(column.data()[k] >= 0 && extent(column.data()[k]) < d,
-                "CSR matrix is malformed: a column is out of range.");
-        }
-        auto index = order_of(order, pass.n, n);
+        check(extent(w.shape(0)) == pass.q, "perceptron_csr needs w (q, d + 1).");
+        const Vectors<T, I> X = checked_csr<T, I>(start, column, value, d);
+        auto index = order_of(order, pass.n, X.n);
         check(u.shape(0) == w.shape(0) && u.shape(1) == w.shape(1),
               "perceptron needs w and u of one shape.");
         Weights weights{w.data(), u.data(), eta, constant, time};
         Look look = look_of(watch);
         WithoutLock unlocked;
-        Vectors<T, I> X{n, d, value.data(), start.data(), column.data()};
         return mercer::pass<T, I>(X, index, weights, pass, look, poll);
       },
       "start"_a, "column"_a, "value"_a, "order"_a, "side"_a, "w"_a, "u"_a, "eta"_a, "constant"_a,

@@ -1,15 +1,137 @@
 // Stochastic gradient steps for Python: types of arrays, the lock.
 #include <nanobind/stl/string.h>
 
+#include <variant>
+
 #include "bind.hpp"
+#include "bind_csr.hpp"
 #include "budget.hpp"
+#include "keys.hpp"
 #include "sgd.hpp"
+#include "sgd_features.hpp"
 
 using namespace nanobind::literals;
 
 namespace mercer {
+namespace {
+
+// Rows of features, checked once; the arrays have to live as long.
+struct ExplicitRows {
+  std::variant<Vectors<double, std::int32_t>, Vectors<double, std::int64_t>> rows;
+
+  Index size() const {
+    return std::visit([](const auto& X) { return X.n; }, rows);
+  }
+  Index width() const {
+    return std::visit([](const auto& X) { return X.d; }, rows);
+  }
+};
+
+using Sums = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+SumRows sum_rows(const Sums& sums, Index m, std::size_t q) {
+  check(sums.shape(0) == 3 && extent(sums.shape(1)) == m && sums.shape(2) == q,
+        "sgd_steps needs sums (3, m, q).");
+  double* raw = sums.data();
+  const Index step = m * extent(q);
+  return {m, raw, raw + step, raw + 2 * step};
+}
+
+template <class I>
+void bind_csr(nb::class_<ExplicitRows>& rows) {
+  rows.def(
+      "__init__",
+      [](ExplicitRows* self, Vector<I> start, Vector<I> column, Vector<double> value, Index d) {
+        new (self) ExplicitRows{checked_csr<double, I>(start, column, value, d)};
+      },
+      nb::arg("start").noconvert(), nb::arg("column").noconvert(), nb::arg("value").noconvert(),
+      "d"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>());
+}
+
+void bind_rows(nb::module_& m) {
+  auto rows = class_of<ExplicitRows>(m, "ExplicitRows");
+  rows.def(
+      "__init__",
+      [](ExplicitRows* self, Matrix<double> X) {
+        const Index n = extent(X.shape(0)), d = extent(X.shape(1));
+        new (self) ExplicitRows{Vectors<double, std::int32_t>{n, d, X.data()}};
+      },
+      nb::arg("X").noconvert(), nb::keep_alive<1, 2>());
+  bind_csr<std::int32_t>(rows);
+  bind_csr<std::int64_t>(rows);
+  rows.def(
+      "keys",
+      [](const ExplicitRows& self, Matrix<double> target, ResultVector<std::uint64_t> keys) {
+        check(extent(target.shape(0)) == self.size() && extent(keys.shape(0)) == self.size(),
+              "keys needs target (n, q) and keys (n,).");
+        WithoutLock unlocked;
+        std::visit(
+            [&](const auto& X) {
+              row_keys(X, target.data(), extent(target.shape(1)), keys.data(), poll);
+            },
+            self.rows);
+      },
+      "target"_a, "keys"_a);
+  rows.def(
+      "sgd_steps",
+      [](const ExplicitRows& self, const std::string& loss, double parameter, Vector<Index> place,
+         Matrix<double> target, Vector<double> weight, Vector<double> rate, Vector<double> diagonal,
+         double reg, double norm, double root, bool average, double smallest, Sums w, Sums bias,
+         Sums mine, ResultVector<double> scale, ResultVector<double> past,
+         ResultVector<double> square, Output<double> values, ResultVector<double> shrunk,
+         ResultVector<double> summed) {
+        const std::size_t b = place.shape(0), q = target.shape(1);
+        const Index n = self.size();
+        check(extent(diagonal.shape(0)) == n, "sgd_steps needs diagonal (n,).");
+        check(target.shape(0) == b && weight.shape(0) == b && rate.shape(0) == b &&
+                  values.shape(0) == b && values.shape(1) == q,
+              "sgd_steps needs weight and rate (b,), target and values (b, q).");
+        for (const auto& each : {scale, past, square, shrunk, summed}) {
+          check(each.shape(0) == q, "sgd_steps needs a number for each output.");
+        }
+        for (Index i : view(place)) check(i >= 0 && i < n, "sgd_steps needs 0 <= place < n.");
+        const FeatureVisits visits{extent(b),
+                                   extent(q),
+                                   place.data(),
+                                   target.data(),
+                                   weight.data(),
+                                   rate.data(),
+                                   diagonal.data(),
+                                   reg,
+                                   norm,
+                                   root,
+                                   average,
+                                   smallest,
+                                   sum_rows(w, self.width(), q),
+                                   sum_rows(bias, 1, q),
+                                   sum_rows(mine, n, q),
+                                   scale.data(),
+                                   past.data(),
+                                   square.data(),
+                                   values.data(),
+                                   shrunk.data(),
+                                   summed.data()};
+        const LossSlope slope = LossSlope::of(loss, parameter);
+        WithoutLock unlocked;
+        std::visit([&](const auto& X) { sgd_feature_steps(slope, X, visits); }, self.rows);
+      },
+      "loss"_a, "parameter"_a, "place"_a, "target"_a, "weight"_a, "rate"_a, "diagonal"_a, "reg"_a,
+      "norm"_a, "root"_a, "average"_a, "smallest"_a, "w"_a, "bias"_a, "mine"_a, "scale"_a, "past"_a,
+      "square"_a, "values"_a, "shrunk"_a, "summed"_a);
+}
+
+}  // namespace
 
 void bind_sgd(nb::module_& m) {
+  bind_rows(m);
+  m.def(
+      "ascending",
+      [](Vector<std::uint64_t> keys, ResultVector<Index> places) {
+        check(keys.shape(0) == places.shape(0), "ascending needs a place for each key.");
+        WithoutLock unlocked;
+        ascending(view(keys), places.data());
+      },
+      "keys"_a, "places"_a);
   m.def(
       "sgd_steps",
       [](const std::string& loss, double parameter, Matrix<double> gram, Matrix<double> target,

@@ -190,10 +190,19 @@ class BudgetWalk {
 
   Index oldest() const { return std::min_element(v_.age, v_.age + v_.m) - v_.age; }
 
+  // Where a term is given up, the output that loses most counts: of several classes most terms are
+  // of few, and by the sum those of one class alone would go at once.
+  double largeness(Index s) const {
+    if (v_.removal == Removal::merge) return dot(coef(s), coef(s), q_);
+    double most = 0;
+    for (Index c = 0; c < q_; ++c) most = std::max(most, coef(s)[c] * coef(s)[c]);
+    return most;
+  }
+
   Index smallest() {
     double least = infinite;
     for (Index s = 0; s < v_.m; ++s) {
-      row_[size(s)] = dot(coef(s), coef(s), q_) * matrix(s)[s];
+      row_[size(s)] = largeness(s) * matrix(s)[s];
       if (v_.age[s] < v_.steps) least = std::min(least, row_[size(s)]);
     }
     // Many are alike, but for rounding; the oldest of them goes.

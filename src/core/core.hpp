@@ -361,6 +361,9 @@ struct Loops {
   // sums[i] += Σⱼ tile[i·ld + j] across[j], and totals[j] += Σᵢ tile[i·ld + j] down[i].
   void (*cross)(const T* tile, Index ld, Index rows, Index columns, const T* across, const T* down,
                 double* sums, T* totals);
+  // products[r·ld + c] = Σₜ rows[r][t] right[t·ld + c], ld being a whole number of vectors.
+  void (*row_products)(const T* const* rows, Index count, Index d, const T* right, Index ld,
+                       T* products);
   void (*exp)(const T* x, T* out, Index count);
   void (*solve_working_set)(WorkingSet<T>&);
   void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core.hpp"
+#include "explicit_rows.hpp"
 
 namespace mercer {
 
@@ -34,15 +35,8 @@ Index pass(const Recipe&, const Points<T>&, const Pass&, const Look&, const Poll
 template <class T>
 Index pass(const T* matrix, std::span<const Index> order, const Pass&, const Look&, const Poll&);
 
-// f_c(x) = ⟨w_c, x⟩, and a last component of w_c for a constant 1 if there is one: row t of X is
-// the point of time t, dense, or sparse where `start` is given.
-template <class T, class I>
-struct Vectors {
-  Index n = 0, d = 0;
-  const T* value = nullptr;
-  const I* start = nullptr;  // row i is column/value[start[i], start[i + 1])
-  const I* column = nullptr;
-};
+// f_c(x) = ⟨w_c, x⟩, and a last component of w_c for a constant 1 if there is one: row order[t] of
+// X is the point of time t.
 struct Weights {
   double* w = nullptr;  // q rows of d + 1 numbers
   double* u = nullptr;  // Σ t · (what time t added to w), for averages

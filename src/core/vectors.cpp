@@ -672,6 +672,53 @@ void cross(const T* tile, Index ld, Index rows, Index columns, const T* across, 
   }
 }
 
+// A few rows and a few vectors of columns, whose sums stay in registers.
+template <int height, int vectors, class T>
+void row_products_of(const T* const* rows, Index d, const T* right, Index ld, T* products) {
+  constexpr int L = lanes<T>;
+  Vec<T> sum[height][vectors] = {};
+  for (Index t = 0; t < d; ++t, right += ld) {
+    Vec<T> y[vectors];
+    MERCER_UNROLL
+    for (int j = 0; j < vectors; ++j) y[j] = load(right + j * L);
+    MERCER_UNROLL
+    for (int i = 0; i < height; ++i) {
+      Vec<T> x = broadcast(rows[i][t]);
+      MERCER_UNROLL
+      for (int j = 0; j < vectors; ++j) sum[i][j] = fma(x, y[j], sum[i][j]);
+    }
+  }
+  MERCER_UNROLL
+  for (int i = 0; i < height; ++i) {
+    MERCER_UNROLL
+    for (int j = 0; j < vectors; ++j) store<T>(products + i * ld + j * L, sum[i][j]);
+  }
+}
+
+template <int vectors, class T>
+void row_products_beside(const T* const* rows, Index count, Index d, const T* right, Index ld,
+                         T* products) {
+  constexpr int height = 8 / vectors;  // sums enough that they need not wait for each other
+  Index i = 0;
+  for (; i + height <= count; i += height) {
+    row_products_of<height, vectors, T>(rows + i, d, right, ld, products + i * ld);
+  }
+  for (; i < count; ++i) {
+    row_products_of<1, vectors, T>(rows + i, d, right, ld, products + i * ld);
+  }
+}
+
+template <class T>
+void row_products(const T* const* rows, Index count, Index d, const T* right, Index ld,
+                  T* products) {
+  constexpr int L = lanes<T>;
+  Index j = 0;
+  for (; j + 2 * L <= ld; j += 2 * L) {
+    row_products_beside<2, T>(rows, count, d, right + j, ld, products + j);
+  }
+  if (j < ld) row_products_beside<1, T>(rows, count, d, right + j, ld, products + j);
+}
+
 template <class T>
 void exp_of_array(const T* x, T* out, Index count) {
   constexpr int L = lanes<T>;
@@ -705,6 +752,7 @@ constexpr Loops<T> table = {panel_width<T>,
                             times<T>,
                             times_transposed<T>,
                             cross<T>,
+                            row_products<T>,
                             exp_of_array<T>,
                             solve_working_set<T>,
                             add_rows<T>,

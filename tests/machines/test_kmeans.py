@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import os
+import pickle
 import re
 import tracemalloc
 import warnings
@@ -33,7 +34,14 @@ from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.kmeans import KernelKMeans
 from mercer.outcomes import Progress
 from mercer.solvers.auto import clusters_on_features
-from mercer.solvers.clusters import KernelLloyd, Partition, drawn_start
+from mercer.solvers.clusters import (
+    KernelLloyd,
+    Partition,
+    _FeatureState,
+    _State,
+    drawn_start,
+)
+from mercer.solvers.features import features_of
 
 folder = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("MERCER_DATA", folder))
@@ -335,6 +343,70 @@ def test_many_points_are_clustered_on_features_without_their_matrix(container):
     theirs = KMeans(5, init=start, n_init=1, tol=0).fit(points)
     assert_array_equal(machine.labels_, theirs.labels_)
     assert_allclose(machine.inertia_, theirs.inertia_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+@pytest.mark.parametrize("k, d", [(1, 3), (2, 1), (7, 3), (9, 20), (33, 5)])
+def test_points_go_in_the_core_where_their_distances_tell(scaled, shift, k, d):
+    points = np.random.default_rng(k).normal(size=(3000, d)) + 3
+    gram = Gram(Linear(), points)
+    random = np.random.default_rng(d)
+    weight = random.uniform(0.5, 2, size=3000)
+    scale = random.uniform(0.5, 2, size=3000) if scaled else None
+    problem = Partition(gram, k, weight, scale, shift, features_of(gram))
+    state = _FeatureState(problem, random.integers(0, k, 3000))
+    for step in range(12):
+        label = state.nearest()
+        assert_array_equal(label, state._refilled(_State._nearest_label(state)))
+        if step == 5:  # labels that no step has given
+            label = random.permutation(label)
+            label[label == k - 1] = 0  # and an empty cluster
+            state.label = label
+            state.sums = state._summed()
+            state._centre()
+        elif not state.move(label):
+            break
+
+
+def test_few_distances_are_computed_once_clusters_are_found():
+    points = make_blobs(4000, n_features=3, centers=4, random_state=2)[0]
+    gram = Gram(Linear(), points)
+    problem = Partition(gram, 4, np.ones(4000), features=features_of(gram))
+    state = _FeatureState(problem, KMeans(4, n_init=1).fit_predict(points))
+    assert state.bounds is None
+    for _ in range(2):
+        state.move(state.nearest())
+    lower = state.bounds.lower
+    before = lower.copy()
+    state.nearest()
+    # A bound that was not computed anew can only have sunk.
+    assert np.mean(lower <= before) > 0.9
+    assert np.isfinite(state.bounds.upper).all()
+
+
+@pytest.mark.parametrize("normalized_cut", [False, True])
+@pytest.mark.parametrize("kernel", [Linear(), Nystrom(RBF(0.05), 30)])
+def test_machines_on_a_map_end_on_centroids_or_landmarks(kernel, normalized_cut):
+    points = make_blobs(6000, n_features=3, centers=5, random_state=1)[0]
+    points -= points.min(axis=0) - 1
+    options = {"init": points[:5], "normalized_cut": normalized_cut, "max_iter": 30}
+    machine = quiet(KernelKMeans(5, kernel=kernel, **options), points)
+    f = machine.expansion_
+    assert len(f.coef) == (5 if isinstance(kernel, Linear) else 30)
+    fitted = getattr(machine, "approximation_", f.kernel)
+    assert isinstance(fitted, type(kernel))
+    weight = fitted(points).sum(axis=0) if normalized_cut else np.ones(6000)
+    share = np.eye(5)[machine.labels_] * (1 if normalized_cut else weight[:, None])
+    volume = np.eye(5)[machine.labels_].T @ weight
+    on_points = fitted(points[:50], points) @ (share / volume)
+    assert_allclose(f(points[:50]) - f.bias, on_points, rtol=1e-6)
+    assert_allclose(f.norm() ** 2, -2 * f.bias, rtol=1e-6)
+    assert_array_equal(machine.predict(points), machine.labels_)
+    assert_allclose(-machine.score(points), machine.inertia_, rtol=1e-6)
+    again = pickle.loads(pickle.dumps(machine))
+    assert_allclose(again.transform(points), machine.transform(points))
+    assert len(pickle.dumps(machine)) < 200_000
 
 
 def test_the_choice_of_features_goes_by_what_they_cost():

@@ -4,6 +4,7 @@ import pickle
 import signal
 import threading
 import time
+from hashlib import blake2b
 
 import naive_sgd
 import numpy as np
@@ -181,6 +182,42 @@ def test_explicit_features_and_plain_steps_give_the_same_machine(loss):
     assert_allclose(machine.expansion_(X), features @ path[:-1].mean(0), atol=1e-10)
     assert_allclose(machine.last_(X), features @ path[-1], atol=1e-10)
     assert_allclose(machine.norm_, np.linalg.norm(path[-1]), rtol=1e-10)
+
+
+class OwnHuber(Huber):
+    """A loss that the core does not know."""
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reg": 0.01},
+        {"reg": 0.4, "learning_rate": "constant", "eta0": 1.0},  # 1 - 2 reg η = 0.2
+        {"reg": 0.5, "learning_rate": "pegasos"},  # the first step forgets all
+        {"reg": 0.0, "norm": 0.3, "learning_rate": "constant", "eta0": 0.2},
+    ],
+)
+def test_steps_of_the_core_are_those_in_python(container, average, options):
+    points, y = np.round(rng.normal(size=(150, 4)), 1), rng.normal(size=(150, 3))
+    points[rng.uniform(size=points.shape) < 0.4] = 0
+    options |= {"kernel": Linear(), "average": average, "shuffle": False}
+    machines = []
+    for loss in (Huber(), OwnHuber()):
+        machine = KernelSGDRegressor(loss, **options)
+        for part in (slice(0, 100), slice(100, 150)):
+            machine.partial_fit(container(points[part]), y[part])
+        machines.append(machine)
+    core, python = machines
+    assert core._state.primal is not None
+    assert_allclose(core.predict(points), python.predict(points), atol=1e-12)
+    assert_allclose(core.norm_, python.norm_, atol=1e-12)
+    assert_allclose(core.loss_curve_, python.loss_curve_, atol=1e-12)
+    # On the points f is the same again.
+    for machine in machines:
+        assert_allclose(machine.expansion_(points), core.predict(points), atol=1e-10)
+        assert_allclose(machine.last_(points), core.last_(points), atol=1e-10)
 
 
 def test_pegasos_forgets_its_start_and_bounds_its_norm():
@@ -412,6 +449,34 @@ def test_shuffled_fit_does_not_depend_on_how_points_are_listed():
     assert np.abs(other.decision_function(X) - expected).max() > 1e-3
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("d", [0, 1, 7, 8, 40])
+def test_keys_of_points_are_digests_of_their_entries(container, d):
+    points, target = rng.normal(size=(30, d)), rng.normal(size=(30, 2))
+    points[rng.uniform(size=points.shape) < 0.3] = 0
+    points[::2] *= -1  # zeros of either sign
+    target[::3] = -0.0
+    found = visits.keys_of(container(points), target, np.arange(30))
+    for key, x, y in zip(found, points, target, strict=True):
+        columns = np.flatnonzero(x)
+        text = columns.astype(np.int64).tobytes() + x[columns].tobytes()
+        digest = blake2b(text + (y + 0.0).tobytes(), digest_size=8).digest()
+        assert key == int.from_bytes(digest, "little")
+
+
+def test_keys_are_sorted_as_a_stable_sort_does():
+    alike = rng.integers(0, 5, 1000, dtype=np.uint64)
+    for keys in (
+        alike,
+        alike << np.uint64(50),
+        visits.mixed(alike, alike[:2]),
+        alike[:0],
+    ):
+        assert_array_equal(visits.ascending(keys), np.argsort(keys, kind="stable"))
+    keys = rng.integers(0, 2**64, 20000, dtype=np.uint64)
+    assert_array_equal(visits.ascending(keys), np.argsort(keys))
+
+
 def test_copies_of_a_point_are_spread_over_the_pass():
     corners = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
     points, places = np.repeat(corners, 250, axis=0), np.arange(1000)
@@ -605,6 +670,32 @@ def test_a_stream_may_bring_columns_that_were_not_there_before():
     new = ["aab", "zzz", "unseen", ""]
     assert_allclose(machine.predict(new), slow.predict(new), rtol=1e-10)
     assert_allclose(machine.dual_coef_, slow.dual_coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), PerceptronLoss()])
+def test_equal_steps_of_several_classes_leave_in_their_order(loss):
+    # All coefficients are ±η: of terms that are alike, the oldest is the smallest.
+    options = {"reg": 0.0, "learning_rate": "constant", "eta0": 0.5, "budget": 12}
+    options |= {"kernel": KERNEL, "max_iter": 1, "shuffle": False}
+    smallest, oldest = (
+        KernelSGDClassifier(loss, removal=removal, **options).fit(X[:40], THREE[:40])
+        for removal in ("smallest", "oldest")
+    )
+    assert len(smallest.expansion_.coef) == 12
+    assert_allclose(smallest.decision_function(X), oldest.decision_function(X))
+
+
+def test_the_term_that_leaves_is_that_of_the_least_loss_in_any_output():
+    class OwnSquared(Squared):
+        """A loss that the core does not know."""
+
+    y = np.column_stack([SIDE, np.roll(SIDE, 7), 0.5 * SIDE])
+    options = {"kernel": KERNEL, "budget": 8, "removal": "smallest", "max_iter": 2}
+    core, python = (
+        KernelSGDRegressor(loss, shuffle=False, **options).fit(X, y)
+        for loss in (Squared(), OwnSquared())
+    )
+    assert_allclose(core.predict(X), python.predict(X), atol=1e-10)
 
 
 def test_a_budget_may_come_after_features():

@@ -665,3 +665,24 @@ def test_the_table_marks_what_says_nothing():
     assert any("margin bound" in line and "*" in line for line in lines)
     assert "says nothing" in text
     assert "absent: mistakes: it is about perceptrons" in text
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("removal", [None, "oldest", "smallest", "merge"])
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+def test_leaving_out_points_of_a_budget_is_fitting_without_them(loss, removal, shuffle):
+    random = np.random.default_rng(4)
+    X = random.normal(size=(14, 2))
+    y = X[:, 0] + random.normal(size=14)
+    options = {"shuffle": shuffle, "random_state": 3, "max_iter": 2}
+    if removal is not None:
+        options |= {"budget": 5, "removal": removal}
+    machine = KernelSGDRegressor(loss, **options).fit(X, y)
+    # The kernel stays as it is: its scale was learnt from all points.
+    again = KernelSGDRegressor(loss, kernel=RBF().resolve(X), **options)
+    others = [np.delete(np.arange(14), i) for i in range(14)]
+    found = [
+        again.fit(X[rest], y[rest]).predict(X[[i]])[0] for i, rest in enumerate(others)
+    ]
+    row = bounds(machine, X, y, refit=True, samples=2)["leave-one-out"]
+    assert row.value == pytest.approx(np.mean((y - found) ** 2), rel=1e-9)

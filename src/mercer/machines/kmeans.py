@@ -18,7 +18,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
+from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.kernels.approximate import Nystrom
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
@@ -109,7 +111,9 @@ class KernelKMeans(
 
     Attributes
     ----------
-    expansion_ : f, a column for each cluster; `expansion_.norm()` are the ‖μ_c‖
+    expansion_ : f, a column for each cluster; `expansion_.norm()` are the ‖μ_c‖. It is
+        on the points, but where clusters were found on features on the centroids of
+        `Linear` and on the landmarks of `Nystrom`, which is then `approximation_`
     labels_ : the cluster of every point of `fit`
     inertia_ : the objective, without what `shift` adds
     rounding_ : how far it can be off by rounding
@@ -222,12 +226,12 @@ class KernelKMeans(
         points, index, weight = self._weighted_points(X, sample_weight)
         share = None if sample_weight is None else weight
         gram, features = self._prepared(X, points, share)
-        problem, key = self._problem(gram, features, weight)
+        problem = self._problem(gram, features, weight)
         start = self._given_start(problem, index, count(X))
         names = [f"start {i + 1}" for i in range(self._starts)]
         names = names if len(names) > 1 else [""]
         with watching(self, names, X, None, sample_weight) as watcher:
-            best = self._best(problem, key, start, watcher)
+            best = self._best(problem, start, watcher)
             self._store(X, points, problem, index, best)
         self._warn_unless_optimal(cast(Any, best))
         return self
@@ -287,14 +291,11 @@ class KernelKMeans(
 
     def _problem(
         self, gram: Gram, features: FeatureRows | None, weight: np.ndarray
-    ) -> tuple[Partition, np.ndarray]:
-        """What to minimise, and numbers that tell the points apart."""
+    ) -> Partition:
+        """What to minimise."""
         k, shift = int(self.n_clusters), float(self.shift)
         if not self.normalized_cut:
-            # Where K is not in memory, sums over it would cost as much as a step.
-            cheap = gram.is_held or features is not None
-            key = weighted_sums(gram, weight, features) if cheap else gram.diag()
-            return Partition(gram, k, weight, shift=shift, features=features), key
+            return Partition(gram, k, weight, shift=shift, features=features)
         degree = weighted_sums(gram, weight, features)
         if not (degree > 0).all():
             i = int(np.argmin(degree))
@@ -304,9 +305,18 @@ class KernelKMeans(
                 "without negative values, such as RBF."
             )
         scale = 1 / degree
-        return Partition(gram, k, weight * degree, scale, shift, features), degree
+        return Partition(gram, k, weight * degree, scale, shift, features)
 
     # Starts
+
+    def _key(self, problem: Partition) -> np.ndarray:
+        """Numbers that tell the points apart."""
+        if problem.scale is not None:
+            return 1 / problem.scale
+        # Where K is not in memory, sums over it would cost as much as a step.
+        if problem.gram.is_held or problem.features is not None:
+            return weighted_sums(problem.gram, problem.weight, problem.features)
+        return problem.gram.diag()
 
     @property
     def _starts(self) -> int:
@@ -319,7 +329,6 @@ class KernelKMeans(
     def _best(
         self,
         problem: Partition,
-        key: np.ndarray,
         start: np.ndarray | None,
         watcher: Watcher | None,
     ) -> Clustering:
@@ -327,6 +336,7 @@ class KernelKMeans(
         random = check_random_state(self.random_state)
         solver = self._solver()
         plain = problem.unscaled() if self.normalized_cut else problem
+        key = self._key(problem) if start is None else np.empty(0)
         best: Clustering | None = None
         for _ in range(self._starts):
             if start is None:
@@ -402,11 +412,7 @@ class KernelKMeans(
         best: Clustering,
     ) -> None:
         """Set what was learnt."""
-        n, k = len(problem), len(best.volume)
-        coef = np.zeros((n, k))
-        coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
-        gram = Gram(problem.gram.kernel, points)  # the points as they were given
-        self.expansion_ = self._expanded(gram, X, coef, -best.norm / 2)
+        self.expansion_ = self._centroids(X, points, problem, best)
         self._volume = best.volume if self.normalized_cut else None
         self.inertia_, self.n_iter_ = best.inertia, best.run.iterations
         self.rounding_ = best.rounding
@@ -420,6 +426,24 @@ class KernelKMeans(
         absent = np.delete(np.arange(count(X)), index)
         if len(absent):
             self.labels_[absent] = self._clusters(take(X, absent))
+
+    def _centroids(
+        self, X: Points, points: Points, problem: Partition, best: Clustering
+    ) -> Expansion:
+        """f, on the centroids or on landmarks where the kernel's map allows that."""
+        kernel, bias, w = problem.gram.kernel, -best.norm / 2, best.centroids
+        self.__dict__.pop("approximation_", None)
+        if w is not None and isinstance(kernel, Nystrom):
+            self.approximation_ = kernel
+            coef = kernel.base_coefficients(w.T)
+            return Expansion(kernel.kernel, kernel.base_points(), coef, bias)
+        if w is not None and isinstance(kernel, Linear):
+            return Expansion(kernel, w, np.eye(len(w)), bias)  # ⟨w, x⟩ is k(w, x)
+        n, k = len(problem), len(best.volume)
+        coef = np.zeros((n, k))
+        coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]
+        gram = Gram(kernel, points)  # the points as they were given
+        return self._expanded(gram, X, coef, bias)
 
     # New points
 
@@ -450,7 +474,7 @@ class KernelKMeans(
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
         values, scale = self._scaled(X)
-        kernel = self.expansion_.kernel
+        kernel = getattr(self, "approximation_", self.expansion_.kernel)
         lengths = scale**2 * kernel.diag(double(X))
         # Rounding can leave -1e-17 here; sqrt would turn it into NaN.
         return np.maximum(lengths[:, None] - 2 * values, 0), scale

@@ -186,7 +186,10 @@ class BudgetSGD(SGDState):
         if self.options.removal == "oldest":
             slot = candidates[np.argmin(self.age[candidates])]
         else:
-            sizes = np.sum(self.coef[candidates] ** 2, axis=1)
+            squares = self.coef[candidates] ** 2
+            merges = self.options.removal == "merge"
+            # Where a term is given up, the output that loses most counts.
+            sizes = squares.sum(axis=1) if merges else squares.max(axis=1)
             sizes = sizes * self.matrix[candidates, candidates]
             # Many are alike, but for rounding; the oldest of them goes.
             least = np.flatnonzero(sizes <= (1 + 1e-9) * sizes.min())

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
@@ -128,7 +129,10 @@ class Partition:
         With a scale, that of y is 1 / Σᵢ wᵢsᵢ k(xᵢ, y).
         """
         Y, kernel = double(Y), self.gram.kernel
-        own, rows = kernel.diag(Y), self._rows_to(Y)
+        own, features = kernel.diag(Y), self._features_of(Y)
+        if features is not None:
+            return self._nearest_features(features, own)
+        rows = np.asarray(kernel(Y, double(self.gram.X)), dtype=float)
         scale = np.ones(len(rows)) if self.scale is None else 1 / (rows @ self.mass)
         label = np.empty(len(self), dtype=np.intp)
         for some in row_blocks(len(self), len(rows), BLOCK / 2**17):
@@ -138,15 +142,37 @@ class Partition:
             label[some] = np.argmin(distances, axis=0)
         return label
 
-    def _rows_to(self, Y: Points) -> np.ndarray:
-        """k(y, xᵢ) of some points with all points i."""
-        kernel, features = self.gram.kernel, self.features
-        if features is not None and not features.sparse:
-            found = explicit(kernel, Y)
-            # Columns that are known by their place are those of Φ.
-            if found.keys == range(features.shape[1]):
-                return np.asarray(multiply(features.matrix, found.matrix.T)).T
-        return np.asarray(kernel(Y, double(self.gram.X)), dtype=float)
+    def _features_of(self, Y: Points) -> np.ndarray | None:
+        """Φ of some points in the columns that Φ of all has; None where sparse."""
+        if self.features is None or self.features.sparse:
+            return None
+        found = explicit(self.gram.kernel, Y)
+        # Columns that are known by their place are those of Φ.
+        known = found.keys == range(self.features.shape[1])
+        return found.matrix if known else None
+
+    def _nearest_features(self, found: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """`nearest_of` in the core; the first of points that are equally near."""
+        assert self.features is not None
+        scale = np.ones(len(found))
+        if self.scale is not None:
+            scale = 1 / (found @ self.features.pull(self.mass))
+        offset = scale**2 * own
+        label, bounds = np.zeros(len(self), dtype=np.intp), np.empty((2, len(self)))
+        _core.nearest_centroids(
+            np.ascontiguousarray(self.features.matrix, dtype=float),
+            self.scale,
+            self.squares,
+            -2 * scale[:, None] * found,
+            offset,
+            np.zeros(len(found)),
+            None,
+            float(offset.max()),
+            self.rounding,
+            label,
+            *bounds,
+        )
+        return label
 
     def _vanishing(self, distances: np.ndarray, square: np.ndarray) -> np.ndarray:
         """The distances, 0 where they are nothing but rounding."""
@@ -258,6 +284,7 @@ class Clustering:
     history: tuple[float, ...]  # the objective after every step
     run: Run  # "optimal", "few" clusters, "max_iter", "stopped" or "indefinite"
     rounding: float = 0.0  # how far the inertia can be off by rounding
+    centroids: np.ndarray | None = None  # μ of each cluster, (k, p), where on features
 
     @property
     def status(self) -> Status:
@@ -358,6 +385,7 @@ class _State(ABC):
         self.rows, self.moved = n, n
         self.together = n  # points that move alone, at the same time
         self.total = float(problem.weight @ np.abs(problem.squares))
+        self.whole = float(problem.weight @ problem.squares)
         self.sums = self._summed()
         self._centre()
 
@@ -394,7 +422,7 @@ class _State(ABC):
         present = self.count > 0
         volume = np.where(present, self.volume, 1.0)
         self.norm = within / volume**2
-        self.inertia = float(problem.weight @ problem.squares - (within / volume).sum())
+        self.inertia = self.whole - float((within / volume).sum())
         self.objective = self.inertia + problem.shift * (len(problem) - present.sum())
 
     def _distances(self, rows: slice) -> np.ndarray:
@@ -420,6 +448,9 @@ class _State(ABC):
 
     def nearest(self) -> np.ndarray:
         """The nearest centroid of each point, its own if no other is truly nearer."""
+        return self._refilled(self._nearest_label())
+
+    def _nearest_label(self) -> np.ndarray:
         problem, most = self.problem, float(np.abs(self.norm).max())
         label = self.label.copy()
         for rows in self._blocks():
@@ -430,7 +461,7 @@ class _State(ABC):
             moving = np.flatnonzero(gain > slack)
             # Few do, after the first steps; the others need no number.
             mine[moving] = np.argmin(distances[:, moving], axis=0)
-        return self._refilled(label)
+        return label
 
     def _refilled(self, label: np.ndarray) -> np.ndarray:
         """The labels, with the farthest points in clusters that have none."""
@@ -529,7 +560,12 @@ class _State(ABC):
             tuple(history),
             run,
             rounding,
+            self._centroids(present),
         )
+
+    def _centroids(self, present: np.ndarray) -> np.ndarray | None:
+        """μ of these clusters as vectors of features; None where there are none."""
+        return None
 
 
 class _KernelState(_State):
@@ -583,11 +619,19 @@ class _FeatureState(_State):
     """The vectors ZᵀΦ, (k, p), Z the masses of the points by cluster."""
 
     changes = 0  # of the sums, since they were computed anew
+    bounds: _Bounds | None = None
 
     @property
     def features(self) -> FeatureRows:
         assert self.problem.features is not None
         return self.problem.features
+
+    def _nearest_label(self) -> np.ndarray:
+        """By the core where Φ is dense, which computes no distance that bounds tell."""
+        if self.features.sparse:
+            return super()._nearest_label()
+        self.bounds = self.bounds or _Bounds(self.problem)
+        return self.bounds.nearest(self)
 
     def _summed(self) -> np.ndarray:
         n, matrix = len(self.problem), self.features.matrix
@@ -615,6 +659,9 @@ class _FeatureState(_State):
     def _within(self) -> np.ndarray:
         return np.einsum("ij,ij->i", self.sums, self.sums)
 
+    def _centroids(self, present: np.ndarray) -> np.ndarray | None:
+        return self.sums[present] / self.volume[present, None]
+
     def _blocks(self) -> Iterator[slice]:
         n, p = self.features.shape
         wide = self.features.entries / max(1, n) if self.features.sparse else p
@@ -638,3 +685,59 @@ class _FeatureState(_State):
         volume = np.where(self.count > 0, self.volume, 1.0)
         of_within = 2 * units * added * np.sqrt(self._within()) / volume
         return float(of_within.sum()) + of_sum(problem.weight * problem.squares)
+
+
+class _Bounds:
+    """What is known of distances since they were computed, so that few are again.
+
+    Every point has an upper bound on the distance from its centroid and a lower one on
+    that from all others; both change by how far the centroids went (Hamerly, SDM 2010).
+    A point that moves by them is one that moves by its distances.
+    """
+
+    def __init__(self, problem: Partition):
+        n, features = len(problem), problem.features
+        assert features is not None
+        self.problem = problem
+        self.matrix = np.ascontiguousarray(features.matrix, dtype=float)
+        self.square = np.ascontiguousarray(problem.squares, dtype=float)
+        self.upper, self.lower = np.full(n, np.inf), np.zeros(n)
+        self.label: np.ndarray | None = None  # whose bounds these are
+        self.middles = np.empty((0, 0))
+
+    def nearest(self, state: _FeatureState) -> np.ndarray:
+        """The nearest centroid of each point, its own if no other is truly nearer."""
+        problem, present = self.problem, state.count > 0
+        volume = np.where(present, state.volume, 1.0)
+        middles = np.where(present[:, None], state.sums / volume[:, None], np.inf)
+        label = state.label.copy()
+        most = float(np.abs(state.norm).max())
+        _core.nearest_centroids(
+            self.matrix,
+            problem.scale,
+            self.square,
+            np.where(present[:, None], -2 * middles, 0.0),
+            np.where(present, state.norm + problem.shift / volume, np.inf),
+            -2 * problem.shift / volume,
+            self._moved(middles, label, most),
+            most,
+            problem.rounding,
+            label,
+            self.upper,
+            self.lower,
+        )
+        self.middles, self.label = middles, label.copy()
+        return label
+
+    def _moved(
+        self, middles: np.ndarray, label: np.ndarray, most: float
+    ) -> np.ndarray | None:
+        """How far the centroids went at most; None where the bounds are not of use."""
+        if self.label is None or self.problem.shift:
+            return None
+        if (np.isinf(middles) != np.isinf(self.middles)).any():
+            return None
+        self.upper[label != self.label] = np.inf
+        with np.errstate(invalid="ignore"):
+            moved = np.linalg.norm(np.nan_to_num(middles - self.middles), axis=1)
+        return moved * (1 + self.problem.rounding) + self.problem.rounding * most**0.5

@@ -21,6 +21,7 @@ from mercer import _core
 from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import without_constant
+from mercer.native.sparsity import csr_parts
 from mercer.native.vectors import Packed, native_recipe
 from mercer.outcomes import Progress, Run, Status, Watch
 
@@ -348,14 +349,7 @@ def _columns(values: np.ndarray) -> np.ndarray:
 def _primal_pass(X: Points, weights: Weights) -> _Pass:
     """One pass that updates these weights in place."""
     if sp.issparse(X):
-        wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
-        index = np.int64 if wide else np.int32
-        start, column = (np.require(a, index, ["C"]) for a in (X.indptr, X.indices))
-        rows: tuple[np.ndarray, ...] = (
-            start,
-            column,
-            np.require(X.data, X.dtype, ["C"]),
-        )
+        rows: tuple[np.ndarray, ...] = csr_parts(X)
         call: Callable[..., int] = _core.perceptron_csr
     else:
         rows = (np.require(X, X.dtype, ["C", "A"]),)

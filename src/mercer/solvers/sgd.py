@@ -131,7 +131,7 @@ class SGD:
     horizon : T of "theory", the number of steps
     budget : terms at most; None for no limit
     removal : which term leaves a full budget: the "oldest", the one that is "smallest",
-        |coef|√k(x, x), or "merge", where that one or the newest, and another of the
+        max |coef| √k(x, x) over the outputs, or "merge", where that one or the newest, and another of the
         same signs, become one point between them (RBF on vectors only)
 
     Examples
@@ -288,6 +288,11 @@ class SGDState(ABC):
     def terms(self) -> int:
         """How many points have a coefficient that is not 0."""
 
+    @property
+    def together(self) -> int:
+        """Visits of a block."""
+        return BLOCK
+
     @abstractmethod
     def state(self) -> SGDSnapshot:
         """Where w is now."""
@@ -310,15 +315,15 @@ class SGDState(ABC):
         order = np.arange(count(self.X)) if order is None else order
         weight = np.ones(len(order)) if weight is None else weight
         begin, at, stopped = time.perf_counter(), 0, False
-        losses = np.empty((len(order), len(self.square)))
+        losses, size = np.empty((len(order), len(self.square))), self.together
         while at < len(order) and not stopped:
-            index, share = order[at : at + BLOCK], weight[at : at + BLOCK]
+            index, share = order[at : at + size], weight[at : at + size]
             rate = self.options.rates(self.begin, self.steps, len(index))
             # What overflows is found below, and said.
             with np.errstate(over="ignore", invalid="ignore"):
-                f = self.block(Visits(index, self.target[index], share, rate))
-                known = self.target[index[: len(f)]]
-                losses[at : at + len(f)] = self.loss.value(known, f)
+                target = self.target[index]
+                f = self.block(Visits(index, target, share, rate))
+                losses[at : at + len(f)] = self.loss.value(target[: len(f)], f)
             at, self.blocks = at + len(f), self.blocks + 1
             self._refuse_unless_finite(f)
             if watch is not None:

@@ -1,7 +1,8 @@
 """Stochastic gradient steps with w on the columns of an explicit map.
 
-The steps are those of `sgd.py`, block by block; f at a block is Φw instead of a product
-with all points there were, so that a step takes time in its features and no more.
+The steps are those of `sgd.py`, made one after another in the core; f is ⟨w, φ(x)⟩
+instead of a product with all points there were, so that a step takes time in its
+features and no more.
 Shrinking w multiplies one number, w = scale · raw; and the sum of all w so far is
 
     w₁ + ... + w_T = fixed + past · raw - late,    past = scale₁ + ... + scale_T,
@@ -14,19 +15,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, take
 from mercer.kernels.base import Kernel, without_constant
 from mercer.maps import ColumnIndex, explicit
 from mercer.native.interruptible import multiply
-from mercer.solvers.sgd import SGD, SGDSnapshot, SGDState, Steps, Visits
+from mercer.native.sparsity import explicit_rows
+from mercer.solvers.sgd import (
+    BLOCK,
+    SGD,
+    TINY,
+    SGDSnapshot,
+    SGDState,
+    Visits,
+    native_loss,
+    projection,
+    step,
+)
 
-SMALLEST = 1e-3  # a scale below this is multiplied out
+SMALLEST = 1e-3  # a scale below this is multiplied out, where sums are kept
+AT_ONCE = 2**19  # multiplications or so between two looks at the clock
 
 
 class Sums:
@@ -34,46 +49,62 @@ class Sums:
 
     Parameters
     ----------
-    raw, late, fixed : (m, q) arrays
+    rows : (3, m, q) array of raw, late and fixed
     """
 
-    def __init__(self, raw: np.ndarray, late: np.ndarray, fixed: np.ndarray):
-        self.raw, self.late, self.fixed = raw, late, fixed
+    def __init__(self, rows: np.ndarray):
+        self.rows = rows
+
+    @classmethod
+    def of(cls, raw: np.ndarray, late: np.ndarray, fixed: np.ndarray) -> Sums:
+        return cls(np.stack([raw, late, fixed]))
 
     @classmethod
     def zeros(cls, m: int, q: int) -> Sums:
-        return cls(*np.zeros((3, m, q)))
+        return cls(np.zeros((3, m, q)))
+
+    @property
+    def raw(self) -> np.ndarray:
+        return self.rows[0]
+
+    @property
+    def late(self) -> np.ndarray:
+        return self.rows[1]
+
+    @property
+    def fixed(self) -> np.ndarray:
+        return self.rows[2]
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return self.rows.shape[1]
 
     def copied(self, m: int | None = None) -> Sums:
-        """The same in arrays of their own, with rows of 0 up to m of them."""
+        """The same in an array of their own, with rows of 0 up to m of them."""
         more = 0 if m is None else m - len(self)
-        parts = (self.raw, self.late, self.fixed)
-        return Sums(*(np.pad(part, ((0, more), (0, 0))) for part in parts))
+        return Sums(np.pad(self.rows, ((0, 0), (0, more), (0, 0))))
 
     def then(self, later: Sums) -> Sums:
         """These rows, and those after them."""
-        mine = self.raw, self.late, self.fixed
-        theirs = later.raw, later.late, later.fixed
-        return Sums(*map(np.concatenate, zip(mine, theirs, strict=True)))
+        return Sums(np.concatenate([self.rows, later.rows], axis=1))
 
     def take(self, index: np.ndarray) -> Sums:
-        return Sums(self.raw[index], self.late[index], self.fixed[index])
+        return Sums(self.rows[:, index])
 
     def used(self) -> np.ndarray:
         """Which rows have anything that is not 0."""
-        any_of = self.raw.any(axis=1) | self.late.any(axis=1) | self.fixed.any(axis=1)
-        return np.flatnonzero(any_of)
+        return np.flatnonzero(self.rows.any(axis=(0, 2)))
 
     def total(self, past: np.ndarray) -> np.ndarray:
         """The sum of all w, these rows of it."""
         return self.fixed + (past * self.raw - self.late)
 
-    def flushed(self, scale: np.ndarray, past: np.ndarray) -> Sums:
-        """The same with scale 1 and past 0."""
-        return Sums(scale * self.raw, np.zeros_like(self.late), self.total(past))
+    def flushed(self, scale: np.ndarray, past: np.ndarray, which: Any) -> Sums:
+        """The same with scale 1 and past 0, of the outputs `which`."""
+        rows = self.rows.copy()
+        rows[2, :, which] = self.total(past)[:, which].T
+        rows[1, :, which] = 0.0
+        rows[0, :, which] = (scale * self.raw)[:, which].T
+        return Sums(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +169,11 @@ class Primal:
                 np.asarray(multiply(features.T, coef))
                 for coef in (state.coef, state.total)
             )
-            w = Sums(raw, np.zeros_like(raw), fixed)
+            w = Sums.of(raw, np.zeros_like(raw), fixed)
             root = np.sqrt(constant)
             raw, fixed = (root * v.sum(axis=0)[None] for v in (state.coef, state.total))
-            bias = Sums(raw, np.zeros_like(raw), fixed)
-        terms = Terms(state.points, Sums(state.coef, late, state.total))
+            bias = Sums.of(raw, np.zeros_like(raw), fixed)
+        terms = Terms(state.points, Sums.of(state.coef, late, state.total))
         parts = Parts(Terms.then, (terms,))
         one, none = np.ones(q), np.zeros(q)
         return cls(kernel, constant, columns, w, bias, parts, one, none)
@@ -201,98 +232,125 @@ class FeatureSGD(SGDState):
 
     def _diagonal(self, kernel: Kernel) -> np.ndarray:
         """k(x, x) of the points."""
-        squares = self.features * self.features
-        if sp.issparse(self.features):
-            squares = self.features.multiply(self.features)
-        return np.asarray(squares.sum(axis=1)).ravel() + self.primal.constant
+        self.diagonal = _squares(self.features) + self.primal.constant
+        return self.diagonal
 
     @property
     def terms(self) -> int:
         there = sum(map(len, self.former.parts))
         return there + int(self.mine.raw.any(axis=1).sum())
 
+    @property
+    def together(self) -> int:
+        n, p = self.features.shape
+        wide = self.features.nnz / max(1, n) if sp.issparse(self.features) else p
+        return int(np.clip(AT_ONCE / (wide * len(self.square) + 16), BLOCK, AT_ONCE))
+
     def block(self, visits: Visits) -> np.ndarray:
-        rows, columns = self._rows(visits.place)
-        constant, root = self.primal.constant, np.sqrt(self.primal.constant)
-        K = rows @ rows.T
-        K = (K.toarray() if sp.issparse(K) else K) + constant
-        before = np.asarray(rows @ self.w.raw[columns]) + root * self.bias.raw
-        steps = Steps.of(self.scale * before)
-        gram = np.ascontiguousarray(K, dtype=float)
-        done = steps.make(self.options, gram, visits, self.square)
-        rows, place = rows[:done], visits.place[:done]
-        added = steps.added[:, :done].T
-        if self.options.average:
-            scales = steps.scales[:, :done].T
-            # From the end: added_j may be huge where the scales after it are tiny.
-            rest = np.cumsum(scales[::-1], axis=0)[::-1]
-            self.past += self.scale * rest[0]
-            now = np.zeros_like(added)
-            now[:-1] = rest[1:] * added[:-1]
-            self._add("fixed", rows, columns, place, now)
-        vanished = (self.scale * steps.scale < SMALLEST).any()
-        if vanished:
-            # What was there shrinks with all; what is added is multiplied out.
-            self._flush()
-            for sums in (self.w, self.bias, self.mine):
-                sums.raw *= steps.scale
-            self._shrink_former(steps.scale)
-            self._add("raw", rows, columns, place, steps.scale * added)
+        q, options = len(self.square), self.options
+        values = np.empty((len(visits.place), q))
+        shrunk, summed = np.ones(q), np.zeros(q)
+        known = native_loss(options.loss)
+        if known is None:
+            self._in_python(visits, values, shrunk, summed)
         else:
-            self._add("raw", rows, columns, place, added / self.scale)
-            if self.options.average:
-                late = self.past * (added / self.scale)
-                self._add("late", rows, columns, place, late)
-            self.scale = self.scale * steps.scale
-        if steps.last.any():
-            last = np.zeros_like(added)
-            last[-1] = steps.last
-            self._add("raw", rows, columns, place, last)
-        self.steps += done
-        self.averaged += done if self.options.average else 0
-        return steps.values[:, :done].T
+            self._rows.sgd_steps(
+                *known,
+                np.ascontiguousarray(visits.place, dtype=np.int64),
+                np.ascontiguousarray(visits.target, dtype=float),
+                np.ascontiguousarray(visits.weight, dtype=float),
+                visits.rate,
+                self.diagonal,
+                options.reg,
+                options.norm,
+                np.sqrt(self.primal.constant),
+                options.average,
+                self._smallest,
+                self.w.rows,
+                self.bias.rows,
+                self.mine.rows,
+                self.scale,
+                self.past,
+                self.square,
+                values,
+                shrunk,
+                summed,
+            )
+        self._shrink_former(shrunk, summed)
+        self.steps += len(values)
+        self.averaged += len(values) if options.average else 0
+        return values
 
-    def _rows(self, place: np.ndarray) -> tuple[Any, Any]:
-        """Φ of some points in the columns they have, and which these are."""
-        rows = self.features[place]
-        if not sp.issparse(rows):
-            return rows, slice(None)
-        columns, index = np.unique(rows.indices, return_inverse=True)
-        parts = rows.data, index.ravel(), rows.indptr
-        return sp.csr_array(parts, shape=(len(place), len(columns))), columns
+    @cached_property
+    def _rows(self) -> _core.ExplicitRows:
+        return explicit_rows(self.features)
 
-    def _add(
+    @property
+    def _smallest(self) -> float:
+        """The scale below which it is multiplied out: sums lose the digits it lost."""
+        return SMALLEST if self.options.average or self.past.any() else TINY
+
+    def _in_python(
         self,
-        name: str,
-        rows: Any,
-        columns: Any,
-        place: np.ndarray,
-        added: np.ndarray,
+        visits: Visits,
+        values: np.ndarray,
+        shrunk: np.ndarray,
+        summed: np.ndarray,
     ) -> None:
-        """Add multiples of these points to w, and to their own rows."""
-        getattr(self.w, name)[columns] += rows.T @ added
-        root = np.sqrt(self.primal.constant)
-        getattr(self.bias, name)[0] += root * added.sum(axis=0)
-        np.add.at(getattr(self.mine, name), place, added)
+        """The steps of the core for a loss of one's own."""
+        root, smallest = np.sqrt(self.primal.constant), self._smallest
+        for t, i in enumerate(visits.place):
+            x, columns = self._row(i)
+            f = self.scale * (x @ self.w.raw[columns] + root * self.bias.raw[0])
+            values[t] = f
+            kxx = self.diagonal[i]
+            shrink, d = step(self.options, f, visits, t, kxx, self.square)
+            factor = projection(self.options, self.square)
+            if self.options.average:
+                self.past += self.scale
+            following = self.scale * shrink * factor
+            flushed = following < smallest
+            added = d / np.where(flushed, 1.0, self.scale * shrink)
+            if flushed.any():
+                self._multiply_out(flushed, shrink * factor, shrunk, summed)
+                added[flushed] = (factor * d)[flushed]
+            self.scale = np.where(flushed, 1.0, following)
+            late = self.past * added
+            for rows, much in ((0, added), (1, late)):
+                self.w.rows[rows, columns] += np.outer(x, much)
+                self.bias.rows[rows, 0] += root * much
+                self.mine.rows[rows, i] += much
 
-    def _flush(self) -> None:
-        """Multiply the scale out, of all rows."""
+    def _row(self, i: int) -> tuple[np.ndarray, Any]:
+        """φ of a point in the columns it has, and which these are."""
+        if not sp.issparse(self.features):
+            return self.features[i], slice(None)
+        part = slice(*self.features.indptr[i : i + 2])
+        return self.features.data[part], self.features.indices[part]
+
+    def _multiply_out(
+        self,
+        which: np.ndarray,
+        factor: np.ndarray,
+        shrunk: np.ndarray,
+        summed: np.ndarray,
+    ) -> None:
+        """Scale 1 and past 0 of some outputs, what was there shrunk besides."""
+        scale = self.scale * factor
         self.w, self.bias, self.mine = (
-            sums.flushed(self.scale, self.past)
+            sums.flushed(scale, self.past, which)
             for sums in (self.w, self.bias, self.mine)
         )
-        if self.former.parts:
-            terms = self.former.whole()
-            sums = terms.sums.flushed(self.scale, self.past)
-            self.former = Parts(Terms.then, (replace(terms, sums=sums),))
-        self.scale = np.ones_like(self.scale)
-        self.past = np.zeros_like(self.past)
+        summed[which] += (shrunk * self.past)[which]
+        shrunk[which] *= scale[which]
+        self.past = np.where(which, 0.0, self.past)
 
-    def _shrink_former(self, scale: np.ndarray) -> None:
-        if self.former.parts:
+    def _shrink_former(self, shrunk: np.ndarray, summed: np.ndarray) -> None:
+        """The rows of points that were there before X, where scales went into them."""
+        which = shrunk != 1
+        if which.any() and self.former.parts:
             terms = self.former.whole()
-            sums = terms.sums
-            sums = Sums(scale * sums.raw, sums.late, sums.fixed)
+            sums = terms.sums.flushed(shrunk, summed, which)
             self.former = Parts(Terms.then, (replace(terms, sums=sums),))
 
     def state(self) -> SGDSnapshot:
@@ -315,3 +373,10 @@ class FeatureSGD(SGDState):
             age=None,
             matrix=None,
         )
+
+
+def _squares(features: Any) -> np.ndarray:
+    """‖φ(x)‖² of each row."""
+    if sp.issparse(features):
+        return np.asarray(features.multiply(features).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", features, features)

@@ -71,10 +71,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         the last w, which a stream that changes asks for; None for the mean unless
         there is a budget
     budget : terms at most, whose budget² kernel values are kept; None for no limit
-    removal : what a full budget gives up: its "oldest" term; its "smallest", by
-        |coef| √k(x, x), which with several classes can keep the first terms for good;
-        or "merge": that one or the newest, and another of the same signs, become one
-        (RBF on vectors only), which loses least by far. An average forgets with it
+    removal : what a full budget gives up: its "oldest" term; its "smallest", by the
+        largest |coef| √k(x, x) over the classes; or "merge": the smallest in the mean
+        or the newest, and another of the same signs, become one (RBF on vectors only),
+        which loses least by far. What leaves is missing from averages too, all that it
+        was before: f is then poor, and average=None the better choice
     fit_intercept : whether the kernel is k + 1: a bias, regularised like the rest
     max_iter : passes over the points
     tol : `fit` ends after n_iter_no_change passes that lowered the mean loss by no

@@ -8,13 +8,14 @@ same point twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.data.points import Points, count
+from mercer.native.sparsity import canonical, explicit_rows
 
 
 def orders(
@@ -35,8 +36,15 @@ def orders(
         order: Any = slice(None)
         if random is not None:
             salt = random.randint(2**32, size=2, dtype=np.uint64)
-            order = np.argsort(mixed(keys, salt), kind="stable")
+            order = ascending(mixed(keys, salt))
         yield place[order], each[order]
+
+
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """The places of the keys in order, of equal ones as they stand."""
+    places = np.empty(len(keys), dtype=np.int64)
+    _core.ascending(keys.astype(np.uint64, copy=False), places)
+    return places
 
 
 def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +57,7 @@ def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def numbered(keys: np.ndarray) -> np.ndarray:
     """The keys, with equal ones counted: the first, the second, ... of a kind."""
-    order = np.argsort(keys, kind="stable")
+    order = ascending(keys)
     known = keys[order]
     first = np.flatnonzero(np.append(True, known[1:] != known[:-1]))
     runs = np.diff(np.append(first, len(keys)))
@@ -62,15 +70,10 @@ def keys_of(X: Points, target: np.ndarray, places: np.ndarray) -> np.ndarray:
     """A number for each point, by its coordinates and target; else by its place."""
     if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return places.astype(np.uint64)
-    rows = sp.csr_array(X, dtype=np.float64, copy=sp.issparse(X))
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    columns, ends = rows.indices.astype(np.int64), rows.indptr
+    known = np.ascontiguousarray(target, dtype=np.float64)
+    rows = canonical(X) if sp.issparse(X) else X
     keys = np.empty(count(X), dtype=np.uint64)
-    for i, known in enumerate(np.asarray(target, dtype=np.float64) + 0.0):
-        part = slice(ends[i], ends[i + 1])
-        text = columns[part].tobytes() + rows.data[part].tobytes() + known.tobytes()
-        keys[i] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+    explicit_rows(rows.astype(np.float64, copy=False)).keys(known, keys)
     return keys
 
 
