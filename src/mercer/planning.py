@@ -314,7 +314,9 @@ class Costs(NamedTuple):
 
     def evidence(self, n: float, iterations: float) -> float:
         """K computed, and steps: the columns in view, and what all n have of them."""
-        return self.matrix(n, 2.0) + iterations * (IN_VIEW + 1500 * n) / self.rates.bytes
+        return (
+            self.matrix(n, 2.0) + iterations * (IN_VIEW + 1500 * n) / self.rates.bytes
+        )
 
     def alone(self, n: float) -> float:
         return 1e-8 * n

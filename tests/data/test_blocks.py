@@ -277,7 +277,9 @@ def test_only_the_same_fit_goes_on(tmp_path):
 
     every = reads("points")
     assert reads("nothing") < every
-    assert [reads(change) for change in ("parameter", "target", "pickle")] == [every] * 3
+    assert [reads(change) for change in ("parameter", "target", "pickle")] == [
+        every
+    ] * 3
 
 
 def test_files_that_were_written_meanwhile_are_other_points(tmp_path, monkeypatch):

@@ -350,7 +350,10 @@ def test_a_matrix_by_strips_is_the_matrix(monkeypatch):
 
 @pytest.mark.parametrize(
     "machine, y",
-    [(mercer.SparseKernelRegressor(), VALUES), (mercer.SparseKernelClassifier(), SIDES)],
+    [
+        (mercer.SparseKernelRegressor(), VALUES),
+        (mercer.SparseKernelClassifier(), SIDES),
+    ],
     ids=["regressor", "classifier"],
 )
 def test_a_path_ends_where_the_time_is_up(machine, y):

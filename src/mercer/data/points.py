@@ -7,7 +7,6 @@ are reached through narwhals, and only here.
 
 from __future__ import annotations
 
-import mmap
 import numbers
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

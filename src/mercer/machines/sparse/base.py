@@ -219,7 +219,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         n_steps: int,
         ratio: float,
     ) -> SparsePath:
-        """The path over these regs, or over n_steps of them, as far as there is time."""
+        """The path over these regs, or over n_steps of them, as far as time goes."""
         self._validate_params()
         machine = clone(self)
         data = machine._prepared(X, y, sample_weight)
