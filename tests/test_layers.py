@@ -36,7 +36,8 @@ FOUNDATIONS = {
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
     "solvers": "resume limits rounding boxqp features roads class_pairs products "
-    "krylov primal penalized lasso lasso_features sgd components bayes posterior".split(),
+    "krylov primal penalized lasso lasso_features sgd components bayes "
+    "posterior".split(),
     "machines": "labels checks words trials base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -62,9 +63,9 @@ MODULES = {
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
     "solvers": "resume limits boxqp features feature_descent primal semismooth "
-    "penalized krylov smo hull coordinate linear newton ball l1 perceptron sgd sgd_features "
-    "budget eigen clusters lasso lasso_features components products preimage bayes "
-    "posterior evidence rounding class_pairs nearest windows roads auto",
+    "penalized krylov smo hull coordinate linear newton ball l1 perceptron sgd "
+    "sgd_features budget eigen clusters lasso lasso_features components products "
+    "preimage bayes posterior evidence rounding class_pairs nearest windows roads auto",
     "machines": "base labels checks words trials progress ridge perceptron rvm "
     "neighbors kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

@@ -428,7 +428,7 @@ class _Run:
             return False
         at.c, at.g = at.c + t * delta, at.g + t * image
         self._biased(at)
-        if not self.method.roughs or not self.method.coarse:
+        if isinstance(self.method, _Primal):  # which may read its points from files
             self.kept["coef"] = at.c
         return True
 

@@ -233,7 +233,8 @@ class SparseMachine(CallbackSupportMixin, Machine):
             names = machine._names(data)
             steps = (f"step {i + 1} {name}" for i in range(len(regs)) for name in names)
             watcher = Watcher(machine, None, map(str.strip, steps))
-        solver, columns, found = machine._solver(), Columns(), []
+        solver, columns = machine._solver(), Columns()
+        found: list[Certificate] = []
         last: list[np.ndarray | None] = [None] * len(problems)
         for reg in regs:
             if found and is_over():
