@@ -52,11 +52,12 @@ from mercer.solvers import (
     Cholesky,
     Components,
     ConjugateGradient,
+    EvidenceAscent,
     LinearSystem,
     SemismoothNewton,
     svc,
 )
-from mercer.solvers.auto import AutoComponents, AutoLinear, AutoSMO
+from mercer.solvers.auto import AutoComponents, AutoLinear, AutoSMO, road_of_evidence
 from mercer.solvers.roads import Road
 
 RNG = np.random.default_rng(0)
@@ -373,6 +374,23 @@ def test_counted_rows_and_steps_of_smo_give_its_seconds():
     guess = estimated(road, found)
     assert_allclose(guess.rows, len(MANY) / 2, rtol=0.1)
     assert_allclose(guess.seconds, 1e-8 * len(MANY) ** 2, rtol=0.15)
+
+
+def test_problems_on_all_points_take_time_as_one_of_them_does():
+    y = np.where(MANY[:, 0] > 0, 1.0, -1.0)
+    problems = [svc(Gram(RBF(1), MANY), y, 1.0)]
+    # The folds of probabilities: of their rows nothing is counted.
+    found = [Trial(n, 6e-8 * n**2, iterations=n, rows=n // 2) for n in (500, 1000)]
+    one, six = (estimated(AutoSMO().road(problems, k), found) for k in (1, 6))
+    assert_allclose(six.seconds, one.seconds, rtol=0.3)
+
+
+def test_steps_to_more_evidence_are_taken_to_grow_with_the_points():
+    road = road_of_evidence(Gram(RBF(1), MANY[:2000]), EvidenceAscent())
+    found = [Trial(n, 1e-4 * n, iterations=n, rows=n) for n in (250, 500)]
+    guess = estimated(road, found)
+    low, high = guess.seconds / guess.spread, guess.seconds * guess.spread
+    assert low < 0.2 < high and guess.spread > 2
 
 
 def test_rates_are_those_of_a_machine_that_computes():

@@ -312,11 +312,13 @@ class Costs(NamedTuple):
         n *= self.road.largest / self.road.n if self.road.largest else 1.0
         return self.value * rows * n + iterations * 24 * n / self.rates.bytes
 
-    def evidence(self, n: float, iterations: float) -> float:
-        """K computed, and steps: the columns in view, and what all n have of them."""
-        return (
-            self.matrix(n, 2.0) + iterations * (IN_VIEW + 1500 * n) / self.rates.bytes
-        )
+    def evidence(self, n: float, iterations: float, columns: float) -> float:
+        """K computed, steps, and products of K with the columns that became active.
+
+        A step reads the columns in view, and what all n have of them.
+        """
+        steps = iterations * (IN_VIEW + 1500 * n) / self.rates.bytes
+        return self.matrix(n, 2.0) + steps + columns / 4 * n**2 / self.rates.product
 
     def alone(self, n: float) -> float:
         return 1e-8 * n
@@ -431,8 +433,10 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         return Estimate(base + seconds, spread, rows)
     if road.name == "matrix" and isinstance(road.solver, EvidenceAscent):
         more = ratio ** growth_of(sizes, steps, _SCANS)
-        work = costs.evidence(n, last.iterations * more)
-        works = [costs.evidence(t.n, t.iterations) for t in found]
+        counts = [trial.rows for trial in found]
+        columns = last.rows * ratio ** growth_of(sizes, counts, _ROWS)
+        work = costs.evidence(n, last.iterations * more, columns)
+        works = [costs.evidence(t.n, t.iterations, t.rows) for t in found]
         seconds = base + _scaled(found, works, work, n, _BY_SCAN)
         return Estimate(seconds, 2.0 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]

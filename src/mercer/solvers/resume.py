@@ -17,10 +17,11 @@ from typing import Any
 class Reached:
     """How far the parts of a fit have come, in the order in which they begin.
 
-    Parameters
+    Attributes
     ----------
-    source : what the points were read from, so that others are told apart; None for
+    source : what the points are read from, so that others are told apart; None for
         points in memory, of which nothing is kept
+    parts : what each of the parts has left
     """
 
     def __init__(self) -> None:

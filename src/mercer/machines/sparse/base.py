@@ -219,7 +219,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
         n_steps: int,
         ratio: float,
     ) -> SparsePath:
-        """The path over these regs, or n_steps of them, as far as there is time."""
+        """The path over these regs, or over n_steps of them, as far as time goes."""
         self._validate_params()
         machine = clone(self)
         data = machine._prepared(X, y, sample_weight)
@@ -234,7 +234,7 @@ class SparseMachine(CallbackSupportMixin, Machine):
             steps = (f"step {i + 1} {name}" for i in range(len(regs)) for name in names)
             watcher = Watcher(machine, None, map(str.strip, steps))
         solver, columns = machine._solver(), Columns()
-        found: list[Any] = []
+        found: list[Certificate] = []
         last: list[np.ndarray | None] = [None] * len(problems)
         for reg in regs:
             if found and is_over():
