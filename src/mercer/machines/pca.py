@@ -112,8 +112,9 @@ class KernelPCA(
     time_limit : seconds; None for no limit. "auto", "krylov" and "randomized" then end
         with the best they have, the status "time_limit" and a warning with the
         residual. "dense", and "auto" where more than half of all components are sought,
-        have nothing before they have all: a TimeoutError says so. "arpack" and the
-        inverse transform have no limit
+        have nothing before they have all, the others nothing before their first
+        product: a TimeoutError says so. "arpack" and the inverse transform have no
+        limit
 
     Attributes
     ----------

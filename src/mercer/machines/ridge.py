@@ -241,8 +241,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Not by __getstate__: a copy in memory has the points of the fit too.
         other = self.__copy__()
+        other.__dict__.pop("_interrupted", None)  # it holds what points are read from
         memo[id(self)] = other
-        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        other.__dict__.update(copy.deepcopy(other.__dict__, memo))
         return other
 
     def __dir__(self) -> list[str]:
