@@ -3,6 +3,7 @@
 import signal
 
 import naive_descent
+import naive_strings
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,8 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import _core
 from mercer.gram import Gram
+from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Constant
 from mercer.kernels.radial import RBF
+from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
@@ -31,7 +34,7 @@ from mercer.solvers.boxqp import (
     svr,
 )
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.features import FeatureRows, PackedRows, features_of, rows_of
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO
@@ -286,7 +289,7 @@ def _packed(matrix):
 
 
 @pytest.mark.parametrize("columns", [50, 70_000])
-@pytest.mark.parametrize("values", [3, 1000])
+@pytest.mark.parametrize("values", [2, 3, 1000])
 def test_rows_in_few_bytes_are_the_rows(columns, values):
     rng = np.random.default_rng(0)
     dense = np.zeros((40, columns))
@@ -311,6 +314,120 @@ def test_rows_in_few_bytes_are_the_rows(columns, values):
     square = np.empty(40)
     packed.squares(square)
     assert_allclose(square, np.square(dense).sum(axis=1), rtol=1e-13)
+
+
+ALIGNED = ["ACGTACGTAC", "ACGTTCGTAC", "ACGTACGTAC", "TTGTACGAAC", "GCGTACCTAC"]
+OF_ANY_LENGTH = ["ACGT", "", "ACG", "ACGT", "TCGTACG", "A", "ACGA", "", "TCGTA"]
+OF_TOKENS = [tuple(range(k, k + 6)) for k in (0, 1, 0, 3)] + [(0, 1, 7, 3, 9, 5)]
+
+
+@pytest.mark.parametrize("points", [ALIGNED, OF_ANY_LENGTH, OF_TOKENS, ["", ""], ["A"]])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WeightedDegree(1),
+        WeightedDegree(4),
+        WeightedDegree(12),
+        WeightedDegree(3, weights=[0.0, 2.0, 0.5]),
+        WeightedDegree(2, weights=[1.0, 0.0]),
+    ],
+)
+def test_stretches_that_the_core_packs_are_the_kernel(kernel, points):
+    n = len(points)
+    factor = np.linspace(0.5, 2.0, n)
+    packed = kernel.packed(points, factor)
+    if packed is None:
+        assert not any(points)
+        return
+    exact = np.array(
+        [
+            [naive_strings.weighted_degree(s, t, kernel.degree, kernel.weights)
+             for t in points] for s in points
+        ]
+    )  # fmt: skip
+    exact *= np.multiply.outer(factor, factor)
+    index, found = np.arange(n, dtype=np.int32), np.empty((n, n))
+    for i in range(n):
+        w = np.zeros(packed.width)
+        packed.pull(np.array([i], np.int32), np.ones(1), w)
+        packed.times(index, w, found[i])
+    assert_allclose(found, exact, rtol=0, atol=1e-12 * exact.max(initial=1.0))
+    square = np.empty(n)
+    packed.squares(square)
+    assert_allclose(square, np.diag(exact), rtol=1e-12)
+    # A column of its own at most, and no others that one point has alone.
+    listed = kernel.features(points)
+    shared = np.count_nonzero(listed.count_nonzero(axis=0) > 1)
+    assert packed.width <= shared + n
+    assert packed.entries <= listed.nnz + n
+
+
+def test_stretches_that_do_not_fit_are_left_to_the_explicit_map():
+    assert WeightedDegree(23).packed(["ACGT" * 8] * 2) is None
+    many = [tuple(range(k, k + 9)) for k in range(0, 900, 9)]  # of ten bits each
+    assert WeightedDegree(6).packed(many) is not None
+    assert WeightedDegree(7).packed(many) is None
+    gram = Gram(Normalized(WeightedDegree(2)), ["", "AC", "AG"])
+    assert not isinstance(rows_of(gram), PackedRows)  # points without any part
+
+
+def strings(n=400, length=30, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
+    letters = rng.integers(0, 4, (n, length))
+    letters[y > 0, 10:13] = np.where(rng.random((np.sum(y > 0), 3)) < 0.8, 2, 0)
+    return ["".join("ACGT"[k] for k in row) for row in letters], y
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WeightedDegree(5),
+        Normalized(WeightedDegree(5)),
+        0.3 * Normalized(2.0 * WeightedDegree(3)),
+    ],
+)
+def test_descent_on_packed_stretches_ends_where_smo_does(kernel):
+    X, y = strings()
+    gram = Gram(kernel, X)
+    problem = svc(gram, y, upper=2.0)
+    assert isinstance(rows_of(gram), PackedRows)
+    found = FeatureDescent(tol=1e-7).solve(problem)
+    exact = SMO(tol=1e-9, precision="double").solve(problem)
+    assert found.status == "optimal"
+    assert_allclose(found.dual, exact.dual, rtol=1e-9)
+    assert_allclose(found.function, gram @ problem.coef(found.value), atol=1e-9)
+    assert found.gap <= 1e-4 * found.primal
+
+
+def test_stretches_and_descent_do_not_depend_on_the_number_of_threads():
+    X, y = strings(n=5000, length=60)
+    before, found = threads(), []
+    try:
+        for number in (1, 3):
+            set_threads(number)
+            problem = svc(Gram(WeightedDegree(4), X), y, upper=1.0)
+            found.append(FeatureDescent(tol=1e-2).solve(problem))
+    finally:
+        set_threads(before)
+    assert_array_equal(found[0].value, found[1].value)
+    assert_array_equal(found[0].function, found[1].function)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_many_variables_of_which_a_sample_comes_first_end_at_the_optimum(warm):
+    rng = np.random.default_rng(0)
+    n, p = 20_000, 1200
+    X = sp.random_array((n, p), density=4 / p, rng=rng, format="csr")
+    y = np.where(X @ rng.normal(size=p) + 0.3 * rng.normal(size=n) > 0.4, 1.0, -1.0)
+    problem = svc(Gram(Linear(), X), y, upper=1.0)
+    start = problem.start(rng.random(n)) if warm else None
+    found = FeatureDescent(tol=1e-3).solve(problem, start=start)
+    assert found.status == "optimal" and found.violation <= 1e-3
+    assert found.gap <= 1e-3 * found.primal
+    value, bounds = found.value, (problem.lower, problem.upper)
+    assert np.all((value >= bounds[0]) & (value <= bounds[1]))
+    assert abs(problem.sign @ value) <= 1e-9 * value.sum()
 
 
 def test_rows_and_descent_refuse_arrays_that_do_not_fit():
