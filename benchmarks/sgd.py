@@ -1,6 +1,7 @@
 """Kernel SGD against a numpy version, beside river, and on real data.
 
     python benchmarks/sgd.py             # the table of times, then the real data
+    python benchmarks/sgd.py linear      # Linear() beside scikit-learn's SGDClassifier
     python benchmarks/sgd.py times       # only the times
     python benchmarks/sgd.py a9a         # beside SVC, same kernel and regularisation
     python benchmarks/sgd.py covtype     # a stream with a budget, progressive accuracy
@@ -25,7 +26,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 
-from mercer import RBF, SVC, KernelSGDClassifier
+from mercer import RBF, SVC, KernelSGDClassifier, Linear
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -213,7 +214,49 @@ def budget(n=100_000, d=20):
         print(f"  {name:<40}{right:7.2f} %{took:8.1f} s{worked:8.2f} cpu", flush=True)
 
 
+def linear(passes=5):
+    """Linear() on w beside scikit-learn's SGDClassifier, both averaged."""
+    cases = {f"random {n:,} × 20": made_linear(n) for n in (100_000, 1_000_000)}
+    if (DATA / "a9a.svm.bz2").exists():
+        X, y = adults()
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        cases["a9a, sparse"] = X, y
+    reg = 1e-4
+    print(f"{passes} passes: processor seconds, accuracy on the training points")
+    for name, (X, y) in cases.items():
+        machines = (
+            KernelSGDClassifier(
+                kernel=Linear(), reg=reg, max_iter=passes, random_state=0
+            ),
+            SGDClassifier(
+                alpha=2 * reg, max_iter=passes, tol=None, average=True, random_state=0
+            ),
+        )
+        row = []
+        for machine in machines:
+            begin = time.process_time()
+            machine.fit(X, y)
+            row += [time.process_time() - begin, 100 * machine.score(X, y)]
+        print(
+            f"  {name:<22} mercer {row[0]:6.2f} s {row[1]:6.2f} %   scikit-learn "
+            f"{row[2]:6.2f} s {row[3]:6.2f} %   {row[2] / row[0]:.2f} x",
+            flush=True,
+        )
+
+
+def made_linear(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 20))
+    return X, np.sign(X[:, 0] + 0.5 * X[:, 1] + 0.5 * rng.normal(size=n))
+
+
 if __name__ == "__main__":
-    parts = {"times": times, "a9a": a9a, "covtype": covtype, "budget": budget}
+    parts = {
+        "linear": linear,
+        "times": times,
+        "a9a": a9a,
+        "covtype": covtype,
+        "budget": budget,
+    }
     for name in sys.argv[1:] or parts:
         parts[name]()

@@ -56,7 +56,7 @@ ROOFS = {"parse", "auto", "__init__"}
 MODULES = {
     "": "_names _html multiclass calibration distributed expansion gram losses maps "
     "outcomes planning",
-    "native": "clock vectors memory threads lapack interruptible sparsity sorting",
+    "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
@@ -96,12 +96,14 @@ NATIVE = {
     "native/vectors": "vectors.cpp",
     "native/threads": "threads.cpp",
     "native/memory": "kept.cpp",
+    "native/rows": "keys.cpp",
     "multiclass": "votes.cpp",
     "solvers/boxqp": "bounds.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",
+    "solvers/clusters": "clusters.cpp",
     "solvers/l1": "l1.cpp",
     "solvers/features": "features.cpp",
     "data/sequences": "strings.cpp",

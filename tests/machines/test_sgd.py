@@ -220,6 +220,21 @@ def test_steps_of_the_core_are_those_in_python(container, average, options):
         assert_allclose(machine.last_(points), core.last_(points), atol=1e-10)
 
 
+def test_an_average_that_rests_counts_no_step_of_that_time(monkeypatch):
+    roads = []
+    for chosen in (True, False):
+        road = "mercer.machines.sgd.base.steps_on_features"
+        monkeypatch.setattr(road, lambda kernel, X, passes, chosen=chosen: chosen)
+        machine = KernelSGDRegressor(kernel=Linear(), reg=0.01)
+        for i, average in enumerate([True, False, True]):
+            part = slice(20 * i, 20 * i + 20)
+            machine.set_params(average=average).partial_fit(X[part], SIDE[part])
+        roads.append(machine)
+    features, points = roads
+    assert features._state.primal is not None and points._state.primal is None
+    assert_allclose(features.predict(X), points.predict(X), atol=1e-12)
+
+
 def test_pegasos_forgets_its_start_and_bounds_its_norm():
     # After step 1, w = y x / (2 reg); from then on ‖w‖ ≤ R / (2 reg).
     seen = []

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer import _core
 from mercer.native.sorting import distinct
 
 Sparse = Any  # a sparse matrix or array of scipy, in any of its formats
@@ -226,18 +225,3 @@ def _check_range(X: Sparse, name: str, index: np.ndarray, size: int) -> None:
 def _damaged(X: Sparse, what: str) -> ValueError:
     shape = " × ".join(map(str, X.shape))
     return ValueError(f"The {shape} sparse matrix is damaged: {what}. {WAY_OUT}")
-
-
-def csr_parts(X: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts of the rows, columns, entries; all indices of one type."""
-    wide = np.int64 in (X.indptr.dtype, X.indices.dtype)
-    index = np.int64 if wide else np.int32
-    start, column = (np.require(part, index, ["C"]) for part in (X.indptr, X.indices))
-    return start, column, np.require(X.data, X.dtype, ["C"])
-
-
-def explicit_rows(X: Vectors) -> _core.ExplicitRows:
-    """The rows of a float64 array or CSR matrix, to be read one by one in the core."""
-    if hasattr(X, "indptr"):
-        return _core.ExplicitRows(*csr_parts(X), X.shape[1])
-    return _core.ExplicitRows(np.require(X, float, ["C", "A"]))

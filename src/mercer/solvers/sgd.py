@@ -130,9 +130,10 @@ class SGD:
     eta0 : None for norm/(L R) where there is a norm, else 1/(c R²)
     horizon : T of "theory", the number of steps
     budget : terms at most; None for no limit
-    removal : which term leaves a full budget: the "oldest", the one that is "smallest",
-        max |coef| √k(x, x) over the outputs, or "merge", where that one or the newest, and another of the
-        same signs, become one point between them (RBF on vectors only)
+    removal : which term leaves a full budget: the "oldest"; the "smallest", by the
+        largest |coef| √k(x, x) over the outputs; or "merge", where the smallest in the
+        mean or the newest, and another of the same signs, become one point between
+        them (RBF on vectors only)
 
     Examples
     --------

@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import _core
 from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, take
 from mercer.kernels.base import Kernel, without_constant
 from mercer.maps import ColumnIndex, explicit
 from mercer.native.interruptible import multiply
-from mercer.native.sparsity import explicit_rows
+from mercer.native.rows import explicit_rows
 from mercer.solvers.sgd import (
     BLOCK,
     SGD,
@@ -282,7 +281,7 @@ class FeatureSGD(SGDState):
         return values
 
     @cached_property
-    def _rows(self) -> _core.ExplicitRows:
+    def _rows(self) -> Any:
         return explicit_rows(self.features)
 
     @property

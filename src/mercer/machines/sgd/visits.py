@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import _core
-from mercer.data.points import Points, count
-from mercer.native.sparsity import canonical, explicit_rows
+from mercer.data.points import Points
+from mercer.native.rows import ascending, row_keys
+from mercer.native.sparsity import canonical
 
 
 def orders(
@@ -38,13 +38,6 @@ def orders(
             salt = random.randint(2**32, size=2, dtype=np.uint64)
             order = ascending(mixed(keys, salt))
         yield place[order], each[order]
-
-
-def ascending(keys: np.ndarray) -> np.ndarray:
-    """The places of the keys in order, of equal ones as they stand."""
-    places = np.empty(len(keys), dtype=np.int64)
-    _core.ascending(keys.astype(np.uint64, copy=False), places)
-    return places
 
 
 def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,11 +63,8 @@ def keys_of(X: Points, target: np.ndarray, places: np.ndarray) -> np.ndarray:
     """A number for each point, by its coordinates and target; else by its place."""
     if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return places.astype(np.uint64)
-    known = np.ascontiguousarray(target, dtype=np.float64)
     rows = canonical(X) if sp.issparse(X) else X
-    keys = np.empty(count(X), dtype=np.uint64)
-    explicit_rows(rows.astype(np.float64, copy=False)).keys(known, keys)
-    return keys
+    return row_keys(rows.astype(np.float64, copy=False), target)
 
 
 def mixed(keys: np.ndarray, salt: np.ndarray) -> np.ndarray:
