@@ -200,8 +200,9 @@ class OwnHuber(Huber):
     ],
 )
 def test_steps_of_the_core_are_those_in_python(container, average, options):
-    points, y = np.round(rng.normal(size=(150, 4)), 1), rng.normal(size=(150, 3))
-    points[rng.uniform(size=points.shape) < 0.4] = 0
+    random = np.random.default_rng(8)
+    points, y = np.round(random.normal(size=(150, 4)), 1), random.normal(size=(150, 3))
+    points[random.uniform(size=points.shape) < 0.4] = 0
     options |= {"kernel": Linear(), "average": average, "shuffle": False}
     machines = []
     for loss in (Huber(), OwnHuber()):
@@ -467,8 +468,9 @@ def test_shuffled_fit_does_not_depend_on_how_points_are_listed():
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
 @pytest.mark.parametrize("d", [0, 1, 7, 8, 40])
 def test_keys_of_points_are_digests_of_their_entries(container, d):
-    points, target = rng.normal(size=(30, d)), rng.normal(size=(30, 2))
-    points[rng.uniform(size=points.shape) < 0.3] = 0
+    random = np.random.default_rng(8)
+    points, target = random.normal(size=(30, d)), random.normal(size=(30, 2))
+    points[random.uniform(size=points.shape) < 0.3] = 0
     points[::2] *= -1  # zeros of either sign
     target[::3] = -0.0
     found = visits.keys_of(container(points), target, np.arange(30))
@@ -480,7 +482,8 @@ def test_keys_of_points_are_digests_of_their_entries(container, d):
 
 
 def test_keys_are_sorted_as_a_stable_sort_does():
-    alike = rng.integers(0, 5, 1000, dtype=np.uint64)
+    random = np.random.default_rng(8)
+    alike = random.integers(0, 5, 1000, dtype=np.uint64)
     for keys in (
         alike,
         alike << np.uint64(50),
@@ -488,7 +491,7 @@ def test_keys_are_sorted_as_a_stable_sort_does():
         alike[:0],
     ):
         assert_array_equal(visits.ascending(keys), np.argsort(keys, kind="stable"))
-    keys = rng.integers(0, 2**64, 20000, dtype=np.uint64)
+    keys = random.integers(0, 2**64, 20000, dtype=np.uint64)
     assert_array_equal(visits.ascending(keys), np.argsort(keys))
 
 
