@@ -140,7 +140,7 @@ def test_maps_that_are_too_large_are_refused_with_their_size():
     with pytest.raises(ValueError, match=r"167,167,000 columns.*PolynomialSketch"):
         explicit(Linear() ** 3, points)
     wide = sp.csr_array(np.ones((1000, 3000)))
-    with pytest.raises(MemoryError, match=r"numbers, and .* GB.*Nystrom"):
+    with pytest.raises(MemoryError, match=r"numbers; .* GB.*Nystrom"):
         explicit((Linear() * Linear()) * Linear(), wide)
     with pytest.raises(TypeError, match="less its mean"):
         explicit(Centered(Linear()).resolve(SPARSE), SPARSE)
