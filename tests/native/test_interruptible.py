@@ -393,3 +393,13 @@ def test_an_error_in_a_block_ends_the_sum(monkeypatch):
     with pytest.raises(ZeroDivisionError, match="block 1"):
         module.summed(call, range(10))
     assert 3 not in seen  # the thread of block 1 took no other
+
+
+def test_sums_do_without_threads_that_are_not_granted(monkeypatch):
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(module, "threads", lambda: 2)
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    (total,) = module.summed(lambda i: (np.full(2, float(i)),), range(10))
+    assert total.tolist() == [45.0, 45.0]

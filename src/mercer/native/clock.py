@@ -55,7 +55,7 @@ class Clock:
         self.begin = time.perf_counter()
         self.seconds, self.report = seconds, report
         self.breaks = math.inf  # when a tick ends what is being done
-        self.stage, self.since = "preparations", self.begin
+        self.stage, self.since, self.share = "preparations", self.begin, 0.0
         self.heard, self.known = self.begin, ""
 
     @property
@@ -91,6 +91,10 @@ class Clock:
             raise OutOfTime(stage or self.stage, share)
         if stage:
             self.at(stage)
+        if share is not None:
+            if share < self.share:  # the same again
+                self.since = time.perf_counter()
+            self.share = share
         if self.report is not None and time.perf_counter() - self.heard > PAUSE:
             self._say(share)
 

@@ -26,7 +26,7 @@ MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits
 LARGEST = 1e15  # of k(x, x): squares of kernel values, added up, are finite
 SUMMED = 8192  # rows whose terms are added in single precision
 PIECE_MB = 32.0  # of kernel values that are computed at a time, to be held
-SOME = 1000  # points that tell the mean of k(x, L)
+SOME = 1000  # points, at most, that tell the mean of k(x, L)
 
 
 def in_single(rows: FeatureRows) -> FeatureRows:
@@ -140,7 +140,7 @@ class SingleRows(ComputedRows):
 
     def _filled(self) -> np.ndarray:
         out = np.empty(self.shape, dtype=np.float32)
-        for rows in self._pieces():
+        for rows in self._pieces(max(self.shape[1], self._coordinates)):
             tick("kernel values", rows.start / self.shape[0])
             part = self._narrow(vectors(double(self._points(rows))))
             block(self.recipe, part, self._packed_landmarks, out=out[rows])
@@ -148,21 +148,22 @@ class SingleRows(ComputedRows):
 
     def _middle(self) -> np.ndarray | None:
         # Products of what is left are rounded less than those of k(x, L) themselves.
-        few = min(SOME, next(self._pieces()).stop)
-        step = max(1, self.shape[0] // few)
-        some = np.arange(0, self.shape[0], step)[:few]
-        return self._summed(some).mean(axis=0)
+        most = min(SOME, self._step(int(memory.block_mb(PIECE_MB) * 2**17)))
+        step = max(1, self.shape[0] // most)
+        return self._summed(np.arange(0, self.shape[0], step)[:most]).mean(axis=0)
 
     def _narrow_parts(self) -> Iterator[tuple[slice, Any]]:
         """The points in float32, some of them at a time."""
-        for rows in self._pieces():
+        for rows in self._pieces(self._coordinates):
             tick("products with kernel values", rows.start / self.shape[0])
             yield rows, self._narrow(vectors(double(self._points(rows))))
 
-    def _pieces(self) -> Iterator[slice]:
-        """Runs of points that find room, and their kernel values too."""
-        wide = max(self.shape[1], *getattr(self.X, "shape", ())[1:], 1)
-        step = max(64, int(memory.block_mb(PIECE_MB) * 2**18) // wide)
+    @property
+    def _coordinates(self) -> int:
+        return max(getattr(self.X, "shape", ())[1:], default=1)
+
+    def _pieces(self, wide: int) -> Iterator[slice]:
+        step = max(64, int(memory.block_mb(PIECE_MB) * 2**17) // wide)
         for begin in range(0, self.shape[0], step):
             yield slice(begin, min(begin + step, self.shape[0]))
 
