@@ -25,7 +25,7 @@ constexpr std::int32_t none = -1;
 
 // Stretches that some rows have in common, from the depth of the parent to that of the node.
 struct Node {
-  std::int32_t parent, column;  // of this place; none where the weights are 0
+  std::int32_t parent, column;       // of this place; none where the weights are 0
   std::uint8_t depth, code, length;  // entries of the path to it
 };
 
@@ -288,15 +288,14 @@ SparseRows placed_stretches(const Sequences& X, std::span<const double> weights,
   std::vector<Trie> built(static_cast<std::size_t>(tries.places()));
   std::vector<Tries::Scratch> scratch(static_cast<std::size_t>(threads()));
   Stop stop(poll);
-  parallel(
-      (tries.places() + places_of_task - 1) / places_of_task, static_cast<int>(scratch.size()),
-      [&](Index task, int worker) {
-        const Index begin = task * places_of_task;
-        if (stop.asked()) return;
-        tries.build(begin, std::min(tries.places(), begin + places_of_task), built,
-                    scratch[static_cast<std::size_t>(worker)]);
-      },
-      [&] { stop.poll(); });
+  parallel((tries.places() + places_of_task - 1) / places_of_task, static_cast<int>(scratch.size()),
+           [&](Index task, int worker) {
+             const Index begin = task * places_of_task;
+             if (stop.asked()) return;
+             tries.build(begin, std::min(tries.places(), begin + places_of_task), built,
+                         scratch[static_cast<std::size_t>(worker)]);
+           },
+           [&] { stop.poll(); });
   SparseRows::Parts parts = listed(X, tries, built, stop);
   parts.factor.assign(factor.begin(), factor.end());
   return SparseRows(std::move(parts));

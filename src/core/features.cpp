@@ -236,7 +236,8 @@ class Descent {
     const double entries = mean_ * static_cast<double>(state_.active);
     const auto width = static_cast<double>(w_.size());
     if (entries < width / 4) return 0;
-    return static_cast<int>(std::clamp(std::max(64 / std::max(mean_, 1.0), 4 * width / entries), 2.0, 8.0));
+    return static_cast<int>(
+        std::clamp(std::max(64 / std::max(mean_, 1.0), 4 * width / entries), 2.0, 8.0));
   }
 
   // Those that were left out take part again where their slopes are off, or by no more than

@@ -11,7 +11,7 @@ namespace mercer {
 namespace {
 
 constexpr std::size_t most_codes = 256;
-constexpr Index long_run = 8;    // entries of a run, in the mean, that is worth it
+constexpr Index long_run = 8;  // entries of a run, in the mean, that is worth it
 
 // The table of what differs, and a code for each entry; empty where too much differs.
 std::vector<double> coded(std::span<const double> entry, Buffer<std::uint8_t>& code) {
@@ -146,16 +146,15 @@ void in_parallel(const Rows& rows, Index entries, std::span<const std::int32_t> 
   const auto n = static_cast<Index>(index.size());
   const Index mean = entries / std::max<Index>(1, n) + 8, step = in_a_task / mean + 1;
   Stop stop(poll);
-  parallel(
-      (n + step - 1) / step, threads(),
-      [&](Index task, int) {
-        const Index end = std::min(n, (task + 1) * step);
-        for (Index k = task * step; k < end; ++k) {
-          if (k + ahead < end) rows.prefetch_row(index[k + ahead]);
-          use(index[k], k);
-        }
-      },
-      [&] { stop.asked(); });
+  parallel((n + step - 1) / step, threads(),
+           [&](Index task, int) {
+             const Index end = std::min(n, (task + 1) * step);
+             for (Index k = task * step; k < end; ++k) {
+               if (k + ahead < end) rows.prefetch_row(index[k + ahead]);
+               use(index[k], k);
+             }
+           },
+           [&] { stop.asked(); });
 }
 
 }  // namespace
