@@ -4,11 +4,11 @@
     python benchmarks/limits.py rvc sparse         # the rows whose name has such a word
     python benchmarks/limits.py --limit 5 kmeans
     python benchmarks/limits.py --verbose          # silences instead, in fits of 8 s
-    python benchmarks/limits.py --cpu ridge pca    # by the processor's clock, one thread
+    python benchmarks/limits.py --cpu ridge pca    # by the clock of the processor
 
 Points and sizes are such that a fit without a limit takes ten seconds and more. Over is
 what a fit took beyond its limit; silence the longest time between two lines, the
-beginning and the end among them. With --cpu the limit is one of the processor's time, so
+beginning and the end among them. With --cpu the limit is in time of the processor, so
 that what else runs matters less; the limit of SMO, in the core, is not.
 """
 
