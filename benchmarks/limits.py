@@ -8,7 +8,7 @@
 
 Points and sizes are such that a fit without a limit takes ten seconds and more. Over is
 what a fit took beyond its limit; silence the longest time between two lines, the
-beginning and the end among them. With --cpu the limit is on time of the processor, so
+beginning and the end among them. With --cpu the limit is in time of the processor, so
 that what else runs matters less; the limit of SMO, in the core, is not.
 """
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -374,6 +375,18 @@ def test_counted_rows_and_steps_of_smo_give_its_seconds():
     guess = estimated(road, found)
     assert_allclose(guess.rows, len(MANY) / 2, rtol=0.1)
     assert_allclose(guess.seconds, 1e-8 * len(MANY) ** 2, rtol=0.15)
+
+
+def test_trials_have_room_for_what_does_not_grow_with_the_points(monkeypatch):
+    y, kernel = MANY[:, 0], Nystrom(RBF(1), 100)
+    held = _Planning(KernelRidge(kernel=kernel), MANY, y)
+    assert held.road.name == "landmarks" and held._share(500) == 1.0
+    monkeypatch.setattr(memory, "room_to_keep", lambda limit=None: 1e7)
+    # As where Φ is computed whenever it is read: less is kept than all of it.
+    held.__dict__["road"] = replace(held.road, kept=1e5)
+    assert 8 * 100**2 / 1e7 < held._share(500) < held._share(4000) < 1.0
+    rows = _Planning(SVC(), MANY, y > 0)
+    assert_allclose(rows._share(500), (500 / len(MANY)) ** 2)
 
 
 def test_problems_on_all_points_take_time_as_one_of_them_does():

@@ -32,6 +32,7 @@ from mercer.solvers.roads import Road
 
 SHORT = 0.1  # seconds of a fit on some of the points that is done three times
 MOST = 2  # approximations among the ways out
+SQUARES = 16  # matrices of the columns of Φ that find room in any trial
 RESOLVED = 2000  # points that a kernel learns from, before its plan is made
 PILOT, LEFT_OUT = 5000, 0.2  # points of a pilot, and the share that judges
 WITHOUT_Y = (
@@ -114,7 +115,7 @@ class _Planning:
         for name, value in self.road.parameters.items():
             if name in known:
                 setattr(machine, name, value)
-        with warnings.catch_warnings(), memory.sharing((size / self.n) ** 2):
+        with warnings.catch_warnings(), memory.sharing(self._share(size)):
             warnings.simplefilter("ignore")
             seconds = np.inf
             for _ in range(3):
@@ -127,6 +128,20 @@ class _Planning:
                 if seconds > SHORT:
                     break
         return trial_of(size, seconds, getattr(machine, "run_", None))
+
+    def _share(self, size: int) -> float:
+        """Of the memory, with which so few points take the road of all.
+
+        Kernel values grow with n², Φ with n, and what is made of its columns not at
+        all: without room for that a trial would be solved in another way.
+        """
+        road = self.road
+        if road.name not in ("features", "landmarks"):
+            return (size / self.n) ** 2
+        if road.kept >= 8.0 * road.n * road.wide:
+            return 1.0  # there is room for all of Φ
+        squares = SQUARES * 8.0 * road.columns**2 / memory.room_to_keep()
+        return min(1.0, max(size / self.n, squares))
 
     @cached_property
     def trials(self) -> list[Trial]:

@@ -80,14 +80,19 @@ class Tiles:
     def filled(self, tick: Callable[[float], Any] | None = None) -> Tiles:
         """The same with all tiles in memory, and no more need of the points."""
         for i in range(len(self.chunks)):
-            if tick is not None:
-                tick((i / len(self.chunks)) ** 2)
             for j in range(i + 1):
+                if tick is not None:
+                    tick(self._share(i, j))
                 self.tile(i, j)
         if tick is not None:
             tick(1.0)
         del self.compute
         return self
+
+    def _share(self, i: int, j: int) -> float:
+        """Of all tiles, those before this one."""
+        many = len(self.chunks)
+        return (i * (i + 1) + 2 * j) / (many * (many + 1))
 
     def times(
         self, V: np.ndarray, tick: Callable[[float], Any] | None = None
@@ -101,9 +106,9 @@ class Tiles:
         shape, V = V.shape, V.reshape(self.n, -1).astype(self.dtype, order="C")
         out = np.zeros(V.shape)
         for i, rows in enumerate(self.chunks):
-            if tick is not None:
-                tick((i / len(self.chunks)) ** 2)
             for j, columns in enumerate(self.chunks[: i + 1]):
+                if tick is not None:
+                    tick(self._share(i, j))
                 tile, mirrored = self.tile(i, j), out[columns] if j < i else None
                 if V.shape[1] <= NARROW:
                     add_both_ways(tile, V[rows], V[columns], out[rows], mirrored)
