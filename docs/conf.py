@@ -1,15 +1,15 @@
 """How the site is built: `make docs`, or `make docs-quick` without the gallery's runs."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import matplotlib
-import mercer
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE / "extensions"))
 
 project = "mercer"
 copyright = "the mercer developers"
@@ -23,7 +23,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
-    "matplotlib.sphinxext.plot_directive",
+    "figures",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
@@ -44,13 +44,6 @@ numpydoc_xref_param_type = False
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-
-plot_include_source = True
-plot_html_show_source_link = False
-plot_html_show_formats = False
-plot_formats = [("png", 110)]
-plot_rcparams = {"figure.constrained_layout.use": True}
-plot_pre_code = "import numpy as np\nimport matplotlib.pyplot as plt\n"
 
 # Examples that need data of their own are shown as they are where it is absent.
 RUNS = os.environ.get("MERCER_DOCS", "all") == "all"
@@ -92,4 +85,38 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 
-assert mercer.__name__ == project
+default_role = "literal"  # `name` in docstrings
+
+
+def plain(app, what, name, obj, options, lines):
+    """Docstrings have formulas in plain text: no bar or star in them is markup."""
+    code = False
+    for i, line in enumerate(lines):
+        code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
+        if code or line.lstrip().startswith(".. "):
+            continue
+        line = REFERENCE.sub(r"\1", line)
+        pieces = line.split("`")
+        pieces[::2] = [MARKUP.sub(r"\\\1", piece) for piece in pieces[::2]]
+        lines[i] = PLURAL.sub(r"\g<0>\\ ", "`".join(pieces))
+
+
+# scikit-learn's docstrings refer to its own pages.
+REFERENCE = re.compile(r":(?:ref|term):`([^`<]+?)(?: <[^`]*>)?`")
+MARKUP = re.compile(r"([|*]|(?<=\w)_(?!\w))")
+PLURAL = re.compile(r"`(?=s\b)")
+
+
+def plain_example(app, docname, source):
+    """The same for the texts of the gallery, where they are no code."""
+    if docname.startswith("gallery/plot_"):
+        lines = source[0].split("\n")
+        source[0] = "\n".join(
+            line if line.startswith((" ", "..")) else line.replace("|", "\\|")
+            for line in lines
+        )
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", plain, priority=100)
+    app.connect("source-read", plain_example)
