@@ -1,4 +1,4 @@
-"""How the site is built: `make docs`, or `make docs-quick` without the gallery's runs."""
+"""How the site is built: `make docs`; `make docs-quick` does not run the gallery."""
 
 import os
 import re
@@ -104,7 +104,7 @@ def plain(app, what, name, obj, options, lines):
 # scikit-learn's docstrings refer to its own pages.
 REFERENCE = re.compile(r":(?:ref|term):`([^`<]+?)(?: <[^`]*>)?`")
 MARKUP = re.compile(r"([|*]|(?<=\w)_(?!\w))")
-PLURAL = re.compile(r"`(?=s\b)")
+PLURAL = re.compile(r"(?<=\w)`(?=s\b)")
 
 
 def plain_example(app, docname, source):
