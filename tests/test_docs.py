@@ -1,0 +1,201 @@
+"""Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
+
+import doctest
+import re
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+DOCS = Path(__file__).parent.parent / "docs"
+LEFT_OUT = {"decisions", "gallery", "_build"}
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if not LEFT_OUT & set(page.relative_to(DOCS).parts)
+)
+# Lists and tables, with nothing on them that could run.
+TABLES = {"index", "benchmarks", "changelog", "contributing", "coverage", "departures",
+          "scaling"}  # fmt: skip
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+each_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix(""))
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: what stands after its fence, its lines, and where they begin."""
+
+    info: str
+    code: str
+    line: int
+
+
+def blocks(text, line=0):
+    """The fenced blocks of a page in their order, also those inside of directives."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        opened = re.match(r"\s*(`{3,}|~{3,})\s*([^`]*)$", lines[at])
+        at += 1
+        if not opened:
+            continue
+        fence, info = opened[1], opened[2].strip()
+        end = at
+        closed = re.compile(rf"\s*{fence[0]}{{{len(fence)},}}\s*$")
+        while end < len(lines) and not closed.match(lines[end]):
+            end += 1
+        body = textwrap.dedent("\n".join(lines[at:end])) + "\n"
+        if info.startswith("{") and not info.startswith("{plot}"):
+            yield from blocks(body, line + at)
+        else:
+            yield Block(info, body, line + at)
+        at = end + 1
+
+
+def runnable(page):
+    """The blocks of a page that are Python."""
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    return [block for block in found if block.info in ("python", "{plot}")]
+
+
+def run_page(page):
+    """Run a page from top to bottom; what was wrong with its `>>>` lines, as text.
+
+    The page has one namespace, but a picture is on its own unless it has `:context:`,
+    as where the site is built.
+    """
+    report = []
+    names = {"__name__": "__main__"}
+    drawn = {}
+    runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
+    for block in runnable(page):
+        if block.info == "{plot}":
+            run_plot(block, page, drawn)
+        elif ">>>" in block.code:
+            test = doctest.DocTestParser().get_doctest(
+                block.code, names, page.stem, str(page), block.line
+            )
+            runner.run(test, out=report.append, clear_globs=False)
+            names |= test.globs
+        else:
+            run_code(block.code, page, block.line, names)
+    return "".join(report)
+
+
+def run_plot(block, page, drawn):
+    """Run a picture: `drawn` holds the names of those with a context."""
+    plt = pytest.importorskip(
+        "matplotlib.pyplot", reason="pages draw with matplotlib: install mercer[plot]"
+    )
+    plt.switch_backend("Agg")
+    options = re.match(r"(\s*:[\w-]+:.*\n)*", block.code)[0]
+    context = re.search(r":context:[ ]*([\w-]*)", options)
+    if context and context[1] == "reset":
+        drawn.clear()
+    if context is None or context[1] in ("reset", "close-figs"):
+        plt.close("all")
+    names = drawn if context else {}
+    if not names:
+        run_code("import numpy as np\nimport matplotlib.pyplot as plt", page, 0, names)
+    # Options are taken out, but keep their lines.
+    run_code("\n" * options.count("\n") + block.code[len(options) :],
+             page, block.line, names)  # fmt: skip
+    assert plt.get_fignums(), f"{page.name}, line {block.line}: nothing is drawn"
+
+
+def run_code(code, page, line, names):
+    exec(compile("\n" * line + code, str(page), "exec"), names)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """An empty working directory, one thread of BLAS, and no figures left behind."""
+    monkeypatch.chdir(tmp_path)
+    with threadpool_limits(1):
+        yield
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        return
+    pyplot.close("all")
+
+
+@each_page
+def test_page_runs(page):
+    assert run_page(page) == ""
+
+
+@each_page
+def test_page_has_a_picture_or_a_runnable_line(page):
+    text = page.read_text(encoding="utf-8")
+    picture = re.search(r"!\[|\{image\}|\{figure\}|<img", text)
+    assert runnable(page) or picture or page.stem in TABLES
+
+
+@each_page
+def test_all_python_of_a_page_is_run(page):
+    for block in blocks(page.read_text(encoding="utf-8")):
+        assert not re.match(r"py(?!thon$)|ipy|python.", block.info.lower())
+
+
+def test_pages_are_found():
+    assert PAGES
+
+
+PAGE = """
+# Title
+
+```python
+>>> a = 1
+>>> a + 1
+{sum}
+```
+
+:::{{dropdown}} Solution
+```python
+b = a + 1
+assert b == {b}
+```
+:::
+
+````{{note}}
+```{{plot}}
+:alt: A line.
+:context: reset
+
+c = plt.plot([0, 1])
+```
+````
+
+```{{plot}}
+:context:
+assert len(c) == {lines}
+```
+"""
+
+
+def written(folder, **values):
+    page = folder / "page.md"
+    page.write_text(PAGE.format(**{"sum": 2, "b": 2, "lines": 1} | values))
+    return page
+
+
+def test_a_true_page_passes(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert run_page(written(tmp_path)) == ""
+
+
+def test_a_false_doctest_in_a_page_is_found(tmp_path):
+    pytest.importorskip("matplotlib")
+    report = run_page(written(tmp_path, sum=3))
+    assert "line 6" in report and "Expected:\n    3" in report
+
+
+@pytest.mark.parametrize("false", [{"b": 3}, {"lines": 2}])
+def test_false_code_in_a_page_is_found(tmp_path, false):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(AssertionError):
+        run_page(written(tmp_path, **false))
