@@ -1,6 +1,7 @@
 """Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
 
 import doctest
+import importlib
 import re
 import textwrap
 from pathlib import Path
@@ -18,7 +19,7 @@ PAGES = sorted(
 )
 # Lists and tables, with nothing on them that could run.
 TABLES = {"index", "benchmarks", "changelog", "contributing", "coverage", "departures",
-          "scaling"}  # fmt: skip
+          "more", "scaling"}  # fmt: skip
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 each_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix(""))
@@ -143,6 +144,19 @@ def test_all_python_of_a_page_is_run(page):
 
 def test_pages_are_found():
     assert PAGES
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
+    public = {
+        name
+        for module in ("", ".data", ".densities", ".plots", ".solvers", ".theory")
+        for name in importlib.import_module(f"mercer{module}").__all__
+        if not name.startswith("_")
+    }
+    modules = {"data", "densities", "losses", "planning", "plots", "solvers", "theory"}
+    assert public - modules - listed == set()
 
 
 PAGE = """

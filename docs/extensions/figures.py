@@ -10,6 +10,7 @@ Sphinx's own directive for this cannot be used in Markdown. Options:
 
 import hashlib
 from pathlib import Path
+from typing import ClassVar
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +25,7 @@ class Plot(SphinxDirective):
     """Runs its code, shows it, and puts the figures under it."""
 
     has_content = True
-    option_spec = {
+    option_spec: ClassVar = {
         "alt": directives.unchanged,
         "include-source": directives.unchanged,
         "context": directives.unchanged,
@@ -56,7 +57,8 @@ class Plot(SphinxDirective):
         if context is None or context.strip() in ("reset", "close-figs"):
             plt.close("all")
         with plt.rc_context({"figure.constrained_layout.use": True}):
-            exec(compile(code, f"{self.env.docname}, line {self.lineno}", "exec"), names)
+            where = f"{self.env.docname}, line {self.lineno}"
+            exec(compile(code, where, "exec"), names)
             return self._saved(code)
 
     def _saved(self, code):
