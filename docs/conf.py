@@ -1,7 +1,9 @@
 """How the site is built: `make docs`, or `make docs-quick` without the gallery's runs."""
 
 import os
+import re
 import sys
+from itertools import count
 from pathlib import Path
 
 import matplotlib
@@ -93,3 +95,22 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 
 assert mercer.__name__ == project
+
+
+def draw_plots(app, name, source):
+    """Hand each {plot} of a Markdown page to reStructuredText, which alone has it."""
+    numbers = count(1)
+
+    def as_rst(found):
+        fence, body = found.groups()
+        prefix = f"{name.replace('/', '-')}-{next(numbers)}"
+        lines = [".. plot::", f"   :filename-prefix: {prefix}"]
+        lines += [f"   {line}" if line else "" for line in body.split("\n")]
+        return "\n".join([fence + "{eval-rst}", *lines, fence])
+
+    page = r"^(`{3,})\{plot\}\n(.*?)\n\1$"
+    source[0] = re.sub(page, as_rst, source[0], flags=re.MULTILINE | re.DOTALL)
+
+
+def setup(app):
+    app.connect("source-read", draw_plots)
