@@ -1,4 +1,4 @@
-"""How the site is built: `make docs`, or `make docs-quick` without the gallery's runs."""
+"""How the site is built: `make docs`, or `make docs-quick` without the gallery runs."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import matplotlib
+
 import mercer
 
 matplotlib.use("Agg")
