@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
@@ -116,11 +117,8 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with threadpool_limits(1):
         yield
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        return
-    pyplot.close("all")
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @each_page
