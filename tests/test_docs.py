@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +50,7 @@ def blocks(text, line=0):
         while end < len(lines) and not closed.match(lines[end]):
             end += 1
         body = textwrap.dedent("\n".join(lines[at:end])) + "\n"
-        if info.startswith("{") and not info.startswith("{plot}"):
+        if re.match(r"\{(?!plot|code)", info):
             yield from blocks(body, line + at)
         else:
             yield Block(info, body, line + at)
@@ -101,10 +102,10 @@ def run_plot(block, page, drawn):
     names = drawn if context else {}
     if not names:
         run_code("import numpy as np\nimport matplotlib.pyplot as plt", page, 0, names)
-    # Options are taken out, but keep their lines.
-    run_code("\n" * options.count("\n") + block.code[len(options) :],
-             page, block.line, names)  # fmt: skip
-    assert plt.get_fignums(), f"{page.name}, line {block.line}: nothing is drawn"
+    code, line = block.code[len(options) :], block.line + options.count("\n")
+    with plt.rc_context():
+        run_code(code, page, line, names)
+    assert plt.get_fignums() or ":nofigs:" in options, f"line {line} draws nothing"
 
 
 def run_code(code, page, line, names):
@@ -115,13 +116,11 @@ def run_code(code, page, line, names):
 def elsewhere(tmp_path, monkeypatch):
     """An empty working directory, one thread of BLAS, and no figures left behind."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     with threadpool_limits(1):
         yield
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        return
-    pyplot.close("all")
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @each_page
@@ -133,13 +132,25 @@ def test_page_runs(page):
 def test_page_has_a_picture_or_a_runnable_line(page):
     text = page.read_text(encoding="utf-8")
     picture = re.search(r"!\[|\{image\}|\{figure\}|<img", text)
-    assert runnable(page) or picture or page.stem in TABLES
+    # The examples of names in the reference run in test_docstrings.py.
+    reference = re.search(r"auto(summary|class|function|module)", text)
+    assert runnable(page) or picture or reference or page.stem in TABLES
+
+
+def not_run(text):
+    """What names Python after its fence, but not as `runnable` wants it."""
+    named = [block.info for block in blocks(text) if re.search(r"\bi?py", block.info)]
+    return [info for info in named if info != "python"]
 
 
 @each_page
 def test_all_python_of_a_page_is_run(page):
-    for block in blocks(page.read_text(encoding="utf-8")):
-        assert not re.match(r"py(?!thon$)|ipy|python.", block.info.lower())
+    assert not_run(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("info", ["pycon", "python3", "{code-block} python", "ipython"])
+def test_python_that_is_not_run_is_found(info):
+    assert not_run(f"```{info}\n>>> 1\n```\n") == [info]
 
 
 def test_pages_are_found():
