@@ -1,14 +1,17 @@
 """Pictures: Gram matrices and spectra; what a machine learnt; how a solve went; losses.
 
-Every function draws on a matplotlib Axes (a new one unless given) and returns it;
-none shows a window or writes a file. The functions are loaded when they are first
-used: without matplotlib this module can be imported, and says then what to install.
+Every `plot_` function draws on a matplotlib Axes (a new one unless given as `ax`) and
+returns a `Display` of it; none shows a window or writes a file. Classes have COLOURS
+and MARKERS, everywhere the same; `plt.style.use("mercer.plots.light")` gives all of a
+script this look. The functions are loaded when they are first used: without matplotlib
+this module can be imported, and says then what to install.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mercer.plots.base import COLOURS, DIVERGING, MARKERS, Display, show_or_save
     from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
     from mercer.plots.gram import plot_gram, plot_spectrum
     from mercer.plots.losses import plot_losses
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
+    "base": "COLOURS DIVERGING MARKERS Display show_or_save",
     "curves": "plot_band plot_probabilities plot_tube",
     "gram": "plot_gram plot_spectrum",
     "losses": "plot_losses",
@@ -35,6 +39,10 @@ _NAMES = {
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "COLOURS",
+    "DIVERGING",
+    "MARKERS",
+    "Display",
     "plot_band",
     "plot_clusters",
     "plot_component",
@@ -49,11 +57,12 @@ __all__ = [
     "plot_sgd_bound",
     "plot_spectrum",
     "plot_tube",
+    "show_or_save",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in ("base", *_NAMES):
+    if name not in _HOME and name not in _NAMES:
         raise AttributeError(f"module 'mercer.plots' has no attribute {name!r}")
     importlib.import_module("mercer.plots.base")  # its error says what to install
     if name not in _HOME:
