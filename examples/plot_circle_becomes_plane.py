@@ -25,6 +25,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import Expansion, FeatureFunction, Polynomial
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 
 def phi(X):
@@ -81,7 +84,7 @@ for f, w, curve in shapes.values():
 # The curve in the plane, the plane in space
 # ------------------------------------------
 
-blue, orange = "tab:blue", "tab:orange"
+blue, orange = "C0", "C1"
 
 
 def draw_curve(ax, f, curve):
@@ -130,4 +133,4 @@ for row, (name, (f, w, curve)) in enumerate(shapes.items()):
     space.set_title(f"In the space of monomials: a plane cuts the {name} out")
 figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=3,
               frameon=False)  # fmt: skip
-plt.show()
+show_or_save()

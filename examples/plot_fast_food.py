@@ -21,6 +21,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import Subsequence
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 text = "fast food"
 words = ["afd", "asd", "foo", "fod"]
@@ -106,4 +109,4 @@ ax.set_title("A gap costs more, the smaller λ")
 ax.legend()
 for word in words:
     print(f"{word}: places {places(word)}, φ at λ = 1: {weight[word][-1]:g}")
-plt.show()
+show_or_save()

@@ -21,6 +21,9 @@ from matplotlib.colors import LogNorm
 from scipy.sparse.csgraph import shortest_path
 
 from mercer import Diffusion, Graph, KernelRidge
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 meets = {
     1: [2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 18, 20, 22, 32],
@@ -123,14 +126,14 @@ assert min(wrong) <= 2
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained",
                             width_ratios=[3, 2])  # fmt: skip
 scaled = np.sign(values) * np.sqrt(np.abs(values) / np.abs(values).max())
-draw(axes[0], scaled, cmap="coolwarm", vmin=-1.3, vmax=1.3)
+draw(axes[0], scaled, cmap=DIVERGING, vmin=-1.3, vmax=1.3)
 for member in (1, 34):
     axes[0].scatter(*place[member - 1], s=420, marker="s", fc="none", ec="k", lw=1.6)
 for member in missed:
-    axes[0].scatter(*place[member - 1], s=420, fc="none", ec="tab:green", lw=2.5)
+    axes[0].scatter(*place[member - 1], s=420, fc="none", ec="C2", lw=2.5)
 axes[0].set_title(f"β = 0.3: two are known (squares), {len(missed)} of 32 are named "
                   "wrongly (green)")  # fmt: skip
-axes[1].semilogx(betas, wrong, "o-", color="tab:blue")
+axes[1].semilogx(betas, wrong, "o-", color="C0")
 axes[1].set(title="Members named wrongly", xlabel="β, the time of diffusion",
             ylabel="of 32", yticks=range(4), ylim=(0, 3))  # fmt: skip
-plt.show()
+show_or_save()

@@ -18,7 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, KernelPCA, Matern, RationalQuadratic
-from mercer.plots import plot_component
+from mercer.plots import plot_component, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 centres = np.array([[-0.5, -0.2], [0.0, 0.6], [0.5, 0.0]])
 # Of 300 draws this one comes nearest to the numbers in the book.
@@ -98,4 +100,4 @@ axes[1].set(title="noise taken off by eight components")
 axes[1].legend(fontsize="small", loc="lower right")
 for ax in axes:
     ax.set_aspect("equal")
-plt.show()
+show_or_save()

@@ -20,7 +20,9 @@ from sklearn.datasets import make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import RBF, KernelKNNClassifier, Linear, Normalized, Polynomial, Spectrum
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 X, y = make_moons(160, noise=0.28, random_state=2)
 
@@ -85,4 +87,4 @@ for word, d, near in zip(("ban", "request"), distance, index, strict=True):
     told = ", ".join(f"{words[j]} at {r:.2f}" for j, r in zip(near, d, strict=True))
     print(f"{word}: {told}")
 assert list(machine.predict(["ban", "request"])) == ["a", "qu"]
-plt.show()
+show_or_save()

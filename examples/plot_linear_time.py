@@ -21,7 +21,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, Nystrom, Polynomial
+from mercer.plots import show_or_save
 from mercer.solvers import SMO
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(32_000, 10))
@@ -115,4 +118,4 @@ ax.set_title(
 ax.spines[["top", "right"]].set_visible(False)
 # Beside the picture: where lines end depends on the machine.
 ax.legend(loc="center left", bbox_to_anchor=(1.06, 0.5), frameon=False)
-plt.show()
+show_or_save()

@@ -32,7 +32,9 @@ from mercer.losses import (
     SquaredHinge,
     ZeroOne,
 )
-from mercer.plots import plot_losses
+from mercer.plots import plot_losses, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 of_sides = [ZeroOne(), PerceptronLoss(), Hinge(), SquaredHinge(), Logistic()]
 of_numbers = [Squared(), EpsilonInsensitive(0.3), Huber(1.2), Quantile(0.9)]
@@ -92,4 +94,4 @@ for loss in (*of_sides[1:], *of_numbers):
     assert (
         loss.value(y, f)[:, None] + loss.conjugate(y, some) >= np.outer(f, some) - 1e-12
     ).all()
-plt.show()
+show_or_save()

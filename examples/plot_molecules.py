@@ -34,6 +34,9 @@ from scipy.sparse.csgraph import shortest_path
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from mercer import SVC, Graph, Normalized, WeisfeilerLehman
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 ATOMS = ["C", "N", "O", "F", "I", "Cl", "Br"]
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -169,13 +172,13 @@ figure, axes = plt.subplots(1, 3, figsize=(14, 5), layout="constrained",
                             width_ratios=[3, 4, 4])  # fmt: skip
 spread = found.std(axis=0) / np.sqrt(len(found))
 axes[0].errorbar(depths, 100 * found.mean(axis=0), 100 * spread, fmt="o-", capsize=3,
-                 color="tab:blue", label="mercer, ten folds")  # fmt: skip
+                 color="C0", label="mercer, ten folds")  # fmt: skip
 if published:
-    axes[0].axhline(82.05, color="tab:green", ls="--", label="published 82.05 %")
+    axes[0].axhline(82.05, color="C2", ls="--", label="published 82.05 %")
 axes[0].set(title="Molecules told apart", xlabel="depth h of the patterns",
             ylabel="accuracy (%)")  # fmt: skip
 axes[0].legend(loc="lower right")
-colours = np.where(weight[shown] > 0, "tab:red", "tab:blue")
+colours = np.where(weight[shown] > 0, "C1", "C0")
 axes[1].barh([names[i] for i in shown], weight[shown], color=colours)
 axes[1].axvline(0, color="0.3", lw=0.8)
 axes[1].set(title="The heaviest patterns: harmless | mutagenic", xlabel="weight")
@@ -186,10 +189,10 @@ place, shade = layout(molecule), atom_weights(molecule)
 for u, v in molecule.ends:
     axes[2].plot(*place[[u, v]].T, color="0.6", lw=2, zorder=1)
 limit = np.abs(shade).max()
-dots = axes[2].scatter(*place.T, c=shade, cmap="coolwarm", vmin=-limit, vmax=limit,
+dots = axes[2].scatter(*place.T, c=shade, cmap=DIVERGING, vmin=-limit, vmax=limit,
                        s=330, edgecolor="0.3", zorder=2)  # fmt: skip
 for (x, y), atom in zip(place, molecule.labels, strict=True):
     axes[2].text(x, y, atom, ha="center", va="center", zorder=3)
 axes[2].set(title="The molecule it is surest of", xticks=[], yticks=[], aspect="equal")
 figure.colorbar(dots, ax=axes[2], shrink=0.7, label="weight of the atom's patterns")
-plt.show()
+show_or_save()

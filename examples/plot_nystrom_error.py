@@ -34,6 +34,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import load_breast_cancer
 
 from mercer import RBF, Nystrom
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "shuttle.npz"
@@ -130,4 +133,4 @@ for ax, method in zip(maps, ("uniform", "pivoted"), strict=True):
     ax.set_yscale("symlog", linthresh=2)
 maps[0].set_ylabel("second principal component")
 figure.colorbar(shown, ax=maps[-1], label="what is left of k(x, x) = 1")
-plt.show()
+show_or_save()

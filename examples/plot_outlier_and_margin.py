@@ -18,7 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(6)
 y = np.repeat([-1, 1], 30)
@@ -70,7 +72,7 @@ for ax, name in zip(axes, price, strict=True):
     plot_regions(after[name], X_all, y_all, ax=ax, legend=False)
     (w1, w2), b = before[name].coef_[0], before[name].intercept_[0]
     height = np.array(ax.get_ylim())
-    ax.plot(-(w2 * height + b) / w1, height, color="crimson", lw=2, ls=":",
+    ax.plot(-(w2 * height + b) / w1, height, color="C3", lw=2, ls=":",
             label="boundary without the outlier")  # fmt: skip
     ax.annotate("outlier", outlier, (-78, 8), textcoords="offset points",
                 arrowprops=dict(arrowstyle="->", shrinkB=7))  # fmt: skip
@@ -108,11 +110,11 @@ assert max(soft) < 10 < 40 < max(hard)
 figure, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
 ax.axvspan(place[0], places[-1, 0], color="lightgrey", alpha=0.5)
 ax.text(place[0] + 0.06, max(hard), "the hulls meet:\nno hard margin", va="top")
-ax.plot(places[: len(hard), 0], hard, "o-", ms=4, color="crimson", label="C = ∞")
-ax.plot(places[:, 0], soft, "s-", ms=4, color="tab:green",
+ax.plot(places[: len(hard), 0], hard, "o-", ms=4, color="C3", label="C = ∞")
+ax.plot(places[:, 0], soft, "s-", ms=4, color="C2",
         label=f"C = {price['soft']}")  # fmt: skip
 ax.axvline(outlier[0], color="grey", lw=1, ls=":")
 ax.set(xlabel="x₁ of the outlier", ylabel="boundary turned by (degrees)")
 ax.set(title="How far one point turns the boundary", xlim=places[[0, -1], 0])
 ax.legend(loc="upper left", frameon=False)
-plt.show()
+show_or_save()

@@ -18,7 +18,9 @@ import numpy as np
 from sklearn.neighbors import KernelDensity
 
 from mercer import RBF, Laplacian, Matern, ParzenClassifier, ParzenDensity
-from mercer.plots import plot_density, plot_regions
+from mercer.plots import plot_density, plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(4)
 turn = rng.uniform(0, 1.6 * np.pi, size=220)
@@ -113,4 +115,4 @@ for ax, machine in zip(
     assert share > 0.95
 axes[0].set(ylabel="x₂")
 axes[1].legend(fontsize="small", loc="lower right")
-plt.show()
+show_or_save()

@@ -28,8 +28,10 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import RBF, KernelPerceptron, Linear, Polynomial
-from mercer.plots import plot_mistakes
+from mercer.plots import DIVERGING, plot_mistakes, show_or_save
 from mercer.theory import mistake_bound
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # Exclusive or
@@ -54,10 +56,10 @@ figure, axes = plt.subplots(1, 2, figsize=(10.6, 4.4), layout="constrained")
 grid = np.linspace(-1.8, 1.8, 121)
 plane = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
 values = machine.decision_function(plane).reshape(121, 121)
-limits = {"cmap": "RdBu_r", "vmin": -20, "vmax": 20, "alpha": 0.6}
+limits = {"cmap": DIVERGING, "vmin": -20, "vmax": 20, "alpha": 0.6}
 axes[0].contourf(grid, grid, values, levels=np.arange(-28, 29, 4), **limits)
 axes[0].contour(grid, grid, values, levels=[0], colors="black", linewidths=1.8)
-axes[0].scatter(*corners.T, c=sides, cmap="RdBu_r", edgecolors="black", s=90)
+axes[0].scatter(*corners.T, c=sides, cmap=DIVERGING, edgecolors="black", s=90)
 for corner, value in zip(corners, machine.decision_function(corners), strict=True):
     axes[0].annotate(f"{value:+.0f}", corner, (9, 7), textcoords="offset points")
 axes[0].set(title="f = 8 y at all four corners", xlabel="x₁", ylabel="x₂")
@@ -140,4 +142,4 @@ for name, marker in (("plain", "o"), ("averaged", "s"), ("voted", "^")):
 ax.set(xlabel="passes", ylabel="new points misjudged (%)", ylim=(0, None))
 ax.set(title="the last f, the mean and the vote, over 6 orders of the points")
 ax.legend()
-plt.show()
+show_or_save()

@@ -18,6 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, KernelRidge
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(6000, 6))
@@ -69,4 +72,4 @@ ax.set(
 )
 ax.set_xticks(range(1000, 7000, 1000), [f"{n:,}" for n in range(1000, 7000, 1000)])
 ax.spines[["top", "right"]].set_visible(False)
-plt.show()
+show_or_save()

@@ -27,7 +27,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, RVC, RVR, SVC, Spline
-from mercer.plots import plot_band, plot_probabilities
+from mercer.plots import plot_band, plot_probabilities, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # A curve
@@ -100,4 +102,4 @@ plot_probabilities(relevance, X, label, ax=ax)
 ax.set(title=f"RVC, {len(relevance.relevance_)} of {len(X)} points: {error:.1%} wrong "
        f"(SVC, {len(support.support_)} points: {other:.1%})",
        xlabel="x₁", ylabel="x₂")  # fmt: skip
-plt.show()
+show_or_save()

@@ -19,6 +19,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(4)
 y = np.repeat([-1, 1], 14)
@@ -112,7 +115,7 @@ def measure(ax, start, end, colour, text, offset):
 
 right.plot(0, 0, "k+", ms=11, mew=2)
 right.annotate("origin", (0, 0), (-4, -14), textcoords="offset points", ha="center")
-measure(right, (0, 0), foot, "crimson", f"|b|/‖w‖ = {abs(b) / length:.2f}", (58, -22))
+measure(right, (0, 0), foot, "C3", f"|b|/‖w‖ = {abs(b) / length:.2f}", (58, -22))
 base = foot - 3.0 * across
 measure(right, base, base + w / length**2, "C2", f"1/‖w‖ = {1 / length:.2f}", (-52, 2))
 base = foot + 1.1 * across
@@ -129,4 +132,4 @@ for text, side, at in (("f = 1", 1, 2.2), ("f = 0", 0, 2.4), ("f = -1", -1, 2.6)
     place = foot + side * w / length**2 + at * across
     right.annotate(text, place, fontsize=9, ha="center", va="center",
                    bbox=dict(fc="white", ec="none", pad=1))  # fmt: skip
-plt.show()
+show_or_save()

@@ -17,6 +17,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 y = np.repeat([-1, 1], 12)
@@ -63,7 +66,7 @@ for ax, C in zip(axes, (0.1, 10.0), strict=True):
             continue
         home = x + side * xi * w / length**2
         assert np.isclose(home @ w + b, side)
-        colour = "crimson" if xi > 1 else "0.35"
+        colour = "C3" if xi > 1 else "0.35"
         ax.plot(*np.transpose([x, home]), color=colour, lw=1.6, zorder=3)
         away = np.sign(x[1] - home[1]) or 1.0
         ax.annotate(f"{xi:.2f}", x, (0, 9 * away), textcoords="offset points",
@@ -72,7 +75,7 @@ for ax, C in zip(axes, (0.1, 10.0), strict=True):
                     zorder=5)  # fmt: skip
         named += 1
     ax.plot([], [], color="0.35", lw=1.6, label="0 < ξ ≤ 1: inside the margin")
-    ax.plot([], [], color="crimson", lw=1.6, label="ξ > 1: misplaced")
+    ax.plot([], [], color="C3", lw=1.6, label="ξ > 1: misplaced")
     ax.set(title=f"C = {C:g}: Σξ = {slack.sum():.2f}, margin {1 / length:.2f}")
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="x₁", aspect="equal")
     print(f"C = {C:<5g} {named:2d} points with slack, Σξ = {slack.sum():5.2f}, "
@@ -80,4 +83,4 @@ for ax, C in zip(axes, (0.1, 10.0), strict=True):
 axes[0].set(ylabel="x₂")
 handles, labels = axes[0].get_legend_handles_labels()
 figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize="small")
-plt.show()
+show_or_save()

@@ -35,9 +35,11 @@ import numpy as np
 
 from mercer import RBF, Gram
 from mercer.outcomes import Progress
-from mercer.plots import plot_convergence
+from mercer.plots import plot_convergence, show_or_save
 from mercer.solvers.boxqp import BoxQP, svc
 from mercer.solvers.smo import SMO
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(2)
 n, C, kernel = 60, 1.0, RBF(0.5)
@@ -197,11 +199,11 @@ def draw_step(ax, k):
                 lw=0.8, ls=":")  # fmt: skip
         ax.annotate(name, (low, end), (5, 4), textcoords="offset points", weight="bold")
     ax.annotate("", after, before, zorder=5,
-                arrowprops=dict(arrowstyle="-|>", color="crimson", lw=2.5))  # fmt: skip
-    ax.plot(*before, "o", color="white", mec="crimson", mew=2, ms=9, label="before")
+                arrowprops=dict(arrowstyle="-|>", color="C3", lw=2.5))  # fmt: skip
+    ax.plot(*before, "o", color="white", mec="C3", mew=2, ms=9, label="before")
     ax.plot(*wanted, "x", color="black", ms=9, mew=2, zorder=6,
             label="minimum on the line")  # fmt: skip
-    ax.plot(*after, "o", color="crimson", ms=12, label="after")
+    ax.plot(*after, "o", color="C3", ms=12, label="after")
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     ax.set_xticks([0, C], ["0", "C"])
     ax.set_yticks([0, C], ["0", "C"])
@@ -242,4 +244,4 @@ plot_convergence(history, axes[0], optimum=-solution.dual, tol=1e-6)
 axes[0].set(title=f"Pair after pair, {n} points")
 plot_convergence(rounds, axes[1], optimum=-finest.dual, tol=1e-3)
 axes[1].set(title=f"Round after round, {len(many)} points")
-plt.show()
+show_or_save()

@@ -26,6 +26,9 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from mercer import RBF, SVC, SparseKernelClassifier
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "spambase.npz"
@@ -113,7 +116,7 @@ for ax, machine in zip(axes, machines, strict=True):
     machine.fit(moons, side)
     f = machine.decision_function(plane).reshape(across.shape)
     size = np.abs(f).max()
-    ax.contourf(across, up, f, np.linspace(-size, size, 15), cmap="RdBu", alpha=0.45)
+    ax.contourf(across, up, f, np.linspace(-size, size, 15), cmap=DIVERGING, alpha=0.45)
     ax.contour(across, up, f, [0], colors="black", linewidths=1.4)
     for value, colour in ((1, blue), (-1, "#b4301f")):
         ax.plot(*moons[side == value].T, ".", color=colour, markersize=4, alpha=0.6)
@@ -124,4 +127,4 @@ for ax, machine in zip(axes, machines, strict=True):
     ax.set(title=f"{title}\n{len(chosen)} of 300 points", xlabel="x₁")
 axes[0].set_ylabel("x₂")
 assert len(machines[0].support_) < len(machines[1].support_) < len(machines[2].support_)
-plt.show()
+show_or_save()

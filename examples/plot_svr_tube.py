@@ -26,7 +26,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVR, Linear, NuSVR
-from mercer.plots import plot_tube
+from mercer.plots import plot_tube, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # Two points
@@ -110,4 +112,4 @@ for ax in axes[:, 0]:
 handles, names = axes[0, 1].get_legend_handles_labels()
 names[0] = "f ± ε"
 figure.legend(handles, names, loc="outside lower center", ncols=5)
-plt.show()
+show_or_save()

@@ -28,6 +28,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SparseKernelClassifier, WeightedDegree
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "splice_junction.tsv.gz"
@@ -105,4 +108,4 @@ for ax, (kind, colour) in zip(axes, colours.items(), strict=True):
     print(kind, ", ".join(labels[:6]))
     assert labels[0] == ("GT at +0" if kind == "EI" else "AG at -2")
 figure.suptitle("The heaviest words; + speaks for the class, - against it")
-plt.show()
+show_or_save()

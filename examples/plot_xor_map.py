@@ -24,7 +24,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC, Expansion, Polynomial
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 X = np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
 y = np.array([-1, -1, 1, 1])
@@ -89,7 +91,7 @@ np.testing.assert_allclose(1 / f.norm(), root, rtol=1e-14)
 # Before, in coordinates 2 and 6, and back
 # ----------------------------------------
 
-colour = {-1: "tab:blue", 1: "tab:orange"}
+colour = {-1: "C0", 1: "C1"}
 marker = {-1: "o", 1: "s"}
 shades = [colour[-1], colour[1]]
 
@@ -187,4 +189,4 @@ ax.set(xlabel="x₁", ylabel="x₂", xlim=(-2.2, 2.2), ylim=(-2.2, 2.2), aspect=
 for x in X:
     place = (0, 16 if x[1] > 0 else -17)
     ax.annotate("1/8", x, place, textcoords="offset points", ha="center", va="center")
-plt.show()
+show_or_save()

@@ -20,7 +20,7 @@ try:
     from matplotlib import rc_params_from_file
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 except ImportError as error:
     raise ImportError(
         'mercer.plots draws with matplotlib. Install it: pip install "mercer[plot]".'
@@ -69,7 +69,7 @@ class Display:
     artists_: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def figure_(self) -> Figure:
+    def figure_(self) -> Figure | SubFigure:
         """The figure of `ax_`."""
         return self.ax_.figure
 

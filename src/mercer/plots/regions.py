@@ -198,7 +198,7 @@ def plot_density(
     x1, x2 = values.T
     ax.scatter(x1, x2, s=SMALLEST / 2, color="grey", alpha=0.6, lw=0, label="point")
     shades = plt.get_cmap("Blues")(np.linspace(0.25, 0.85, len(levels)))
-    fill = {"colors": shades, "alpha": 0.45, "zorder": 0}
+    fill: dict[str, Any] = {"colors": shades, "alpha": 0.45, "zorder": 0}
     filled = ax.contourf(*place, logs, [*levels, np.inf], **fill)
     edges = shades * [0.7, 0.7, 0.7, 1]
     lines = ax.contour(*place, logs, levels, colors=edges, linewidths=1.4)
@@ -323,7 +323,11 @@ def _draw_several(
         lead = np.ma.masked_invalid(lead.reshape(place[0].shape))
         # matplotlib warns of a level outside of the values.
         if lead.count() and lead.min() < 1 < lead.max():
-            style = {"colors": ink(), "linestyles": "dashed", "linewidths": 1.1}
+            style: dict[str, Any] = {
+                "colors": ink(),
+                "linestyles": "dashed",
+                "linewidths": 1.1,
+            }
             artists["margins"].append(ax.contour(*place, lead, [1.0], **style))
     return artists
 
