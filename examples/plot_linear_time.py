@@ -95,7 +95,7 @@ assert apart < 1e-6
 # Time by kernel values (dashed) comes to grow with n², time on features with n: slopes
 # of 2 and of 1 in logarithms, as the grey lines have.
 
-colours = dict(zip(roads, ("#d9731a", "#b03060", "#1f6fb4", "#2f8f4e"), strict=True))
+colours = dict(zip(roads, ("C1", "C3", "C0", "C2"), strict=True))
 figure, ax = plt.subplots(figsize=(9, 5), layout="constrained")
 for name, (_, some) in roads.items():
     dashed = "kernel values" in name

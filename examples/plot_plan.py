@@ -42,7 +42,7 @@ machines = {
     ),
     "SVC(kernel='linear'): features": (SVC(kernel="linear"), y > 0, (4500, 6000)),
 }
-colours = ("#1f6fb4", "#d9731a", "#2f8f4e")
+colours = ("C0", "C1", "C2")
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
 for colour, (name, (machine, target, sizes)) in zip(
     colours, machines.items(), strict=True

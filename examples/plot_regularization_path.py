@@ -107,11 +107,11 @@ for ax, i in zip(axes, (4, best, len(regs) - 1), strict=True):
         side, side, p, levels=np.linspace(0, 1, 11), cmap=DIVERGING, alpha=0.75
     )
     ax.contour(side, side, p, levels=[0.5], colors="black", linewidths=1)
-    ax.scatter(*X.T, c=np.where(y, "darkred", "navy"), s=9)
+    ax.scatter(*X.T, c=np.where(y, "C1", "C0"), s=9)
     loss = -np.mean(np.log(machine.predict_proba(X_test)[np.arange(4000), y_test]))
     ax.set(title=f"reg = {regs[i]:.0e}, ‖f‖ = {machine.expansion_.norm():.3g}, "
            f"test loss {loss:.2f}", aspect="equal")  # fmt: skip
-figure.colorbar(shown, ax=axes, label="probability of the red class")
+figure.colorbar(shown, ax=axes, label="probability of the orange class")
 
 # %%
 # The ball

@@ -64,7 +64,7 @@ for C, points, share in zip(path.parameter[::3], path.n_support[::3], right[::3]
     print(f"C = {C:8.4f}   {points:4d} points   {share:.2%} right")
 print(f"SVC            {len(svc.support_):4d} points   {svc_right:.2%} right")
 
-blue, orange = "#1f6fb4", "#d9731a"
+blue, orange = "C0", "C1"
 figure, (left, trade) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
 left.semilogx(path.parameter, right, "o-", color=blue, markersize=4)
 left.axhline(svc_right, color="0.45", linestyle="--", linewidth=1)
@@ -118,7 +118,7 @@ for ax, machine in zip(axes, machines, strict=True):
     size = np.abs(f).max()
     ax.contourf(across, up, f, np.linspace(-size, size, 15), cmap=DIVERGING, alpha=0.45)
     ax.contour(across, up, f, [0], colors="black", linewidths=1.4)
-    for value, colour in ((1, blue), (-1, "#b4301f")):
+    for value, colour in ((1, orange), (-1, blue)):
         ax.plot(*moons[side == value].T, ".", color=colour, markersize=4, alpha=0.6)
     chosen = machine.support_
     ax.scatter(*moons[chosen].T, s=80, facecolors="none", edgecolors="black",
