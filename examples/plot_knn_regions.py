@@ -44,7 +44,7 @@ for ax, k in zip(axes, (1, 9, 41), strict=True):
     name = "neighbour" if k == 1 else "neighbours"
     ax.set(title=f"{k} {name}: {share:.0%} right by the others", xlabel="x₁")
 axes[0].set(ylabel="x₂")
-axes[0].legend(title="class", fontsize="small", loc="lower left")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper", title="class")
 
 # %%
 # Another kernel, another geometry
@@ -70,7 +70,7 @@ for ax, (title, kernel) in zip(axes, kernels.items(), strict=True):
     plot_regions(machine, rays, names, ax=ax, legend=False)
     ax.set(title=title, xlabel="x₁")
 axes[0].set(ylabel="x₂")
-axes[1].legend(fontsize="small", loc="lower right")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
 longer = np.array([[0.9, 0.3], [-0.5, 0.4], [-0.1, -0.7]])
 assert (machine.predict(longer) == machine.predict(3 * longer)).all()
 

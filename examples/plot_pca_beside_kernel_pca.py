@@ -34,7 +34,7 @@ bent = KernelPCA(2, kernel=RBF(0.25)).fit(X)
 # %%
 # Lines of constant projection
 # ----------------------------
-# The first component of either, from blue to red. Straight lines run across the whole
+# The first component of either, blue to orange. Straight lines run across the whole
 # picture, whether there are points or not. The bent ones close around the two arms of
 # the bow, and far from all points the projection falls back to that of the mean.
 
@@ -44,7 +44,7 @@ titles = (
     "kernel PCA, exp(-‖x - y‖²/4): bent lines",
 )
 for ax, machine, title in zip(axes, (straight, bent), titles, strict=True):
-    plot_component(machine, X, 0, ax)
+    plot_component(machine, X, 0, ax, bar=False)
     ax.set(title=title, xlabel="x₁", aspect="equal")
 axes[0].set(ylabel="x₂")
 

@@ -102,7 +102,7 @@ found = NuSVR(kernel=kernel, C=C, nu=nu).fit(X, y)
 epsilon = abs(y - found.predict(X))[found.support_].min()
 _, rim, outside = three_kinds(found, epsilon)
 assert outside <= nu * len(X) <= rim + outside
-ax = plot_tube(found, X, y, ax=axes[1, 1], legend=False)
+ax = plot_tube(found, X, y, ax=axes[1, 1], legend=False).ax_
 ax.set(title=f"NuSVR, ν = {nu}: {len(found.support_)} support vectors, "
        f"ε = {epsilon:.3f} found")  # fmt: skip
 for ax in axes[-1]:

@@ -96,10 +96,16 @@ ax.plot(degrees, 100 * np.array(errors), "o-", color="C0",
 ax.axhline(100 * gaussian_error, color="C1", ls="--",
            label=f"exp(−‖x − z‖² / {pixels // 2}), {gaussian_error:.1%}")  # fmt: skip
 for d, error in zip(degrees, errors, strict=True):
-    ax.annotate(f"{100 * error:.1f}", (d, 100 * error), (0, 8), ha="center",
-                textcoords="offset points", color="C0")  # fmt: skip
+    ax.annotate(f"{100 * error:.1f}", (d, 100 * error), (5, 8), ha="left",
+                textcoords="offset points", color="C0",
+                bbox=dict(fc="white", ec="none", alpha=0.85, pad=0.5))  # fmt: skip
 ax.set(title=f"{len(X_test)} digits read after {len(X)} were learnt")
-ax.set(xlabel="degree d", ylabel="misread (%)", ylim=(0, 115 * max(errors)))
+ax.set(
+    xlabel="degree d",
+    ylabel="misread (%)",
+    ylim=(0, 120 * max(errors)),
+    xlim=(0.8, 6.4),
+)
 ax.set_xticks(degrees)
 ax.legend(loc="upper right")
 
