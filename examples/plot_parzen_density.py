@@ -52,9 +52,7 @@ for ax, (title, machine) in zip(axes, machines.items(), strict=True):
     plot_density(machine, X, ax=ax, legend=False)
     ax.set(title=title, xlabel="x₁", aspect="equal")
 axes[0].set(ylabel="x₂")
-handles = plot_density(best, X).ax_.get_legend_handles_labels()
-plt.close()
-figure.legend(*handles, loc="outside lower center", ncols=5)
+figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 
 # %%
 # Windows of other shapes

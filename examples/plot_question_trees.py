@@ -33,7 +33,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC, Normalized, SubsetTree, Subtree, Tree
-from mercer.plots import show_or_save
+from mercer.plots import plot_tree, show_or_save
 
 plt.style.use("mercer.plots.light")
 
@@ -100,6 +100,13 @@ def flat(words):
     return Tree(("S", *words))
 
 
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
+for ax, tree, title in zip(
+    axes, (flat, chain), ("words", "runs of words"), strict=True
+):
+    plot_tree(tree("who wrote hamlet".split()), ax=ax)
+    ax.set_title(title)
+
 ways = {
     "words: (S who wrote hamlet)": (flat, Normalized(Subtree(1.0, leaves=True))),
     "runs of words: (S who (S wrote (S hamlet END)))": (
@@ -127,9 +134,8 @@ assert other[-1] >= one[-1]
 
 figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
 for (name, values), colour in zip(accuracies.items(), ("C0", "C1"), strict=True):
-    ax.plot(sizes, values, "o-", color=colour, label=name)
-    ax.annotate(f"{values[-1]:.1f}", (sizes[-1], values[-1]), (8, -4),
-                textcoords="offset points", color=colour)  # fmt: skip
+    label = f"{name}, {values[-1]:.1f} %"
+    ax.plot(sizes, values, "o-", color=colour, label=label)
 if published:
     for value, what, style in (
         (85.8, "words", ":"), (87.4, "runs of words", "--"), (90.0, "parses", "-"),

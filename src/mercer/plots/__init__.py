@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         plot_path,
         plot_sgd_bound,
     )
+    from mercer.plots.structures import plot_graph, plot_string, plot_tree
 
 _NAMES = {
     "base": "COLOURS DIVERGING MARKERS Display show_or_save",
@@ -35,6 +36,7 @@ _NAMES = {
     "losses": "plot_losses",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
+    "structures": "plot_graph plot_string plot_tree",
 }
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
@@ -49,6 +51,7 @@ __all__ = [
     "plot_convergence",
     "plot_density",
     "plot_gram",
+    "plot_graph",
     "plot_losses",
     "plot_mistakes",
     "plot_path",
@@ -56,6 +59,8 @@ __all__ = [
     "plot_regions",
     "plot_sgd_bound",
     "plot_spectrum",
+    "plot_string",
+    "plot_tree",
     "plot_tube",
     "show_or_save",
 ]

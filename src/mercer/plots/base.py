@@ -19,7 +19,8 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib import rc_params_from_file
     from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
     from matplotlib.figure import Figure, SubFigure
 except ImportError as error:
     raise ImportError(
@@ -35,6 +36,7 @@ COLOURS: list[str] = rc_params_from_file(str(STYLE), use_default_template=False)
 DIVERGING = LinearSegmentedColormap.from_list(
     "mercer", [COLOURS[0], "white", COLOURS[1]]
 )
+GROWING = LinearSegmentedColormap.from_list("mercer_growing", ["white", COLOURS[1]])
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p"]
 # Grid points along each axis where a machine is evaluated. Even: lines that cross in
 # the middle of the picture, where f is 0 by rounding only, cross between grid points.
@@ -72,6 +74,23 @@ class Display:
     def figure_(self) -> Figure | SubFigure:
         """The figure of `ax_`."""
         return self.ax_.figure
+
+
+def shades_of(weights: np.ndarray, norm: Any = None) -> ScalarMappable:
+    """Colours of weights: around white where some are negative, else from white on."""
+    weights = np.asarray(weights, dtype=float)
+    signed = weights.size and np.nanmin(weights) < 0
+    if norm is None:
+        most = np.nanmax(np.abs(weights), initial=0) or 1.0
+        norm = Normalize(-most if signed else 0.0, most)
+    colours = ScalarMappable(norm, DIVERGING if signed else GROWING)
+    colours.set_array(weights)
+    return colours
+
+
+def letters_on(colour: Any) -> str:
+    """Black or white, whichever is read better on a colour."""
+    return "black" if np.dot(to_rgb(colour), [0.299, 0.587, 0.114]) > 0.5 else "white"
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
