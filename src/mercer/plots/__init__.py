@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
     from mercer.plots.gram import plot_gram, plot_spectrum
     from mercer.plots.losses import plot_losses
+    from mercer.plots.maps import plot_feature_map
+    from mercer.plots.margins import plot_margin
     from mercer.plots.regions import (
         plot_clusters,
         plot_component,
@@ -34,6 +36,8 @@ _NAMES = {
     "curves": "plot_band plot_probabilities plot_tube",
     "gram": "plot_gram plot_spectrum",
     "losses": "plot_losses",
+    "maps": "plot_feature_map",
+    "margins": "plot_margin",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
     "structures": "plot_graph plot_string plot_tree",
@@ -50,9 +54,11 @@ __all__ = [
     "plot_component",
     "plot_convergence",
     "plot_density",
+    "plot_feature_map",
     "plot_gram",
     "plot_graph",
     "plot_losses",
+    "plot_margin",
     "plot_mistakes",
     "plot_path",
     "plot_probabilities",
