@@ -42,6 +42,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p"]
 # the middle of the picture, where f is 0 by rounding only, cross between grid points.
 GRID = 400
 SMALLEST, LARGEST = 24, 120  # the area of a point, and of the heaviest support vector
+FEW = 40  # points; fewer than these are drawn larger
 CROWD = 25  # support vectors; of more than these the heaviest are drawn smaller
 
 
@@ -247,9 +248,10 @@ def draw_points(
     classes: Sequence[Any] | np.ndarray,
     ax: Axes,
 ) -> None:
+    area = SMALLEST * min(3.0, max(1.0, FEW / max(1, len(values))))
     if y is None:
         x1, x2 = values.T
-        ax.scatter(x1, x2, s=SMALLEST, color="grey", linewidths=0, label="point")
+        ax.scatter(x1, x2, s=area, color="grey", linewidths=0, label="point")
         return
     names = np.unique(y) if len(classes) < 2 else classes
     for k, name in enumerate(names):
@@ -257,7 +259,7 @@ def draw_points(
         ax.scatter(
             x1,
             x2,
-            s=SMALLEST,
+            s=area,
             color=COLOURS[k % len(COLOURS)],
             marker=MARKERS[k % len(MARKERS)],
             linewidths=0,

@@ -105,12 +105,16 @@ def plot_feature_map(
 
 def _map_of(features: Any) -> Callable[[Any], np.ndarray]:
     """X to the (n, p) array of its features."""
-    if isinstance(features, Kernel) and not hasattr(features, "features"):
+    call = (
+        getattr(features, "features", None)
+        if isinstance(features, Kernel)
+        else features
+    )
+    if call is None:
         raise ValueError(
             f"plot_feature_map needs an explicit map; {features!r} has none. Take "
             "Nystrom(k, m), or a function."
         )
-    call = features.features if isinstance(features, Kernel) else features
 
     def phi(X: Any) -> np.ndarray:
         given = as_points(X) if isinstance(features, Kernel) else np.asarray(X)
@@ -132,6 +136,7 @@ def _draw_flat(
         ax.contourf(*sides, value, [-np.inf, 0, np.inf], **shade)
         artists["plane"] = ax.contour(*sides, value, [0], colors=ink(), linewidths=1.8)
     draw_points(Z, y, [] if y is None else np.unique(y), ax)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     if names is not None:
         ax.set(xlabel=names[0], ylabel=names[1])
     return Display(ax, artists)
@@ -167,6 +172,7 @@ def _draw_solid(
         if y is not None:
             ax.plot([], [], [], marker, color=colour, label=str(name))
     low, high = frame_of(Z)
+    ax.set_box_aspect(None, zoom=1.2)  # the corners of the box leave room
     ax.set(**{f"{a}lim": (low[i], high[i]) for i, a in enumerate("xyz")})
     if names is not None:
         ax.set(xlabel=names[0], ylabel=names[1], zlabel=names[2])
