@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         plot_path,
         plot_sgd_bound,
     )
+    from mercer.plots.smo import plot_smo_path, plot_smo_step
     from mercer.plots.structures import plot_graph, plot_string, plot_tree
 
 _NAMES = {
@@ -40,6 +41,7 @@ _NAMES = {
     "margins": "plot_margin",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
+    "smo": "plot_smo_path plot_smo_step",
     "structures": "plot_graph plot_string plot_tree",
 }
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
@@ -64,6 +66,8 @@ __all__ = [
     "plot_probabilities",
     "plot_regions",
     "plot_sgd_bound",
+    "plot_smo_path",
+    "plot_smo_step",
     "plot_spectrum",
     "plot_string",
     "plot_tree",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from mercer.data.points import Points, is_frame
 try:
     import matplotlib.pyplot as plt
     from matplotlib import rc_params_from_file
+    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
@@ -54,6 +55,7 @@ class Display:
     ----------
     ax_ : the Axes that was drawn on
     artists_ : {name: what matplotlib made of it}
+    frames_ : how many frames the picture has as an animation; 0 for one that stands
 
     Examples
     --------
@@ -70,11 +72,26 @@ class Display:
 
     ax_: Axes
     artists_: dict[str, Any] = field(default_factory=dict, repr=False)
+    frames_: int = 0
+    draw_frame_: Callable[[int], Any] | None = field(default=None, repr=False)
 
     @property
     def figure_(self) -> Figure | SubFigure:
         """The figure of `ax_`."""
         return self.ax_.figure
+
+    def animate(self, seconds: float = 0.2) -> FuncAnimation:
+        """The frames one after another: `.save("x.gif")` or `.to_jshtml()` it.
+
+        Parameters
+        ----------
+        seconds : of each frame
+        """
+        if self.draw_frame_ is None:
+            raise ValueError("This picture does not move; plot_smo_path has frames.")
+        options: dict[str, Any] = {"interval": 1000 * seconds, "repeat": False}
+        figure: Any = self.ax_.get_figure(root=True)
+        return FuncAnimation(figure, self.draw_frame_, frames=self.frames_, **options)
 
 
 def shades_of(weights: np.ndarray, norm: Any = None) -> ScalarMappable:
