@@ -19,7 +19,7 @@ sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
 .PHONY: demo test test-roundings sanitize bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
-	$(python) examples/demo.py out/demo.png
+	$(python) examples/demo.py --save out
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
