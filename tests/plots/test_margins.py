@@ -64,11 +64,14 @@ def test_distances_are_measured_from_the_origin_and_across_the_margin():
     length, b = np.linalg.norm(MACHINE.coef_), abs(MACHINE.intercept_[0])
     names = [text.get_text() for text in display.artists_["distances"]]
     assert names[:2] == [f"|b|/‖w‖ = {b / length:.2f}", f"1/‖w‖ = {1 / length:.2f}"]
+    beyond = -np.sign(MACHINE.intercept_[0])  # where the origin is not
+    largest = (beyond * MACHINE.decision_function(X)).max()
+    assert names[2] == f"|f(x)|/‖w‖ = {largest / length:.2f}"
     arrows = [t for t in display.ax_.texts if getattr(t, "arrow_patch", None)]
-    for arrow, level in zip(arrows[:2], (0, 1), strict=True):
+    for arrow, level in zip(arrows[:3], (0, 1, 0), strict=True):
         end = np.array(arrow.xy)
         assert_allclose(MACHINE.decision_function(end[None]), level, atol=1e-9)
-    turned = np.subtract(arrows[2].xy, arrows[2].get_position())
+    turned = np.subtract(arrows[3].xy, arrows[3].get_position())
     assert abs(turned @ [-MACHINE.coef_[0, 1], MACHINE.coef_[0, 0]]) < 1e-9
     assert display.ax_.get_legend() is None
 

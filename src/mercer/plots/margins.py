@@ -43,7 +43,8 @@ def plot_margin(
     Slacks are segments of the length ξᵢ/‖w‖ from a point to the line f = yᵢ of its
     class, with their ξᵢ = max(0, 1 - yᵢ f(xᵢ)); a point with ξᵢ > 1 is misplaced.
     Distances are arrows: |b|/‖w‖ from the origin to the line, 1/‖w‖ across the margin,
-    and w, which is at a right angle to the line.
+    |f(x)|/‖w‖ from the furthest point x on the side where the origin is not, and w, at
+    a right angle to the line.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def plot_margin(
         SVC(kernel="linear") has
     X, y : (n, 2) points to draw, and their classes
     slacks : whether to draw ξᵢ where it is not 0
-    distances : whether to draw w, 1/‖w‖ and |b|/‖w‖
+    distances : whether to draw w and the three distances
     legend : whether to say beside the picture what is what
 
     Examples
@@ -65,7 +66,7 @@ def plot_margin(
     >>> machine = SVC(C=np.inf, kernel="linear").fit(X, y)
     >>> display = plot_margin(machine, X, y, distances=True)
     >>> sorted(text.get_text() for text in display.artists_["distances"])
-    ['1/‖w‖ = 1.00', 'w', '|b|/‖w‖ = 1.00']
+    ['1/‖w‖ = 1.00', 'w', '|b|/‖w‖ = 1.00', '|f(x)|/‖w‖ = 1.00']
     """
     check_is_fitted(machine)
     last = last_step(machine)
@@ -89,7 +90,9 @@ def plot_margin(
     if slacks:
         artists["slacks"] = _draw_slacks(values, home, xi, ax)
     if distances:
-        artists["distances"] = _draw_distances(w, b, frame, ax)
+        # On the other side of the line than the origin: its arrow is there already.
+        far = values[np.argmax((values @ w + b) * (-1 if b > 0 else 1))]
+        artists["distances"] = _draw_distances(w, b, far, frame, ax)
     (left, low), (right, high) = frame
     ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
     name_axes(X, ax)
@@ -138,16 +141,19 @@ def _draw_slacks(
     return drawn
 
 
-def _draw_distances(w: np.ndarray, b: float, frame: np.ndarray, ax: Axes) -> list[Any]:
-    """Arrows for |b|/‖w‖, 1/‖w‖ and w, and what they measure."""
+def _draw_distances(
+    w: np.ndarray, b: float, far: np.ndarray, frame: np.ndarray, ax: Axes
+) -> list[Any]:
+    """Arrows for |b|/‖w‖, 1/‖w‖, |f(x)|/‖w‖ and w, and what they measure."""
     length = float(np.linalg.norm(w))
     foot, unit = -b * w / length**2, w / length
     start, end = _within(foot, np.array([-unit[1], unit[0]]), frame)
     size = float(np.linalg.norm(frame[1] - frame[0]))
     across = start + 0.82 * (end - start)
-    arrow = start + 0.35 * (end - start)
+    arrow = start + 0.28 * (end - start)
     ax.plot(0, 0, "+", color=ink(), ms=11, mew=2, zorder=4)
     ax.annotate("origin", (0, 0), (0, -14), textcoords="offset points", ha="center")
+    reach = f"|f(x)|/‖w‖ = {abs(far @ w + b) / length:.2f}"
     texts = []
     for a, c, colour, text, head in (
         (np.zeros(2), foot, STRONG, f"|b|/‖w‖ = {abs(b) / length:.2f}", "<->"),
@@ -158,6 +164,7 @@ def _draw_distances(w: np.ndarray, b: float, frame: np.ndarray, ax: Axes) -> lis
             f"1/‖w‖ = {1 / length:.2f}",
             "<->",
         ),
+        (far, far - (far @ w + b) * w / length**2, "0.35", reach, "<->"),
         (arrow, arrow + 0.16 * size * unit, ink(), "w", "-|>"),
     ):
         style = {
@@ -169,7 +176,7 @@ def _draw_distances(w: np.ndarray, b: float, frame: np.ndarray, ax: Axes) -> lis
         }
         ax.annotate("", tuple(c), tuple(a), arrowprops=style, zorder=5)
         place = tuple(c if head == "-|>" else (a + c) / 2)
-        box = {"fc": paper(), "ec": "none", "alpha": 0.85, "pad": 1}
+        box = {"fc": paper(), "ec": "none", "alpha": 0.6, "pad": 1}
         where = (9, 5) if head == "-|>" else (12, -14)
         options: dict[str, Any] = {"textcoords": "offset points", "bbox": box}
         texts.append(ax.annotate(text, place, where, color=colour, zorder=6, **options))
