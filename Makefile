@@ -7,6 +7,8 @@
 #   make sanitize   the core under ASan and UBSan, the solvers under TSan
 #   make bench   build, install, run all benchmarks against their peers; the tables are
 #                shown and written to out/bench
+#   make docs    the site, in docs/_build/html; make docs-serve shows it, and
+#                make docs-quick builds it without running the gallery's examples
 #   make lint    formatting of Python and C++, linting, types, generated stubs in sync
 
 VENV ?= .venv
@@ -14,10 +16,10 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings sanitize bench lint clean
+.PHONY: demo test test-roundings sanitize bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
-	$(python) examples/demo.py out/demo.png
+	$(python) examples/demo.py --save out
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
@@ -30,6 +32,16 @@ sanitize: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(python) benchmarks/run.py out/bench
+
+docs: $(VENV)/.docs
+	$(python) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "The site is in docs/_build/html/index.html"
+
+docs-quick: $(VENV)/.docs
+	MERCER_DOCS=quick $(python) -m sphinx -q -W --keep-going -b html docs docs/_build/quick
+
+docs-serve: docs
+	$(python) -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
 
 lint: $(VENV)/.dev
 	$(python) -m ruff format --check .
@@ -47,9 +59,13 @@ $(VENV)/.test: $(sources)
 	sh tools/setup.sh $(VENV) test
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: $(sources)
+	sh tools/setup.sh $(VENV) docs
+	@touch $@ $(VENV)/.demo
+
 $(VENV)/.dev: $(sources)
 	sh tools/setup.sh $(VENV) dev
 	@touch $@ $(VENV)/.test $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) build out
+	rm -rf $(VENV) build out docs/_build docs/_figures docs/gallery docs/reference/api

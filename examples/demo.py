@@ -1,6 +1,6 @@
 """Read handwritten digits with kernel ridge regression, and show how well.
 
-    python examples/demo.py [picture.png]
+    python examples/demo.py [--save DIR]
 
 Ten machines share one Gram matrix, one for each digit against the rest (targets ±1);
 the one that answers most names the digit. The kernel's width and the ridge are chosen
@@ -10,6 +10,7 @@ that was held out then judges the choice.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections import Counter
@@ -125,6 +126,7 @@ def draw(path: Path, trials: Iterable[Trial], trial: Trial, result: Result) -> N
 
     from mercer.plots import plot_gram
 
+    plt.style.use("mercer.plots.light")
     plt.rcParams.update({"font.size": 10, "axes.titlesize": 12, "axes.titlepad": 10})
     figure = plt.figure(figsize=(12, 10.8), layout="constrained")
     figure.suptitle(
@@ -177,7 +179,7 @@ def draw_errors(ax, trials: Iterable[Trial], chosen: Trial) -> None:
         markersize=14,
         markeredgewidth=1.5,
         fillstyle="none",
-        color="crimson",
+        color="C1",
         label="chosen",
     )
     ax.set(
@@ -245,4 +247,7 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out/demo.png"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--save", type=Path, default=Path("out"), metavar="DIR",
+                        help="folder for the picture, demo.png")  # fmt: skip
+    main(parser.parse_args().save / "demo.png")

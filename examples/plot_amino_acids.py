@@ -29,6 +29,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from mercer import SVC, Mismatch, Normalized, Spectrum, WeightedSubstrings
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "amp_vs_uniprot.tsv.gz"
@@ -76,9 +79,7 @@ figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
 ax.plot(sizes, plain, "o-", label="Spectrum(k)")
 ax.plot(sizes, summed, "s-", label="Spectrum(k, [1] * k): lengths 1..k")
 ax.plot((2, 3), loose, "D-", label="Mismatch(k, 1)")
-ax.axhline(
-    every, color="tab:red", ls="--", label="WeightedSubstrings(0.5): all lengths"
-)
+ax.axhline(every, color="C3", ls="--", label="WeightedSubstrings(0.5): all lengths")
 ax.set(title=f"{len(X_test)} peptides judged after {len(X)} were learnt")
 ax.set(xlabel="length of words k", ylabel="right (%)")
 ax.set_xticks(sizes)
@@ -104,10 +105,10 @@ for name, value in zip(kernel.feature_names(support), weight, strict=True):
 
 figure, ax = plt.subplots(figsize=(7.5, 6.3), layout="constrained")
 most = np.abs(table).max()
-image = ax.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most)
+image = ax.imshow(table, cmap=DIVERGING, vmin=-most, vmax=most)
 ax.set_xticks(range(20), acids)
 ax.set_yticks(range(20), acids)
-ax.set(title="Weight of each pair of amino acids: red for antimicrobial",
+ax.set(title="Weight of each pair of amino acids: orange for antimicrobial",
        xlabel="second", ylabel="first")  # fmt: skip
 figure.colorbar(image, ax=ax)
-plt.show()
+show_or_save()

@@ -33,7 +33,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, Gram, KernelRidge, NuSVC, bounds
+from mercer.plots import show_or_save
 from mercer.theory import rademacher
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -146,6 +149,6 @@ ax.errorbar(gammas, value, 2 * error, marker="o", ms=4, capsize=3,
             label="(1/m) E √(σᵀKσ), 300 draws of σ")  # fmt: skip
 ax.plot(gammas, most, "C3--", label="at most 1/√m, of orthogonal points")
 ax.set(xscale="log", xlabel="γ of exp(-γ‖x - y‖²)", ylabel="complexity", ylim=(0, None))
-ax.set_title(f"The unit ball at {m:,} colours")
+ax.set_title(f"Rademacher complexity of the unit ball, {m:,} points")
 ax.legend(loc="lower right")
-plt.show()
+show_or_save()

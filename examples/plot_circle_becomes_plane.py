@@ -25,6 +25,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import Expansion, FeatureFunction, Polynomial
+from mercer.plots import plot_feature_map, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 
 def phi(X):
@@ -81,53 +84,19 @@ for f, w, curve in shapes.values():
 # The curve in the plane, the plane in space
 # ------------------------------------------
 
-blue, orange = "tab:blue", "tab:orange"
-
-
-def draw_curve(ax, f, curve):
-    inside = f(X) < 0
-    ax.plot(*X[~inside].T, "o", color=blue, ms=4.5, label="outside, f(x) > 0")
-    ax.plot(*X[inside].T, "s", color=orange, ms=4.5, label="inside, f(x) < 0")
-    ax.plot(*curve.T, color="black", lw=2, label="f(x) = 0")
-    ax.set(aspect="equal", xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), xlabel="x₁", ylabel="x₂")
-
-
-def plane_patch(w, curve):
-    """A rectangle in the plane ⟨w, z⟩ = 1 around the image of the curve."""
-    level = np.cross(w, [0, 0, 1])
-    rising = np.cross(level, w)
-    s, t = np.meshgrid([-1.2, 1.2], [-1.2, 1.2])
-    steps = np.multiply.outer(level / np.linalg.norm(level), s)
-    steps += np.multiply.outer(rising / np.linalg.norm(rising), t)
-    return phi(curve).mean(axis=0)[:, None, None] + steps
-
-
-def draw_space(ax, f, w, curve, azim):
-    inside = f(X) < 0
-    angle, radius = np.meshgrid(np.linspace(0, np.pi, 61), [0.0, 1.5])
-    cone = phi(polar(radius.ravel(), angle.ravel()))
-    # Drawn from the far side to the near side, the one that holds the apex.
-    ax.computed_zorder = False
-    ax.plot_surface(*cone.T.reshape(3, *angle.shape), color=blue, alpha=0.08, zorder=0)
-    ax.plot(*Z[~inside].T, "o", color=blue, ms=4, zorder=1)
-    ax.plot_surface(*plane_patch(w, curve), color="black", alpha=0.25, zorder=2)
-    ax.plot(*phi(curve).T, color="black", lw=2, zorder=3)
-    ax.plot(*Z[inside].T, "s", color=orange, ms=4, zorder=4)
-    ax.set(xlabel="z₁ = x₁²", ylabel="z₂ = x₂²", zlabel="z₃ = √2 x₁x₂")
-    ax.set(xticks=[0, 1, 2], yticks=[0, 1, 2], zticks=[-1, 0, 1])
-    ax.set(xlim=(-0.4, 2.3), ylim=(-0.4, 2.3), zlim=(-1.7, 1.7))
-    ax.set_box_aspect((2.7, 2.7, 3.4), zoom=1.05)
-    ax.view_init(elev=10, azim=azim)
-
-
-figure = plt.figure(figsize=(10, 9.5), layout="constrained")
+figure = plt.figure(figsize=(11, 10), layout="constrained")
 for row, (name, (f, w, curve)) in enumerate(shapes.items()):
-    plane = figure.add_subplot(2, 2, 2 * row + 1)
-    draw_curve(plane, f, curve)
-    plane.set_title(f"In the plane: the {name} f(x) = 0")
-    space = figure.add_subplot(2, 2, 2 * row + 2, projection="3d")
-    draw_space(space, f, w, curve, azim=(-60, -38)[row])
-    space.set_title(f"In the space of monomials: a plane cuts the {name} out")
-figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=3,
-              frameon=False)  # fmt: skip
-plt.show()
+    where = np.where(f(X) > 0, "outside, f(x) > 0", "inside, f(x) < 0")
+    flat = figure.add_subplot(2, 2, 2 * row + 1)
+    plot_feature_map(lambda X: X, X, where, flat, names=["x₁", "x₂"])
+    flat.plot(*curve.T, color="black", label="f(x) = 0")
+    flat.set(title=f"In the plane: the {name} f(x) = 0", aspect="equal")
+    solid = figure.add_subplot(2, 2, 2 * row + 2, projection="3d")
+    names = ["z₁ = x₁²", "z₂ = x₂²", "z₃ = √2 x₁x₂"]
+    plot_feature_map(phi, X, where, solid, plane=(w, -1.0), names=names)
+    solid.plot(*phi(curve).T, color="black", zorder=3)
+    solid.set(title=f"In the space of monomials:\na plane cuts the {name} out")
+    solid.set(xticks=[0, 1, 2], yticks=[0, 1, 2], zticks=[-1, 0, 1])
+handles = flat.get_legend_handles_labels()
+figure.legend(*handles, loc="outside lower center", ncols=3)
+show_or_save()

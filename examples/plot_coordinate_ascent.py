@@ -17,9 +17,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, Gram
-from mercer.plots import plot_convergence, plot_path
+from mercer.plots import plot_convergence, plot_path, show_or_save
 from mercer.solvers import SMO, CoordinateAscent, quadratic
 from mercer.solvers.boxqp import svc
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # Two variables
@@ -87,4 +89,4 @@ usual = SVC(C=C, kernel=kernel, fit_intercept=False).fit(X, y)
 np.testing.assert_allclose(
     machine.fit(X, y).decision_function(X), usual.decision_function(X), atol=0.02
 )
-plt.show()
+show_or_save()

@@ -28,6 +28,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import Expansion, FeatureFunction
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(1)
 X = rng.uniform(-2.3, 2.3, size=(400, 2))
@@ -95,7 +98,7 @@ np.testing.assert_array_equal(label_crossing == 1, Y_crossing.sum(axis=1) >= 2)
 # The plane of the points, and the plane of the signs
 # ---------------------------------------------------
 
-colour = {-1: "tab:blue", 1: "tab:orange"}
+colour = {-1: "C0", 1: "C1"}
 marker = {-1: "o", 1: "s"}
 
 
@@ -147,4 +150,4 @@ draw_corners(axes[0, 1], *lecture)
 draw_corners(axes[1, 1], *crossing)
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center",
               ncols=4, frameon=False)  # fmt: skip
-plt.show()
+show_or_save()

@@ -21,7 +21,10 @@ import numpy as np
 
 from mercer import FromDistance, KernelKNNClassifier, KernelPCA, check
 from mercer.kernels import edit_distance
+from mercer.plots import show_or_save
 from mercer.theory import feature_distances
+
+plt.style.use("mercer.plots.light")
 
 NUMERALS = """
 Germanic English    one two three four five six seven eight nine ten
@@ -133,4 +136,4 @@ axes[1].axhline(0, color="black", linewidth=0.8)
 axes[1].legend()
 axes[1].set(title="Eigenvalues of both Gram matrices", xlabel="number",
             ylabel="eigenvalue / the largest")  # fmt: skip
-plt.show()
+show_or_save()

@@ -21,6 +21,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import Subsequence
+from mercer.plots import plot_string, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 text = "fast food"
 words = ["afd", "asd", "foo", "fod"]
@@ -49,33 +52,11 @@ assert places("asd") == [(2, 3, 9)] and span((2, 3, 9)) == 8
 # gap. The weights of all places of a word are added.
 
 rows = [(word, chosen) for word in words for chosen in places(word)]
-figure, ax = plt.subplots(figsize=(9.5, 5.2), layout="constrained")
-for line, (word, chosen) in enumerate(rows):
-    colour = f"C{words.index(word)}"
-    ax.plot([chosen[0], chosen[-1]], [line, line], color=colour, lw=2, alpha=0.5)
-    for place, letter in enumerate(text, start=1):
-        used = place in chosen
-        box = dict(boxstyle="round,pad=0.35", fc=colour if used else "white",
-                   ec=colour if used else "0.8")  # fmt: skip
-        shown = letter if letter.strip() else "␣"
-        ax.text(place, line, shown, ha="center", va="center", bbox=box, fontsize=12,
-                color="white" if used else "0.6", family="monospace")  # fmt: skip
-    ax.text(9.8, line, f"{chosen}".replace("(", "").replace(")", ""), va="center")
-    ax.text(11.3, line, f"span {span(chosen)},  λ{'⁰¹²³⁴⁵⁶⁷⁸⁹'[span(chosen)]}",
-            va="center")  # fmt: skip
-ax.plot([], [])
-ax.set(xlim=(0.3, 13), ylim=(len(rows) - 0.4, -0.6), xlabel="place in the string")
-ax.set_xticks(range(1, 10))
-labels = [word if chosen == places(word)[0] else "" for word, chosen in rows]
-ax.set_yticks(range(len(rows)), [f"“{word}”" if word else "" for word in labels])
-for tick in ax.get_yticklabels():
-    tick.set_fontsize(12)
-ax.tick_params(length=0)
-for side in ("top", "right", "left"):
-    ax.spines[side].set_visible(False)
-ax.spines["bottom"].set_bounds(1, 9)
-ax.xaxis.set_label_coords(0.37, -0.08)
-ax.set_title("Four subsequences of “fast food” and their places", loc="left")
+marks = [np.isin(np.arange(1, len(text) + 1), chosen) for _, chosen in rows]
+named = [f"“{word}”  span {span(i)}, λ{'⁰¹²³⁴⁵⁶⁷⁸⁹'[span(i)]}" for word, i in rows]
+figure, ax = plt.subplots(figsize=(9, 5), layout="constrained")
+plot_string(text, marks, ax, names=named)
+ax.set(title="Four subsequences of “fast food”: all their places", xlabel="place")
 
 # %%
 # What they weigh
@@ -106,4 +87,4 @@ ax.set_title("A gap costs more, the smaller λ")
 ax.legend()
 for word in words:
     print(f"{word}: places {places(word)}, φ at λ = 1: {weight[word][-1]:g}")
-plt.show()
+show_or_save()

@@ -18,9 +18,11 @@ side of all the others.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
-from scipy.sparse.csgraph import shortest_path
 
 from mercer import Diffusion, Graph, KernelRidge
+from mercer.plots import plot_graph, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 meets = {
     1: [2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 18, 20, 22, 32],
@@ -59,44 +61,21 @@ assert len(club.nodes) == 34 and len(club.ends) == 78
 # %%
 # How far the heat has come
 # -------------------------
-# Members are placed so that distances in the picture are near to the numbers of steps
-# between them in the network, beginning from a circle.
+# Each picture has its own scale: the heat is at member 1 first, then with those he met,
+# and in the end everybody has nearly the same share, 1/34 = 0.029.
 
-steps = shortest_path(club.adjacency(), unweighted=True)
-angle = 2 * np.pi * np.argsort(np.argsort(-steps[0])) / 34
-place = 2 * np.column_stack([np.cos(angle), np.sin(angle)])
-apart = steps + np.eye(34)
-pull = 1 / apart**2 - np.eye(34)
-inverse = np.linalg.pinv(np.diag(pull.sum(axis=1)) - pull)
-for _ in range(200):  # each round lowers the sum of squared relative errors
-    gaps = place[:, None] - place
-    unit = gaps / np.maximum(np.linalg.norm(gaps, axis=2), 1e-9)[..., None]
-    place = inverse @ ((pull * steps)[..., None] * unit).sum(axis=1)
-place = place[[club.index[member] for member in members], ::-1]
-
-
-def draw(ax, colours, **style):
-    """The network, its members in some colours."""
-    for u, v in club.ends:
-        ends = np.array([club.nodes[u], club.nodes[v]]) - 1
-        ax.plot(*place[ends].T, color="0.8", lw=0.8, zorder=1)
-    dots = ax.scatter(*place.T, c=colours, s=230, edgecolor="0.3", zorder=2, **style)
-    for member, (x, y), shade in zip(
-        members, place, dots.to_rgba(colours), strict=True
-    ):
-        ink = "white" if shade[:3].mean() < 0.45 else "black"
-        ax.text(x, y, member, color=ink, ha="center", va="center", fontsize=8)
-    ax.set(xticks=[], yticks=[], aspect="equal")
-    return dots
-
-
-figure, axes = plt.subplots(1, 3, figsize=(14, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
 for ax, beta in zip(axes, (0.03, 0.3, 3.0), strict=True):
     heat = Diffusion(club, beta)([1], members)[0]
-    dots = draw(ax, heat, cmap="YlOrRd", norm=LogNorm(1e-4, 1, clip=True))
-    ax.set_title(f"heat from member 1 at β = {beta:g}")
+    shares = dict(zip(members.tolist(), heat, strict=True))
+    display = plot_graph(club, shares, ax, norm=LogNorm(heat.min(), heat.max()))
+    bar = figure.colorbar(display.artists_["colours"], ax=ax, location="bottom",
+                          label="share of the heat")  # fmt: skip
+    bar.ax.minorticks_off()
+    ends = [heat.min(), 1 / 34, heat.max()]
+    bar.set_ticks(ends, labels=[f"{share:.2g}" for share in ends])
+    ax.set_title(f"Heat from member 1 at β = {beta:g}")
     assert np.isclose(heat.sum(), 1)
-figure.colorbar(dots, ax=axes, shrink=0.8, label="share of the heat")
 
 # %%
 # The sides of the quarrel
@@ -122,15 +101,16 @@ assert min(wrong) <= 2
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained",
                             width_ratios=[3, 2])  # fmt: skip
-scaled = np.sign(values) * np.sqrt(np.abs(values) / np.abs(values).max())
-draw(axes[0], scaled, cmap="coolwarm", vmin=-1.3, vmax=1.3)
-for member in (1, 34):
-    axes[0].scatter(*place[member - 1], s=420, marker="s", fc="none", ec="k", lw=1.6)
-for member in missed:
-    axes[0].scatter(*place[member - 1], s=420, fc="none", ec="tab:green", lw=2.5)
-axes[0].set_title(f"β = 0.3: two are known (squares), {len(missed)} of 32 are named "
-                  "wrongly (green)")  # fmt: skip
-axes[1].semilogx(betas, wrong, "o-", color="tab:blue")
+scaled = np.sign(values) * np.sqrt(np.abs(values))
+display = plot_graph(club, dict(zip(members.tolist(), scaled, strict=True)), axes[0])
+for known, marker, colour in (([1, 34], "s", "black"), (missed, "o", "C2")):
+    place = display.artists_["places"][[club.index[member] for member in known]]
+    axes[0].scatter(
+        *place.T, s=1000, marker=marker, fc="none", ec=colour, lw=2.5, zorder=4
+    )
+axes[0].set_title(f"β = 0.3: two are known (squares),\n{len(missed)} of 32 is named "
+                  "wrongly (green ring)")  # fmt: skip
+axes[1].semilogx(betas, wrong, "o-", color="C0")
 axes[1].set(title="Members named wrongly", xlabel="β, the time of diffusion",
             ylabel="of 32", yticks=range(4), ylim=(0, 3))  # fmt: skip
-plt.show()
+show_or_save()

@@ -21,7 +21,9 @@ from sklearn.datasets import make_circles
 from sklearn.metrics import adjusted_rand_score
 
 from mercer import RBF, KernelKMeans, Linear
-from mercer.plots import plot_clusters, plot_gram, plot_spectrum
+from mercer.plots import plot_clusters, plot_gram, plot_spectrum, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rings, which = make_circles(300, factor=0.35, noise=0.06, random_state=0)
 
@@ -79,9 +81,9 @@ for seed in range(8):
     start = KernelKMeans(2, kernel=RBF(4.0), init="random", n_init=1, random_state=seed)
     history = start.fit(rings).inertia_history_
     right = adjusted_rand_score(which, start.labels_) > 0.95
-    axes[2].plot(history, "o-", ms=3, color="tab:blue" if right else "tab:orange")
-for right, colour in (("the rings", "tab:blue"), ("something else", "tab:orange")):
+    axes[2].plot(history, "o-", ms=3, color="C0" if right else "C1")
+for right, colour in (("the rings", "C0"), ("something else", "C1")):
     axes[2].plot([], [], "o-", ms=3, color=colour, label=f"ends at {right}")
 axes[2].set(title="Eight starts", xlabel="step", ylabel="inertia")
 axes[2].legend()
-plt.show()
+show_or_save()

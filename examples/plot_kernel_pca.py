@@ -18,7 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, KernelPCA, Matern, RationalQuadratic
-from mercer.plots import plot_component
+from mercer.plots import plot_component, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 centres = np.array([[-0.5, -0.2], [0.0, 0.6], [0.5, 0.0]])
 # Of 300 draws this one comes nearest to the numbers in the book.
@@ -40,13 +42,17 @@ np.testing.assert_allclose(machine.expansion_.norm(), 1, rtol=1e-8)
 np.testing.assert_allclose(machine.eigenvalues_, printed, rtol=0.05)
 
 figure, axes = plt.subplots(
-    2, 4, figsize=(12, 5.9), sharex=True, sharey=True, layout="constrained"
+    2, 4, figsize=(12.5, 6.4), sharex=True, sharey=True, layout="constrained"
 )
 for j, ax in enumerate(axes.flat):
-    plot_component(machine, X, j, ax=ax)
-    ax.set(title=f"λ = {machine.eigenvalues_[j]:.2f}   ({printed[j]:.2f})")
+    display = plot_component(machine, X, j, ax=ax, limit=0.8, bar=False)
+    ax.set(title=f"{ax.get_title()}\n(the course: {printed[j]:.2f})")
     ax.set(xticks=[-0.5, 0, 0.5], yticks=[0, 0.5])
-figure.suptitle("Lines of equal projection on the first eight components")
+figure.suptitle("Lines of equal coordinate along the first eight components")
+bar = figure.colorbar(
+    display.artists_["values"], ax=axes, ticks=[-0.8, -0.4, 0, 0.4, 0.8]
+)
+bar.set_label("coordinate fⱼ(x); thick line: fⱼ = 0")
 
 # %%
 # What is left over
@@ -98,4 +104,4 @@ axes[1].set(title="noise taken off by eight components")
 axes[1].legend(fontsize="small", loc="lower right")
 for ax in axes:
     ax.set_aspect("equal")
-plt.show()
+show_or_save()

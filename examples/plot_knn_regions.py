@@ -20,7 +20,9 @@ from sklearn.datasets import make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import RBF, KernelKNNClassifier, Linear, Normalized, Polynomial, Spectrum
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 X, y = make_moons(160, noise=0.28, random_state=2)
 
@@ -42,7 +44,7 @@ for ax, k in zip(axes, (1, 9, 41), strict=True):
     name = "neighbour" if k == 1 else "neighbours"
     ax.set(title=f"{k} {name}: {share:.0%} right by the others", xlabel="x₁")
 axes[0].set(ylabel="x₂")
-axes[0].legend(title="class", fontsize="small", loc="lower left")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper", title="class")
 
 # %%
 # Another kernel, another geometry
@@ -68,7 +70,7 @@ for ax, (title, kernel) in zip(axes, kernels.items(), strict=True):
     plot_regions(machine, rays, names, ax=ax, legend=False)
     ax.set(title=title, xlabel="x₁")
 axes[0].set(ylabel="x₂")
-axes[1].legend(fontsize="small", loc="lower right")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
 longer = np.array([[0.9, 0.3], [-0.5, 0.4], [-0.1, -0.7]])
 assert (machine.predict(longer) == machine.predict(3 * longer)).all()
 
@@ -85,4 +87,4 @@ for word, d, near in zip(("ban", "request"), distance, index, strict=True):
     told = ", ".join(f"{words[j]} at {r:.2f}" for j, r in zip(near, d, strict=True))
     print(f"{word}: {told}")
 assert list(machine.predict(["ban", "request"])) == ["a", "qu"]
-plt.show()
+show_or_save()

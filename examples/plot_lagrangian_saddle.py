@@ -20,7 +20,10 @@ problems of the same kind, with a box around them.
 import matplotlib.pyplot as plt
 import numpy as np
 
+from mercer.plots import show_or_save
 from mercer.solvers import SMO, quadratic
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # Solved as a quadratic program
@@ -67,12 +70,12 @@ levels = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12]
 lines = left.contour(grid, grid, np.multiply.outer(grid, grid), levels, cmap="viridis")
 left.clabel(lines, fmt="%g", fontsize=8)
 left.plot(side, 4 - side, "k-", lw=2, label="x + y = 4")
-left.plot(2, 2, "*", color="crimson", mec="black", ms=15, zorder=4, label="(2, 2)")
+left.plot(2, 2, "*", color="C1", mec="black", ms=15, zorder=4, label="(2, 2)")
 arrow = dict(arrowstyle="-|>", lw=2, shrinkA=0, shrinkB=0)
-left.annotate("", (3.0, 3.0), (2, 2), arrowprops=arrow | dict(color="crimson"))
+left.annotate("", (3.0, 3.0), (2, 2), arrowprops=arrow | dict(color="C1"))
 left.annotate("", (2.5, 2.5), (2, 2), arrowprops=arrow | dict(color="black"), zorder=5)
 beside = dict(textcoords="offset points", bbox=dict(fc="white", ec="none", alpha=0.8))
-left.annotate("slope of xy: (2, 2)", (3.0, 3.0), (6, 4), color="crimson", **beside)
+left.annotate("slope of xy: (2, 2)", (3.0, 3.0), (6, 4), color="C1", **beside)
 left.annotate("of x + y: (1, 1)", (2.5, 2.5), (14, -8), **beside)
 left.set(xlabel="x", ylabel="y", aspect="equal", title="max xy with x + y = 4")
 left.legend(loc="lower left", framealpha=1)
@@ -86,11 +89,11 @@ right.plot(coarse, 4 - coarse, lagrangian(coarse, 4 - coarse, 2), "k-", lw=2.5,
            label="x + y = 4: highest at (2, 2)")  # fmt: skip
 right.plot(coarse, coarse, lagrangian(coarse, coarse, 2), "--", color="0.3", lw=2,
            label="x = y: lowest at (2, 2)")  # fmt: skip
-right.plot([2], [2], [4], "*", color="crimson", mec="black", ms=15, zorder=10)
+right.plot([2], [2], [4], "*", color="C1", mec="black", ms=15, zorder=10)
 right.set(xlabel="x", ylabel="y", title="L(x, y, 2) = (x - 2)(y - 2) + 4")
 right.set_zlabel("L")
 right.view_init(elev=24, azim=-112)
 for axis in (right.xaxis, right.yaxis):
     axis.set_ticks(range(5))
 right.legend(loc="upper left", fontsize="small")
-plt.show()
+show_or_save()

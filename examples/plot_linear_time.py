@@ -21,7 +21,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, Nystrom, Polynomial
+from mercer.plots import show_or_save
 from mercer.solvers import SMO
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(32_000, 10))
@@ -92,7 +95,7 @@ assert apart < 1e-6
 # Time by kernel values (dashed) comes to grow with n², time on features with n: slopes
 # of 2 and of 1 in logarithms, as the grey lines have.
 
-colours = dict(zip(roads, ("#d9731a", "#b03060", "#1f6fb4", "#2f8f4e"), strict=True))
+colours = dict(zip(roads, ("C1", "C3", "C0", "C2"), strict=True))
 figure, ax = plt.subplots(figsize=(9, 5), layout="constrained")
 for name, (_, some) in roads.items():
     dashed = "kernel values" in name
@@ -115,4 +118,4 @@ ax.set_title(
 ax.spines[["top", "right"]].set_visible(False)
 # Beside the picture: where lines end depends on the machine.
 ax.legend(loc="center left", bbox_to_anchor=(1.06, 0.5), frameon=False)
-plt.show()
+show_or_save()

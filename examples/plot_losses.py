@@ -32,7 +32,9 @@ from mercer.losses import (
     SquaredHinge,
     ZeroOne,
 )
-from mercer.plots import plot_losses
+from mercer.plots import plot_losses, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 of_sides = [ZeroOne(), PerceptronLoss(), Hinge(), SquaredHinge(), Logistic()]
 of_numbers = [Squared(), EpsilonInsensitive(0.3), Huber(1.2), Quantile(0.9)]
@@ -49,9 +51,9 @@ of_numbers = [Squared(), EpsilonInsensitive(0.3), Huber(1.2), Quantile(0.9)]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
 plot_losses(of_sides, left)
-left.set(title="Losses of a side", ylim=(-0.15, 4.2))
+left.set(title="Losses for classes, y = ±1", ylim=(-0.15, 4.2))
 plot_losses(of_numbers, right)
-right.set(title="Losses of a number", ylim=(-0.15, 4.2))
+right.set(title="Losses for numbers", ylim=(-0.15, 4.2))
 for ax in (left, right):
     ax.grid(alpha=0.25)
     ax.axvline(0, color="grey", lw=0.8)
@@ -73,9 +75,9 @@ assert (PerceptronLoss().value(1, z) < mistake).any()
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.4), layout="constrained")
 plot_losses(of_sides, left, conjugate=True, reach=2)
-left.set(title="Conjugates at y = 1; dots end what is finite")
+left.set(title="Conjugates for classes; infinite beyond the dots")
 plot_losses(of_numbers, right, conjugate=True, reach=2)
-right.set(title="Conjugates at y = 0")
+right.set(title="Conjugates for numbers; infinite beyond the dots")
 for ax in (left, right):
     ax.grid(alpha=0.25)
 
@@ -92,4 +94,4 @@ for loss in (*of_sides[1:], *of_numbers):
     assert (
         loss.value(y, f)[:, None] + loss.conjugate(y, some) >= np.outer(f, some) - 1e-12
     ).all()
-plt.show()
+show_or_save()

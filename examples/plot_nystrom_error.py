@@ -34,6 +34,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import load_breast_cancer
 
 from mercer import RBF, Nystrom
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "shuttle.npz"
@@ -58,7 +61,7 @@ kernel = RBF().resolve(X)
 # the first m.
 
 sizes = np.array([2, 5, 10, 20, 40, 80, 120])
-methods = {"uniform": "#d9731a", "kmeans++": "#2f8f4e", "pivoted": "#1f6fb4"}
+methods = {"uniform": "C1", "kmeans++": "C2", "pivoted": "C0"}
 chosen, errors = {}, {}
 for method in methods:
     rows = []
@@ -121,7 +124,7 @@ for ax, method in zip(maps, ("uniform", "pivoted"), strict=True):
     order = np.argsort(left)
     shown = ax.scatter(*(X[order] @ plane).T, c=left[order], s=9, cmap=colours,
                        vmin=0, vmax=1)  # fmt: skip
-    ax.scatter(*(landmarks @ plane).T, s=55, facecolors="none", edgecolors="#c0392b",
+    ax.scatter(*(landmarks @ plane).T, s=55, facecolors="none", edgecolors="C1",
                linewidths=1.2)  # fmt: skip
     error = k.trace_error_on(X)
     ax.set(title=f"{method}, 40 landmarks: error {error:.3f}")
@@ -130,4 +133,4 @@ for ax, method in zip(maps, ("uniform", "pivoted"), strict=True):
     ax.set_yscale("symlog", linthresh=2)
 maps[0].set_ylabel("second principal component")
 figure.colorbar(shown, ax=maps[-1], label="what is left of k(x, x) = 1")
-plt.show()
+show_or_save()

@@ -18,7 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(6)
 y = np.repeat([-1, 1], 30)
@@ -65,20 +67,20 @@ assert after["hard"].certificate_.margin < before["hard"].certificate_.margin / 
 assert abs(after["soft"].dual_coef_).max() == price["soft"]
 
 X_all, y_all = np.vstack([X, outlier]), np.append(y, -1)
-figure, axes = plt.subplots(1, 2, figsize=(11, 3.8), sharey=True, layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(8, 9.4), sharex=True, layout="constrained")
 for ax, name in zip(axes, price, strict=True):
     plot_regions(after[name], X_all, y_all, ax=ax, legend=False)
     (w1, w2), b = before[name].coef_[0], before[name].intercept_[0]
     height = np.array(ax.get_ylim())
-    ax.plot(-(w2 * height + b) / w1, height, color="crimson", lw=2, ls=":",
+    ax.plot(-(w2 * height + b) / w1, height, color="C2", lw=2.5, ls=":",
             label="boundary without the outlier")  # fmt: skip
-    ax.annotate("outlier", outlier, (-78, 8), textcoords="offset points",
+    ax.annotate("outlier", outlier, (-3.4, 1.7), va="center",
                 arrowprops=dict(arrowstyle="->", shrinkB=7))  # fmt: skip
     angle = turned(before[name], after[name])
     ax.set(title=f"C = {price[name]:g}: turned by {angle:.1f}°".replace("inf", "∞"))
-    ax.set(xlabel="x₁", ylim=height, aspect="equal")
-axes[0].set(ylabel="x₂")
-figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    ax.set(ylabel="x₂", ylim=height, aspect="equal")
+axes[1].set(xlabel="x₁")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 # %%
 # The outlier walks in
@@ -108,11 +110,11 @@ assert max(soft) < 10 < 40 < max(hard)
 figure, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
 ax.axvspan(place[0], places[-1, 0], color="lightgrey", alpha=0.5)
 ax.text(place[0] + 0.06, max(hard), "the hulls meet:\nno hard margin", va="top")
-ax.plot(places[: len(hard), 0], hard, "o-", ms=4, color="crimson", label="C = ∞")
-ax.plot(places[:, 0], soft, "s-", ms=4, color="tab:green",
+ax.plot(places[: len(hard), 0], hard, "o-", ms=4, color="C1", label="C = ∞")
+ax.plot(places[:, 0], soft, "s-", ms=4, color="C0",
         label=f"C = {price['soft']}")  # fmt: skip
 ax.axvline(outlier[0], color="grey", lw=1, ls=":")
 ax.set(xlabel="x₁ of the outlier", ylabel="boundary turned by (degrees)")
 ax.set(title="How far one point turns the boundary", xlim=places[[0, -1], 0])
 ax.legend(loc="upper left", frameon=False)
-plt.show()
+show_or_save()

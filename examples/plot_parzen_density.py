@@ -18,7 +18,9 @@ import numpy as np
 from sklearn.neighbors import KernelDensity
 
 from mercer import RBF, Laplacian, Matern, ParzenClassifier, ParzenDensity
-from mercer.plots import plot_density, plot_regions
+from mercer.plots import plot_density, plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(4)
 turn = rng.uniform(0, 1.6 * np.pi, size=220)
@@ -50,9 +52,7 @@ for ax, (title, machine) in zip(axes, machines.items(), strict=True):
     plot_density(machine, X, ax=ax, legend=False)
     ax.set(title=title, xlabel="x₁", aspect="equal")
 axes[0].set(ylabel="x₂")
-handles = plot_density(best, X, ax=plt.figure().gca()).get_legend_handles_labels()
-plt.close()
-figure.legend(*handles, loc="outside lower center", ncols=5)
+figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 
 # %%
 # Windows of other shapes
@@ -113,4 +113,4 @@ for ax, machine in zip(
     assert share > 0.95
 axes[0].set(ylabel="x₂")
 axes[1].legend(fontsize="small", loc="lower right")
-plt.show()
+show_or_save()

@@ -19,7 +19,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, KernelPCA, Linear
-from mercer.plots import plot_component
+from mercer.plots import plot_component, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(3)
 t = rng.uniform(-1.15, 1.15, size=120)
@@ -32,7 +34,7 @@ bent = KernelPCA(2, kernel=RBF(0.25)).fit(X)
 # %%
 # Lines of constant projection
 # ----------------------------
-# The first component of either, from blue to red. Straight lines run across the whole
+# The first component of either, blue to orange. Straight lines run across the whole
 # picture, whether there are points or not. The bent ones close around the two arms of
 # the bow, and far from all points the projection falls back to that of the mean.
 
@@ -42,7 +44,7 @@ titles = (
     "kernel PCA, exp(-‖x - y‖²/4): bent lines",
 )
 for ax, machine, title in zip(axes, (straight, bent), titles, strict=True):
-    plot_component(machine, X, 0, ax)
+    plot_component(machine, X, 0, ax, bar=False)
     ax.set(title=title, xlabel="x₁", aspect="equal")
 axes[0].set(ylabel="x₂")
 
@@ -83,7 +85,7 @@ for ax, (name, (back, how)) in zip(axes, ways.items(), strict=True):
     ax.plot(*np.stack([X, back], axis=-1).transpose(1, 2, 0), color="0.75", lw=0.8,
             zorder=1)  # fmt: skip
     ax.scatter(*X.T, s=14, color="C0", label="points x", zorder=2)
-    ax.scatter(*back.T, s=14, color="crimson", label="reconstruction", zorder=3)
+    ax.scatter(*back.T, s=14, color="C1", label="reconstruction", zorder=3)
     ax.set(title=f"{name}, {how}\nmean squared distance {error[name]:.2f}")
     ax.set(xlabel="x₁", aspect="equal")
 axes[0].plot(*mean, "k+", ms=13, mew=2.2, label="mean x̄", zorder=4)
@@ -94,4 +96,4 @@ axes[0].annotate("u", mean + 0.5 * u, (0, 7), textcoords="offset points", fontsi
 axes[0].set(ylabel="x₂")
 handles, labels = axes[0].get_legend_handles_labels()
 figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
-plt.show()
+show_or_save()

@@ -18,6 +18,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVC, KernelRidge
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(6000, 6))
@@ -39,7 +42,7 @@ machines = {
     ),
     "SVC(kernel='linear'): features": (SVC(kernel="linear"), y > 0, (4500, 6000)),
 }
-colours = ("#1f6fb4", "#d9731a", "#2f8f4e")
+colours = ("C0", "C1", "C2")
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
 for colour, (name, (machine, target, sizes)) in zip(
     colours, machines.items(), strict=True
@@ -69,4 +72,4 @@ ax.set(
 )
 ax.set_xticks(range(1000, 7000, 1000), [f"{n:,}" for n in range(1000, 7000, 1000)])
 ax.spines[["top", "right"]].set_visible(False)
-plt.show()
+show_or_save()

@@ -20,7 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import KernelPerceptron, Linear, Perceptron
+from mercer.plots import show_or_save
 from mercer.theory import mistake_bound
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(23)
 y = np.tile([-1, 1], 13)
@@ -86,4 +89,4 @@ handles = dict(zip(*left.get_legend_handles_labels()[::-1], strict=True))
 handles |= dict(zip(*right.get_legend_handles_labels()[::-1], strict=True))
 figure.legend(handles.values(), handles, loc="outside lower center", ncols=5,
               fontsize="small")  # fmt: skip
-plt.show()
+show_or_save()

@@ -43,7 +43,10 @@ from mercer import (
     Subsequence,
     WeightedDegree,
 )
+from mercer.plots import DIVERGING, show_or_save
 from mercer.solvers import SMO, svc
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "promoters.tsv.gz"
@@ -138,13 +141,15 @@ for name, value in zip(names, weight, strict=True):
 start = 50  # letters before the gene begins
 figure, ax = plt.subplots(figsize=(10, 3.6), layout="constrained")
 most = np.abs(table).max()
-image = ax.imshow(table, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto",
+image = ax.imshow(table, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto",
                   extent=(-start - 0.5, places - start - 0.5, 3.5, -0.5))  # fmt: skip
 for first, box in ((-36, "TTGACA"), (-13, "TATAAT")):
     ax.add_patch(plt.Rectangle((first - 0.5, -0.5), 6, 4, fill=False, lw=2))
     ax.annotate(box, (first + 2.5, -0.7), ha="center", annotation_clip=False)
 ax.set_yticks(range(4), letters.upper())
-ax.set_title("Weight of each letter at each place; red speaks for a promoter", pad=22)
+ax.set_title(
+    "Weight of each letter at each place; orange speaks for a promoter", pad=22
+)
 ax.set(xlabel="place, counted from the start of the gene")
 figure.colorbar(image, ax=ax, pad=0.01)
-plt.show()
+show_or_save()

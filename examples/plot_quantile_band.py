@@ -24,6 +24,9 @@ from mercer import (
     KernelQuantileRegression,
     RegularizedMachine,
 )
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(3)
 n = 400
@@ -56,17 +59,17 @@ curves = [machine.predict(grid) for machine in machines]
 truth = np.sin(grid[:, 0]) + 0.15 * grid[:, 0]
 spread = 1.2815515655446004 * (0.1 + 0.6 * np.sin(grid[:, 0] / 2) ** 2)
 figure, ax = plt.subplots(figsize=(10, 5.2), layout="constrained")
-ax.fill_between(grid[:, 0], curves[0], curves[4], alpha=0.2, color="tab:blue",
+ax.fill_between(grid[:, 0], curves[0], curves[4], alpha=0.2, color="C0",
                 label="quantiles 0.1 to 0.9")  # fmt: skip
-ax.fill_between(grid[:, 0], curves[1], curves[3], alpha=0.3, color="tab:blue",
+ax.fill_between(grid[:, 0], curves[1], curves[3], alpha=0.3, color="C0",
                 label="quantiles 0.25 to 0.75")  # fmt: skip
-ax.plot(grid, curves[2], color="tab:blue", label="median")
+ax.plot(grid, curves[2], color="C0", label="median")
 for side in (-1, 1):
-    ax.plot(grid, truth + side * spread, color="tab:orange", ls="--", lw=1.3,
+    ax.plot(grid, truth + side * spread, color="C1", ls="--", lw=1.3,
             label="true quantiles 0.1 and 0.9" if side > 0 else None)  # fmt: skip
 inside = (y >= machines[0].predict(X)) & (y <= machines[4].predict(X))
 ax.scatter(x[inside], y[inside], s=9, color="0.35")
-ax.scatter(x[~inside], y[~inside], s=14, color="tab:red", label="outside of the band")
+ax.scatter(x[~inside], y[~inside], s=14, color="C3", label="outside of the band")
 ax.set(title=f"Of {n} targets {inside.mean():.1%} lie in the band, 80 % are to",
        xlabel="x", ylabel="y", ylim=(-2.2, 4.4))  # fmt: skip
 ax.legend(loc="upper left", ncols=2)
@@ -88,7 +91,7 @@ robust = {
 }
 figure, ax = plt.subplots(figsize=(10, 4.6), layout="constrained")
 ax.scatter(x, spoilt, s=9, color="0.5")
-ax.scatter(x[thrown], spoilt[thrown], s=16, color="tab:red", label="thrown upwards")
+ax.scatter(x[thrown], spoilt[thrown], s=16, color="C3", label="thrown upwards")
 ax.plot(grid, truth, color="black", lw=1, ls="--", label="the middle, without noise")
 apart = {}
 for name, machine in robust.items():
@@ -100,4 +103,4 @@ ax.set(title="How far from the middle: " + ", ".join(
 ), xlabel="x", ylabel="y")  # fmt: skip
 ax.legend(loc="upper left")
 assert apart["least squares"] > 3 * max(list(apart.values())[1:])
-plt.show()
+show_or_save()

@@ -33,6 +33,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC, Normalized, SubsetTree, Subtree, Tree
+from mercer.plots import plot_tree, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 KINDS = {
     "ABBR": "abbreviation", "DESC": "description", "ENTY": "thing",
@@ -97,6 +100,13 @@ def flat(words):
     return Tree(("S", *words))
 
 
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
+for ax, tree, title in zip(
+    axes, (flat, chain), ("words", "runs of words"), strict=True
+):
+    plot_tree(tree("who wrote hamlet".split()), ax=ax)
+    ax.set_title(title)
+
 ways = {
     "words: (S who wrote hamlet)": (flat, Normalized(Subtree(1.0, leaves=True))),
     "runs of words: (S who (S wrote (S hamlet END)))": (
@@ -123,17 +133,14 @@ one, other = accuracies.values()
 assert other[-1] >= one[-1]
 
 figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-for (name, values), colour in zip(
-    accuracies.items(), ("tab:blue", "tab:orange"), strict=True
-):
-    ax.plot(sizes, values, "o-", color=colour, label=name)
-    ax.annotate(f"{values[-1]:.1f}", (sizes[-1], values[-1]), (8, -4),
-                textcoords="offset points", color=colour)  # fmt: skip
+for (name, values), colour in zip(accuracies.items(), ("C0", "C1"), strict=True):
+    label = f"{name}, {values[-1]:.1f} %"
+    ax.plot(sizes, values, "o-", color=colour, label=label)
 if published:
     for value, what, style in (
         (85.8, "words", ":"), (87.4, "runs of words", "--"), (90.0, "parses", "-"),
     ):  # fmt: skip
-        ax.axhline(value, color="tab:green", lw=1, ls=style,
+        ax.axhline(value, color="C2", lw=1, ls=style,
                    label=f"published after all 5452: {what} {value} %")  # fmt: skip
 ax.set(title=f"{len(y_test)} questions judged after others were learnt", xscale="log",
        xlabel="questions to learn from", ylabel="right (%)")  # fmt: skip
@@ -168,7 +175,7 @@ figure, axes = plt.subplots(2, 3, figsize=(10, 5.6), layout="constrained")
 figure.suptitle("The heaviest fragments for what is asked (◂: the question ends)")
 for ax, kind, column in zip(axes.flat, machine.classes_, weight.T, strict=True):
     top = np.argsort(-column, kind="stable")[:7][::-1]
-    ax.barh([run(name) for name in names[top]], column[top], color="tab:orange")
+    ax.barh([run(name) for name in names[top]], column[top], color="C1")
     ax.set_title(KINDS[kind])
     ax.spines[["top", "right"]].set_visible(False)
-plt.show()
+show_or_save()

@@ -24,6 +24,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import FeatureFunction, KernelRidge, Linear, Polynomial
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(5)
 x = np.sort(rng.uniform(-2, 2, 40))
@@ -103,9 +106,9 @@ figure, (fits, gap) = plt.subplots(
     2, 1, figsize=(8, 7), height_ratios=[3, 1], sharex=True, layout="constrained"
 )
 fits.plot(x, y, "o", color="grey", ms=5, label="data")
-fits.plot(t, straight.predict(t), color="tab:blue", lw=2, ls="-.",
+fits.plot(t, straight.predict(t), color="C0", lw=2, ls="-.",
           label=f"line in x, {spread(straight)}")  # fmt: skip
-fits.plot(t, by_powers, color="tab:orange", lw=6, alpha=0.6,
+fits.plot(t, by_powers, color="C1", lw=6, alpha=0.6,
           label="least squares on the powers")  # fmt: skip
 fits.plot(t, by_kernel, color="black", lw=1.5, ls="--",
           label=f"kernel machine, {spread(machine)}")  # fmt: skip
@@ -115,4 +118,4 @@ fits.legend(frameon=False, loc="lower right")
 gap.plot(t, by_kernel - by_powers, color="black", lw=1)
 gap.axhline(0, color="grey", lw=0.8)
 gap.set(xlabel="x", ylabel="kernel − powers", title="The two fits differ by rounding")
-plt.show()
+show_or_save()

@@ -20,6 +20,9 @@ import numpy as np
 from mercer import RBF, KernelLogisticRegression, RegularizedMachine
 from mercer.losses import Hinge, Logistic, SquaredHinge
 from mercer.machines import regularization_path
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 
 def spirals(n, seed):
@@ -70,10 +73,10 @@ train = [np.mean(Logistic().value(np.where(y == 1, 1.0, -1.0),
          machine.decision_function(X))) for machine in logistic]  # fmt: skip
 test = [np.mean(Logistic().value(sides, machine.decision_function(X_test)))
         for machine in logistic]  # fmt: skip
-axes[1].loglog(regs, train, label="the points learnt from", color="tab:blue", ls="--")
-axes[1].loglog(regs, test, label="4,000 others", color="tab:blue")
+axes[1].loglog(regs, train, label="the points learnt from", color="C0", ls="--")
+axes[1].loglog(regs, test, label="4,000 others", color="C0")
 best = int(np.argmin(test))
-axes[1].plot(regs[best], test[best], "o", color="tab:red", label="least")
+axes[1].plot(regs[best], test[best], "o", color="C1", label="least")
 axes[0].set(title="The norm", ylabel="‖f‖")
 axes[1].set(title="The logistic loss", ylabel="mean of ln(1 + exp(-y f))")
 axes[2].set(title="Mistakes on 4,000 other points", ylabel="share")
@@ -101,14 +104,14 @@ for ax, i in zip(axes, (4, best, len(regs) - 1), strict=True):
     ).fit(X, y)
     p = machine.predict_proba(grid)[:, 1].reshape(160, 160)
     shown = ax.contourf(
-        side, side, p, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.75
+        side, side, p, levels=np.linspace(0, 1, 11), cmap=DIVERGING, alpha=0.75
     )
     ax.contour(side, side, p, levels=[0.5], colors="black", linewidths=1)
-    ax.scatter(*X.T, c=np.where(y, "darkred", "navy"), s=9)
+    ax.scatter(*X.T, c=np.where(y, "C1", "C0"), s=9)
     loss = -np.mean(np.log(machine.predict_proba(X_test)[np.arange(4000), y_test]))
     ax.set(title=f"reg = {regs[i]:.0e}, ‖f‖ = {machine.expansion_.norm():.3g}, "
            f"test loss {loss:.2f}", aspect="equal")  # fmt: skip
-figure.colorbar(shown, ax=axes, label="probability of the red class")
+figure.colorbar(shown, ax=axes, label="probability of the orange class")
 
 # %%
 # The ball
@@ -124,4 +127,4 @@ print(f"reg {regs[best]:.3e}, found from the norm: {ball.reg_:.3e}")
 np.testing.assert_allclose(ball.reg_, regs[best], rtol=0.02)
 apart = np.abs(ball.decision_function(X) - middle.decision_function(X)).max()
 assert apart < 0.05
-plt.show()
+show_or_save()

@@ -27,7 +27,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, RVC, RVR, SVC, Spline
-from mercer.plots import plot_band, plot_probabilities
+from mercer.plots import plot_band, plot_probabilities, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # A curve
@@ -45,7 +47,7 @@ print(f"{len(machine.relevance_)} relevance vectors, noise {noise:.3f} (true: 0.
 assert 5 <= len(machine.relevance_) <= 9 and 0.07 < noise < 0.13
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 8.2), layout="constrained")
-ax = plot_band(machine, x, y, ax=axes[0])
+ax = plot_band(machine, x, y, ax=axes[0]).ax_
 ax.plot(x, np.sinc(x[:, 0] / np.pi), color="black", lw=1, ls=":", label="sin(x)/x")
 ax.legend(fontsize="small")
 ax.set(title=f"{len(machine.relevance_)} of 100 points, noise estimated {noise:.3f}",
@@ -57,9 +59,9 @@ ax.set(title=f"{len(machine.relevance_)} of 100 points, noise estimated {noise:.
 
 curve = machine.evidence_curve_
 assert (np.diff(curve) >= 0).all()
-axes[1].semilogy(np.arange(1, len(curve)), curve[-1] - curve[:-1], "o-", markersize=3)
-axes[1].set(title="what is still missing of the log evidence", xlabel="step",
-            ylabel="log p(y) at the end - now")  # fmt: skip
+axes[1].plot(np.arange(1, len(curve) + 1), curve, "o-", markersize=3)
+axes[1].set(title="The evidence never falls", xlabel="step",
+            ylabel="log p(y)")  # fmt: skip
 
 # %%
 # Two classes
@@ -100,4 +102,4 @@ plot_probabilities(relevance, X, label, ax=ax)
 ax.set(title=f"RVC, {len(relevance.relevance_)} of {len(X)} points: {error:.1%} wrong "
        f"(SVC, {len(support.support_)} points: {other:.1%})",
        xlabel="x₁", ylabel="x₂")  # fmt: skip
-plt.show()
+show_or_save()

@@ -25,7 +25,9 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 from mercer import RBF, SVC, KernelSGDClassifier
-from mercer.plots import plot_regions, plot_sgd_bound
+from mercer.plots import plot_regions, plot_sgd_bound, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 kernel = RBF(1.5)
 X, half = make_moons(300, noise=0.25, random_state=0)
@@ -83,4 +85,4 @@ for ax, T in zip(axes[1:], (100, 3000), strict=True):
     right = 100 * machine.score(X, y)
     ax.set(title=f"after {T} steps: {right:.1f} % right", xlabel="x₁", ylabel="x₂")
 
-plt.show()
+show_or_save()

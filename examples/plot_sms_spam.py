@@ -30,6 +30,9 @@ import numpy as np
 from sklearn.metrics import matthews_corrcoef
 
 from mercer import SVC, Normalized, Spectrum, Subsequence
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "sms_spam.tsv.gz"
@@ -75,12 +78,12 @@ assert max(share for share, _ in found.values()) > 0.9
 figure, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
 names = list(found)[::-1]
 right = [100 * found[name][0] for name in names]
-ax.plot(right, names, "o", ms=11, color="tab:blue")
+ax.plot(right, names, "o", ms=11, color="C0")
 for share, name in zip(right, names, strict=True):
     ax.annotate(f"{share:.2f} %, {found[name][1]:.3f}", (share, name), (12, 0),
                 textcoords="offset points", va="center")  # fmt: skip
 if published:
-    ax.axvline(97.64, color="tab:orange", lw=2, label="published: 97.64 %, 0.893")
+    ax.axvline(97.64, color="C1", lw=2, label="published: 97.64 %, 0.893")
     ax.legend(loc="upper left")
 ax.set(xlim=(min(right) - 1, max(right) + 0.6), ylim=(-0.6, len(names) - 0.4))
 ax.set(title=f"{len(y) - n} messages judged after {n} were learnt",
@@ -103,11 +106,11 @@ order = np.argsort(weight)
 chosen = np.concatenate([order[:12], order[-16:]])
 
 figure, ax = plt.subplots(figsize=(8, 7.5), layout="constrained")
-colours = np.where(weight[chosen] > 0, "tab:red", "tab:green")
+colours = np.where(weight[chosen] > 0, "C1", "C0")
 ax.barh(range(len(chosen)), weight[chosen], color=colours)
 labels = [" ... ".join(ast.literal_eval(names[j].split(" ", 1)[1])) for j in chosen]
 ax.set_yticks(range(len(chosen)), labels)
-ax.set(title="Heaviest words and pairs: red for spam, green against",
+ax.set(title="Heaviest words and pairs: orange for spam, blue against",
        xlabel="weight in the machine")  # fmt: skip
 ax.margins(y=0.01)
-plt.show()
+show_or_save()

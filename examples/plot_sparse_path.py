@@ -26,6 +26,9 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from mercer import RBF, SVC, SparseKernelClassifier
+from mercer.plots import DIVERGING, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "spambase.npz"
@@ -61,7 +64,7 @@ for C, points, share in zip(path.parameter[::3], path.n_support[::3], right[::3]
     print(f"C = {C:8.4f}   {points:4d} points   {share:.2%} right")
 print(f"SVC            {len(svc.support_):4d} points   {svc_right:.2%} right")
 
-blue, orange = "#1f6fb4", "#d9731a"
+blue, orange = "C0", "C1"
 figure, (left, trade) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
 left.semilogx(path.parameter, right, "o-", color=blue, markersize=4)
 left.axhline(svc_right, color="0.45", linestyle="--", linewidth=1)
@@ -113,9 +116,9 @@ for ax, machine in zip(axes, machines, strict=True):
     machine.fit(moons, side)
     f = machine.decision_function(plane).reshape(across.shape)
     size = np.abs(f).max()
-    ax.contourf(across, up, f, np.linspace(-size, size, 15), cmap="RdBu", alpha=0.45)
+    ax.contourf(across, up, f, np.linspace(-size, size, 15), cmap=DIVERGING, alpha=0.45)
     ax.contour(across, up, f, [0], colors="black", linewidths=1.4)
-    for value, colour in ((1, blue), (-1, "#b4301f")):
+    for value, colour in ((1, orange), (-1, blue)):
         ax.plot(*moons[side == value].T, ".", color=colour, markersize=4, alpha=0.6)
     chosen = machine.support_
     ax.scatter(*moons[chosen].T, s=80, facecolors="none", edgecolors="black",
@@ -124,4 +127,4 @@ for ax, machine in zip(axes, machines, strict=True):
     ax.set(title=f"{title}\n{len(chosen)} of 300 points", xlabel="x₁")
 axes[0].set_ylabel("x₂")
 assert len(machines[0].support_) < len(machines[1].support_) < len(machines[2].support_)
-plt.show()
+show_or_save()

@@ -25,6 +25,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from mercer import SVC, Mismatch, Normalized, Spectrum, Subsequence, WeightedDegree
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "splice_junction.tsv.gz"
@@ -104,4 +107,4 @@ ax.set_xticks([30, 90, 150], ["EI", "IE", "N"])
 ax.set_yticks([30, 90, 150], ["EI", "IE", "N"])
 ax.set_title("Normalized(WeightedDegree(4))")
 figure.colorbar(image, ax=ax)
-plt.show()
+show_or_save()

@@ -26,7 +26,9 @@ import numpy as np
 from sklearn.datasets import load_iris, make_moons
 
 from mercer import RBF, SVC, Linear
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(3)
 y = np.repeat([-1, 1], 40)
@@ -95,4 +97,4 @@ for ax, (name, kernel) in zip(axes, kernels.items(), strict=True):
     assert share > 0.9
 axes[0].set(ylabel="petal width (cm)")
 figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
-plt.show()
+show_or_save()

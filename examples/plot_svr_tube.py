@@ -26,7 +26,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import RBF, SVR, Linear, NuSVR
-from mercer.plots import plot_tube
+from mercer.plots import plot_tube, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # Two points
@@ -100,7 +102,7 @@ found = NuSVR(kernel=kernel, C=C, nu=nu).fit(X, y)
 epsilon = abs(y - found.predict(X))[found.support_].min()
 _, rim, outside = three_kinds(found, epsilon)
 assert outside <= nu * len(X) <= rim + outside
-ax = plot_tube(found, X, y, ax=axes[1, 1], legend=False)
+ax = plot_tube(found, X, y, ax=axes[1, 1], legend=False).ax_
 ax.set(title=f"NuSVR, ν = {nu}: {len(found.support_)} support vectors, "
        f"ε = {epsilon:.3f} found")  # fmt: skip
 for ax in axes[-1]:
@@ -110,4 +112,4 @@ for ax in axes[:, 0]:
 handles, names = axes[0, 1].get_legend_handles_labels()
 names[0] = "f ± ε"
 figure.legend(handles, names, loc="outside lower center", ncols=5)
-plt.show()
+show_or_save()

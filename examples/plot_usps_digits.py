@@ -30,6 +30,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from mercer import RBF, SVC, Polynomial
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "usps.npz"
@@ -86,17 +89,23 @@ assert min(errors[1:]) < errors[0]
 
 figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
 if published:
-    ax.axhspan(4.0, 4.4, color="tab:green", alpha=0.25, lw=0,
+    ax.axhspan(4.0, 4.4, color="C2", alpha=0.25, lw=0,
                label=f"published after all {total}: 4.0–4.4 %")  # fmt: skip
-ax.plot(degrees, 100 * np.array(errors), "o-", color="tab:blue",
+ax.plot(degrees, 100 * np.array(errors), "o-", color="C0",
         label=f"(⟨x, z⟩ / {pixels})ᵈ")  # fmt: skip
-ax.axhline(100 * gaussian_error, color="tab:orange", ls="--",
+ax.axhline(100 * gaussian_error, color="C1", ls="--",
            label=f"exp(−‖x − z‖² / {pixels // 2}), {gaussian_error:.1%}")  # fmt: skip
 for d, error in zip(degrees, errors, strict=True):
-    ax.annotate(f"{100 * error:.1f}", (d, 100 * error), (0, 8), ha="center",
-                textcoords="offset points", color="tab:blue")  # fmt: skip
+    ax.annotate(f"{100 * error:.1f}", (d, 100 * error), (5, 8), ha="left",
+                textcoords="offset points", color="C0",
+                bbox=dict(fc="white", ec="none", alpha=0.85, pad=0.5))  # fmt: skip
 ax.set(title=f"{len(X_test)} digits read after {len(X)} were learnt")
-ax.set(xlabel="degree d", ylabel="misread (%)", ylim=(0, 115 * max(errors)))
+ax.set(
+    xlabel="degree d",
+    ylabel="misread (%)",
+    ylim=(0, 120 * max(errors)),
+    xlim=(0.8, 6.4),
+)
 ax.set_xticks(degrees)
 ax.legend(loc="upper right")
 
@@ -162,4 +171,4 @@ for ax, i in zip(axes.flat, worst, strict=False):
     ax.axis("off")
 for ax in axes.flat[len(worst) :]:
     ax.remove()
-plt.show()
+show_or_save()

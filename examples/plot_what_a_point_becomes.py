@@ -26,6 +26,9 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
 from mercer import RBF, Expansion, Polynomial
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 # %%
 # On a line
@@ -51,7 +54,7 @@ np.testing.assert_allclose(
     cubics(line), line ** [0, 1, 2, 3] @ (moments * [1, 3, 3, 1]), rtol=0, atol=1e-11
 )
 
-blue, orange = "tab:blue", "tab:orange"
+blue, orange = "C0", "C1"
 
 
 def draw_line(ax, f, title, reach):
@@ -156,4 +159,4 @@ for place, (title, kernel, weights) in enumerate(surfaces, start=1):
                     ccount=45, edgecolor="grey", lw=0.2)  # fmt: skip
     ax.set(xlabel="x₁", ylabel="x₂", title=title, xticks=[-2, 0, 2], yticks=[-2, 0, 2])
     ax.view_init(elev=30, azim=60)
-plt.show()
+show_or_save()

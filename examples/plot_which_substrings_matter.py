@@ -28,6 +28,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SparseKernelClassifier, WeightedDegree
+from mercer.plots import show_or_save
+
+plt.style.use("mercer.plots.light")
 
 folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 file = Path(os.environ.get("MERCER_DATA", folder)) / "splice_junction.tsv.gz"
@@ -68,8 +71,8 @@ for C, words, share in zip(path.parameter, path.n_support, right, strict=True):
 assert right.max() > 0.9
 
 figure, ax = plt.subplots(figsize=(7.5, 4.3), layout="constrained")
-ax.plot(path.n_support, right, "o-", color="#1f6fb4", markersize=5)
-ax.plot(path.n_support[best], right[best], "D", color="#d9731a", markersize=9,
+ax.plot(path.n_support, right, "o-", color="C0", markersize=5)
+ax.plot(path.n_support[best], right[best], "D", color="C1", markersize=9,
         label=f"{path.n_support[best]} words: {right[best]:.1%}")  # fmt: skip
 ax.axhline(np.mean(y_new == "N"), color="0.5", linestyle="--", linewidth=1)
 ax.text(path.n_support[-1] / 3, np.mean(y_new == "N") + 0.01, "always N", color="0.35")
@@ -86,7 +89,7 @@ ax.grid(alpha=0.3)
 
 machine = SparseKernelClassifier(path.parameter[best], kernel=kernel, on="features")
 machine.fit(X, y)
-colours = {"EI": "#1f6fb4", "IE": "#b4301f"}
+colours = {"EI": "C0", "IE": "C1"}
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 for ax, (kind, colour) in zip(axes, colours.items(), strict=True):
     row = list(machine.classes_).index(kind)
@@ -105,4 +108,4 @@ for ax, (kind, colour) in zip(axes, colours.items(), strict=True):
     print(kind, ", ".join(labels[:6]))
     assert labels[0] == ("GT at +0" if kind == "EI" else "AG at -2")
 figure.suptitle("The heaviest words; + speaks for the class, - against it")
-plt.show()
+show_or_save()

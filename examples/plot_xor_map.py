@@ -24,7 +24,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mercer import SVC, Expansion, Polynomial
-from mercer.plots import plot_regions
+from mercer.plots import plot_feature_map, plot_regions, show_or_save
+
+plt.style.use("mercer.plots.light")
 
 X = np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
 y = np.array([-1, -1, 1, 1])
@@ -89,66 +91,27 @@ np.testing.assert_allclose(1 / f.norm(), root, rtol=1e-14)
 # Before, in coordinates 2 and 6, and back
 # ----------------------------------------
 
-colour = {-1: "tab:blue", 1: "tab:orange"}
-marker = {-1: "o", 1: "s"}
-shades = [colour[-1], colour[1]]
-
-
-def draw_points(ax, P, **options):
-    for label in (-1, 1):
-        chosen = P[y == label]
-        style = dict(color=colour[label], marker=marker[label], markersize=11)
-        ax.plot(*chosen.T, **style, markeredgecolor="black", **options, zorder=3)
-    for x, p in zip(X, P, strict=True):
-        ax.annotate(
-            f"({x[0]:.0f}, {x[1]:.0f})".replace("-", "−"),
-            p,
-            xytext=(0, 11 if p[1] > 0 else -11),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if p[1] > 0 else "top",
-        )
-    ax.set_aspect("equal")
-
-
-def shade(ax, values, half_width):
-    ticks = np.linspace(-half_width, half_width, 201)
-    x1, x2 = np.meshgrid(ticks, ticks)
-    f_here = values(np.column_stack([x1.ravel(), x2.ravel()])).reshape(x1.shape)
-    ax.contourf(x1, x2, f_here, [-np.inf, 0, np.inf], colors=shades, alpha=0.15)
-    ax.contour(x1, x2, f_here, [0], colors="black", linewidths=1.5)
-
-
-figure, axes = plt.subplots(1, 3, figsize=(11.5, 4.4), layout="constrained")
-figure.get_layout_engine().set(wspace=0.08)
+figure, axes = plt.subplots(1, 3, figsize=(12.5, 5), layout="constrained")
 before, middle, back = axes
-
-draw_points(before, X, linestyle="--")
+plot_feature_map(lambda X: X, X, y, before)
+for side, colour in ((-1, "C0"), (1, "C1")):
+    before.plot(*X[y == side].T, "--", color=colour)
 before.set(title="The plane: no line separates\n(the two segments cross)")
 
-shade(middle, lambda Z: -Z[:, 1] / root, 2.2)
-draw_points(middle, Phi[:, [1, 5]], linestyle="--")
+plot_feature_map(phi, X, y, middle, columns=[1, 5], plane=([0, -1], 0))
 middle.set(title="Coordinates 2 and 6:\na line separates, at distance √2")
 middle.set(xlabel="coordinate 2:  √2 x₁", ylabel="coordinate 6:  √2 x₁x₂")
-middle.set_xticks([-root, 0, root], ["−√2", "0", "√2"])
-middle.set_yticks([-root, 0, root], ["−√2", "0", "√2"])
-for end in (-root, root):
-    middle.annotate("", (0, end), (0, 0), arrowprops=dict(arrowstyle="<->"))
-    middle.text(0.1, end / 2, "√2", va="center")
 
-shade(back, f, 1.6)
-draw_points(back, X, linestyle="none")
+machine = SVC(C=np.inf, kernel=kernel).fit(X, y)
+plot_regions(machine, X, y, back, legend=False)
 back.set(title="The line, carried back:\nf(x) = −x₁x₂ = 0")
-
+for ax in axes:
+    ax.set(aspect="equal")
 for ax in (before, back):
-    ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), xlabel="x₁", ylabel="x₂")
-    ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
-handles = [
-    plt.Line2D([], [], color=colour[c], marker=marker[c], ls="none", markersize=9)
-    for c in (-1, 1)
-]
+    ax.set(xlabel="x₁", ylabel="x₂", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
 names = ["label −1  (x₁x₂ = 1)", "label +1  (x₁x₂ = −1)"]
-figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+handles = before.get_legend_handles_labels()[0]
+figure.legend(handles, names, loc="outside lower center", ncols=2)
 
 # %%
 # The support vector machine finds this line
@@ -166,7 +129,6 @@ figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False
 
 np.testing.assert_array_equal(kernel(X), 8 * np.eye(4) + 1)
 
-machine = SVC(C=np.inf, kernel=kernel).fit(X, y)
 print(machine.certificate_)
 np.testing.assert_allclose(
     machine.dual_coef_[0], y[machine.support_] / 8, rtol=0, atol=1e-12
@@ -187,4 +149,4 @@ ax.set(xlabel="x₁", ylabel="x₂", xlim=(-2.2, 2.2), ylim=(-2.2, 2.2), aspect=
 for x in X:
     place = (0, 16 if x[1] > 0 else -17)
     ax.annotate("1/8", x, place, textcoords="offset points", ha="center", va="center")
-plt.show()
+show_or_save()

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import sys
 
 import pytest
 
@@ -15,6 +16,7 @@ PACKAGES = [
     "mercer.solvers",
     "mercer.theory",
     "mercer.losses",
+    "mercer.plots",
 ]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -59,6 +61,8 @@ def test_examples_are_true(name):
         runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
         failures, _ = runner.run(test, out=report.append)
         assert not failures, "".join(report)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def test_a_false_example_is_found():

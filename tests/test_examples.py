@@ -52,13 +52,18 @@ def test_there_are_examples():
 
 @pytest.mark.slow
 @each_script
-def test_an_example_runs_and_its_figures_are_complete(script, tmp_path, monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
-    run(script, monkeypatch)
-    assert shown == [plt.get_fignums()], "plt.show() stands once, at the end"
-    assert shown[0], "an example draws at least one figure"
-    assert not list(tmp_path.iterdir()), "an example writes no files"
+def test_an_example_runs_and_its_figures_are_complete(
+    script, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "pictures"
+    run(script, monkeypatch, "--save", folder)
+    assert plt.get_fignums(), "an example draws at least one figure"
+    name = script.stem.removeprefix("plot_")
+    files = [folder / f"{name}_{k + 1}.png" for k in range(len(plt.get_fignums()))]
+    assert sorted(folder.iterdir()) == sorted(files)
+    assert list(tmp_path.iterdir()) == [folder], "it writes nothing else"
+    said = capsys.readouterr().out.splitlines()[-len(files) :]
+    assert said == [f"wrote {file}" for file in files]
     for number in plt.get_fignums():
         figure = plt.figure(number)
         # A glyph that the font lacks, or a layout without room, is a warning.
@@ -80,8 +85,24 @@ def test_an_example_opens_with_a_title_and_has_cells(script):
     assert "\n# %%\n" in text
 
 
+@each_script
+def test_an_example_has_the_style_and_ends_by_showing_or_saving(script):
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert lines.count('plt.style.use("mercer.plots.light")') == 1
+    assert lines[-1] == "show_or_save()"
+    assert not any("plt.show" in line or "savefig" in line for line in lines)
+
+
+@each_script
+def test_an_example_takes_its_colours_from_the_palette(script):
+    text = script.read_text(encoding="utf-8")
+    # Other reds and greens are not told apart by all, or from those of classes.
+    for colour in ("tab:", "crimson", "RdBu", "coolwarm", "tab10", '"red"', '"green"'):
+        assert colour not in text
+
+
 @pytest.mark.slow
 def test_the_demo_runs_and_draws_its_picture(tmp_path, monkeypatch):
-    picture = tmp_path / "demo.png"
-    run(FOLDER / "demo.py", monkeypatch, picture)
+    run(FOLDER / "demo.py", monkeypatch, "--save", tmp_path / "pictures")
+    picture = tmp_path / "pictures" / "demo.png"
     assert shows_something((plt.imread(picture)[..., :3] * 255).astype(np.uint8))

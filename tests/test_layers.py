@@ -75,7 +75,7 @@ MODULES = {
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
-    "plots": "base gram regions curves losses runs",
+    "plots": "base gram regions curves losses runs structures margins maps smo",
     "io": "libsvm save",
     "cli": "libsvm tools",
     "lab": "server",

@@ -140,6 +140,17 @@ def test_function_sees_every_round_and_changes_nothing(machine, y):
     assert_array_equal(watched.expansion_.coef, alone.expansion_.coef)
 
 
+@looped("machine, y", MACHINES[:1])
+def test_code_without_a_name_is_warned(machine, y):
+    machine = clone(machine).set_params(solver=SMO(max_iter=1))
+    with pytest.warns(ConvergenceWarning) as said:
+        exec(
+            compile("machine.fit(X, y)", "<page>", "exec"),
+            dict(machine=machine, X=X, y=y),
+        )
+    assert said[0].filename == "<page>"
+
+
 @looped("machine, y", MACHINES)
 def test_function_that_returns_true_stops_the_fit(machine, y):
     machine = clone(machine).set_params(

@@ -28,9 +28,9 @@ class Tree:
 
     Parameters
     ----------
-    tree : bracket text; or nested tuples or lists `("NP", ("D", "the"), ("N",
-        "apple"))`, a label and then the children, where anything else is the label of
-        a leaf; or an object with `label()` that runs through its children, as the
+    tree : bracket text; or nested tuples or lists, as `("NP", ("D", "the"), "apple")`,
+        a label and then the children, where anything else is the label of a leaf; or
+        an object with `label()` that runs through its children, as the
         trees of nltk do; or a Tree
 
     Labels in text are words. A backslash before a bracket, a space or a backslash takes

@@ -131,7 +131,8 @@ class Dual:
 def outside() -> int:
     """The stacklevel at which a warning names the code that called the library."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in _INSIDE:
+    # Code run by `exec` may have no name.
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     return level
 

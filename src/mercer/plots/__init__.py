@@ -1,17 +1,22 @@
 """Pictures: Gram matrices and spectra; what a machine learnt; how a solve went; losses.
 
-Every function draws on a matplotlib Axes (a new one unless given) and returns it;
-none shows a window or writes a file. The functions are loaded when they are first
-used: without matplotlib this module can be imported, and says then what to install.
+Every `plot_` function draws on a matplotlib Axes (a new one unless given as `ax`) and
+returns a `Display` of it; none shows a window or writes a file. Classes have COLOURS
+and MARKERS, everywhere the same; `plt.style.use("mercer.plots.light")` gives all of a
+script this look. The functions are loaded when they are first used: without matplotlib
+this module can be imported, and says then what to install.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mercer.plots.base import COLOURS, DIVERGING, MARKERS, Display, show_or_save
     from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
     from mercer.plots.gram import plot_gram, plot_spectrum
     from mercer.plots.losses import plot_losses
+    from mercer.plots.maps import plot_feature_map
+    from mercer.plots.margins import plot_margin
     from mercer.plots.regions import (
         plot_clusters,
         plot_component,
@@ -24,36 +29,55 @@ if TYPE_CHECKING:
         plot_path,
         plot_sgd_bound,
     )
+    from mercer.plots.smo import plot_smo_path, plot_smo_step
+    from mercer.plots.structures import plot_graph, plot_string, plot_tree
 
 _NAMES = {
+    "base": "COLOURS DIVERGING MARKERS Display show_or_save",
     "curves": "plot_band plot_probabilities plot_tube",
     "gram": "plot_gram plot_spectrum",
     "losses": "plot_losses",
+    "maps": "plot_feature_map",
+    "margins": "plot_margin",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
+    "smo": "plot_smo_path plot_smo_step",
+    "structures": "plot_graph plot_string plot_tree",
 }
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "COLOURS",
+    "DIVERGING",
+    "MARKERS",
+    "Display",
     "plot_band",
     "plot_clusters",
     "plot_component",
     "plot_convergence",
     "plot_density",
+    "plot_feature_map",
     "plot_gram",
+    "plot_graph",
     "plot_losses",
+    "plot_margin",
     "plot_mistakes",
     "plot_path",
     "plot_probabilities",
     "plot_regions",
     "plot_sgd_bound",
+    "plot_smo_path",
+    "plot_smo_step",
     "plot_spectrum",
+    "plot_string",
+    "plot_tree",
     "plot_tube",
+    "show_or_save",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in ("base", *_NAMES):
+    if name not in _HOME and name not in _NAMES:
         raise AttributeError(f"module 'mercer.plots' has no attribute {name!r}")
     importlib.import_module("mercer.plots.base")  # its error says what to install
     if name not in _HOME:

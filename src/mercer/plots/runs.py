@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points
 from mercer.outcomes import Progress
-from mercer.plots.base import COLOURS, GRID
+from mercer.plots.base import COLOURS, GRID, Display, axes_or_new, ink, paper
 from mercer.solvers.boxqp import BoxQP
 from mercer.theory import MistakeBound
 
@@ -25,21 +24,33 @@ def plot_convergence(
     against: str = "iterations",
     optimum: float | None = None,
     tol: float | None = None,
-) -> Axes:
+) -> Display:
     """The convergence of a solve: the violation, and the objective above its optimum.
 
-    Both on a logarithmic scale. A history is what a solver reports to `watch`:
-
-        history = []
-        solution = SMO().solve(problem, watch=history.append)
-        plot_convergence(history, optimum=-solution.dual)
+    Both on a logarithmic scale.
 
     Parameters
     ----------
+    history : what a solver reported to `watch`
     against : "iterations" or "seconds"
     optimum : the least objective, -dual of the finest solution known; None for the
         objective at the end of the history
     tol : a line is drawn there; below it the solver stops
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mercer import RBF, Gram
+    >>> from mercer.plots import plot_convergence
+    >>> from mercer.solvers import SMO, svc
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> problem, history = svc(Gram(RBF(1), X), np.sign(X[:, 0]), 1.0), []
+    >>> solution = SMO(working_set=8).solve(problem, watch=history.append)
+    >>> display = plot_convergence(history, optimum=-solution.dual)
+    >>> display.ax_.get_yscale(), sorted(display.artists_)
+    ('log', ['objective − optimum', 'violation'])
     """
     if against not in ("iterations", "seconds"):
         raise ValueError(
@@ -54,33 +65,47 @@ def plot_convergence(
     violation = np.array([progress.violation for progress in history])
     objective = np.array([progress.objective for progress in history])
     excess = objective - (objective[-1] if optimum is None else optimum)
-    ax = ax or plt.figure().gca()
+    ax = axes_or_new(ax)
     ax.set_yscale("log")
     marker = "o" if len(history) <= 60 else None
-    for values, label in ((violation, "violation"), (excess, "objective − optimum")):
+    artists: dict[str, Any] = {}
+    for values, label, colour in (
+        (violation, "violation", COLOURS[0]),
+        (excess, "objective − optimum", COLOURS[1]),
+    ):
         # A logarithmic scale has no place for what is 0, or below it by rounding.
         shown = values > 1e-15 * np.abs(objective).max()
-        ax.plot(when[shown], values[shown], marker=marker, markersize=3, label=label)
+        style: dict[str, Any] = {"marker": marker, "markersize": 3, "color": colour}
+        [artists[label]] = ax.plot(when[shown], values[shown], label=label, **style)
     if tol is not None:
         ax.axhline(tol, color="grey", linestyle=":", label=f"tol = {tol:g}")
     ax.set(xlabel=against)
     ax.legend()
-    return ax
+    return Display(ax, artists)
 
 
 def plot_path(
     problem: BoxQP, path: np.ndarray, ax: Axes | None = None, *, levels: int = 12
-) -> Axes:
-    """The way of a solver on the contours of -½ aᵀQa - pᵀa, a problem of two variables.
-
-        problem = quadratic(Q, p, 1, lower, upper, None)
-        solution = CoordinateAscent(record=True).solve(problem, start=[2, -2])
-        plot_path(problem, solution.path)
+) -> Display:
+    """The path of a solver on the contours of -½ aᵀQa - pᵀa, in two variables.
 
     Parameters
     ----------
-    path : (steps + 1, 2) array, `solution.path`
+    problem : a BoxQP of two variables, of `quadratic`
+    path : (steps + 1, 2) array, the `path` of a solution
     levels : how many contours are drawn
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mercer.plots import plot_path
+    >>> from mercer.solvers import CoordinateAscent, quadratic
+    >>> problem = quadratic([[1, 0.5], [0.5, 1]], 0, 1, -9.0, 9.0, None)
+    >>> found = CoordinateAscent(record=True).solve(problem, start=[2, -2])
+    >>> display = plot_path(problem, found.path)
+    >>> display.artists_["path"].get_xydata()[0]
+    array([ 2., -2.])
     """
     path = np.asarray(path, dtype=float)
     if len(problem) != 2 or path.ndim != 2 or path.shape[1] != 2:
@@ -95,7 +120,7 @@ def plot_path(
     axes = [np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes), axis=-1)
     scale = 1.0 if problem.scale is None else problem.scale
-    ax = ax or plt.figure().gca()
+    ax = axes_or_new(ax)
     height = _ascended(problem, grid * scale)
     top, bottom = height.max(), height.min()
     if top > bottom:
@@ -103,15 +128,15 @@ def plot_path(
         shares = np.linspace(1, 0, levels, endpoint=False) ** 2
         heights = top - (top - bottom) * shares
         ax.contour(*axes, height, heights, cmap="viridis", alpha=0.8)
-    ax.plot(*way.T, "-", color="crimson", lw=1.8, zorder=3)
-    ax.plot(*way.T, "o", color="crimson", ms=4, zorder=3)
-    ax.plot(*way[0], "o", color="white", mec="crimson", mew=2, ms=9, zorder=4,
+    [line] = ax.plot(*way.T, "-", color=COLOURS[1], lw=1.8, zorder=3)
+    ax.plot(*way.T, "o", color=COLOURS[1], ms=4, zorder=3)
+    ax.plot(*way[0], "o", color=paper(), mec=COLOURS[1], mew=2, ms=9, zorder=4,
             label="start")  # fmt: skip
-    ax.plot(*way[-1], "*", color="crimson", mec="black", ms=15, zorder=4, label="end")
+    ax.plot(*way[-1], "*", color=COLOURS[1], mec=ink(), ms=15, zorder=4, label="end")
     _draw_box(problem, low, high, ax)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="a₁", ylabel="a₂")
     ax.legend(fontsize="small")
-    return ax
+    return Display(ax, {"path": line})
 
 
 def _ascended(problem: BoxQP, value: np.ndarray) -> np.ndarray:
@@ -135,14 +160,14 @@ def _draw_box(problem: BoxQP, low: np.ndarray, high: np.ndarray, ax: Axes) -> No
         (left, bottom), (right, top) = np.clip(ends, low - 1, high + 1)
         across = [left, right, right, left, left]
         up = [bottom, bottom, top, top, bottom]
-        ax.plot(across, up, color="black", lw=1.5, label="bounds")
+        ax.plot(across, up, color=ink(), lw=1.5, label="bounds")
 
 
 def plot_mistakes(
     machine: Any,
     bounds: MistakeBound | Mapping[str, MistakeBound] | None = None,
     ax: Axes | None = None,
-) -> Axes:
+) -> Display:
     """The mistakes of a perceptron against the points it was given, below their bound.
 
     A bound R²‖w‖² + 2 Σξᵢ is drawn as it grows: at every time it holds for the mistakes
@@ -153,9 +178,22 @@ def plot_mistakes(
     machine : a fitted `Perceptron` or `KernelPerceptron`; more than two classes have a
         curve each
     bounds : what `mistake_bound` returned for it; several of them by their names
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mercer import KernelPerceptron, Polynomial
+    >>> from mercer.plots import plot_mistakes
+    >>> from mercer.theory import mistake_bound
+    >>> X, y = [[1, 1], [1, -1], [-1, 1], [-1, -1]], [-1, 1, 1, -1]
+    >>> machine = KernelPerceptron(Polynomial(2), random_state=0).fit(X, y)
+    >>> display = plot_mistakes(machine, mistake_bound(machine, X, y))
+    >>> display.ax_.get_legend_handles_labels()[1]
+    ['mistakes', 'bound']
     """
     check_is_fitted(machine)
-    ax = ax or plt.figure().gca()
+    ax = axes_or_new(ax)
     curves = machine.mistake_curve_.reshape(len(machine.mistake_curve_), -1).T
     several = len(curves) > 1
     names = [f"mistakes on {name}" for name in machine.classes_]
@@ -165,7 +203,7 @@ def plot_mistakes(
             np.arange(len(curve) + 1),
             np.append(0, curve),
             where="post",
-            color=COLOURS[c % len(COLOURS)] if several else "black",
+            color=COLOURS[c % len(COLOURS)] if several else ink(),
             label=label,
         )
     named: dict[str, Any] = {} if bounds is None else {"bound": bounds}
@@ -184,7 +222,7 @@ def plot_mistakes(
     ax.set(xlabel="points seen", ylabel="mistakes", xlim=(0, len(curves[0])))
     ax.set_ylim(bottom=0)
     ax.legend()
-    return ax
+    return Display(ax, {"lines": list(ax.lines)})
 
 
 def _growing(bound: MistakeBound, c: int, curve: np.ndarray) -> np.ndarray:
@@ -205,7 +243,7 @@ def plot_sgd_bound(
     y: npt.ArrayLike,
     best: float,
     ax: Axes | None = None,
-) -> Axes:
+) -> Display:
     """Mean loss above the best within ‖g‖ ≤ B after T steps, beside L·B·R/√T.
 
     Both scales are logarithmic. Machines of equal T are drawn as points, and their mean
@@ -217,6 +255,22 @@ def plot_sgd_bound(
         theory (`learning_rate="theory"`), each on its own draw of T points
     X, y : points that stand for the distribution the draws came from
     best : the least mean loss on them that any g of this norm reaches
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mercer import RBF, KernelSGDClassifier
+    >>> from mercer.plots import plot_sgd_bound
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> y = np.sign(X[:, 0])
+    >>> machine = KernelSGDClassifier(
+    ...     kernel=RBF(0.5), reg=0, norm=2.0, learning_rate="theory", random_state=0
+    ... )
+    >>> machines = [machine.set_params(max_iter=3).fit(X, y)]
+    >>> sorted(plot_sgd_bound(machines, X, y, best=0.0).artists_)
+    ['bound', 'draws', 'mean']
     """
     if not len(machines):
         raise ValueError("plot_sgd_bound needs fitted machines; got none.")
@@ -225,11 +279,12 @@ def plot_sgd_bound(
     excess = np.array([machine.mean_loss(X, y) for machine in machines]) - best
     places = np.unique(steps)
     means = [excess[steps == place].mean() for place in places]
-    ax = ax or plt.figure().gca()
+    ax = axes_or_new(ax)
     ax.set(xscale="log", yscale="log", xlabel="T", ylabel="mean loss − the best")
-    ax.plot(steps, excess, "o", color="C0", alpha=0.35, markersize=4, label="a draw")
-    ax.plot(places, means, color="C0", label="mean over the draws")
+    style: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.35, "markersize": 4}
+    [draws] = ax.plot(steps, excess, "o", label="a draw", **style)
+    [mean] = ax.plot(places, means, color=COLOURS[0], label="mean over the draws")
     highest = [bound[steps == place].max() for place in places]
-    ax.plot(places, highest, color="C3", linestyle="--", label="L·B·R/√T")
+    [limit] = ax.plot(places, highest, "--", color=COLOURS[1], label="L·B·R/√T")
     ax.legend()
-    return ax
+    return Display(ax, {"draws": draws, "mean": mean, "bound": limit})

@@ -67,45 +67,56 @@ def bounds(
 ) -> Bounds:
     """error ≤ (1/m) Σᵢ min(1, ξᵢ) + 2BR/√m + 3 √(ln(2/δ)/2m), and others, in a table.
 
-    "training error"   share of yᵢ f(xᵢ) ≤ 0, or of several classes of those missed; of
-                       numbers, the mean of (yᵢ - f(xᵢ))². Each point counts once
-    "test error"       the same on other points, if given
-    "margin bound"     the formula above: with probability 1 - δ over the draw of m
-                       independent points, for every f of ‖f‖ ≤ B without bias, B and k
-                       fixed beforehand. Without `norm`, B is the best of the grid
-                       1, 2, ½, 4, ¼, ..., the k-th taken with δ/k(k + 1), f scaled to
-                       norm B. A bias b is seen as a part of f in the RKHS of k + 1:
-                       ‖f‖² + b² and R² + 1 stand for ‖f‖² and R²
-    "loss bound"       risk ≤ (1/m) Σᵢ ℓᵢ + 2LBR/√m + 3c √(ln(2/δ)/2m), for a loss
-                       ℓ(y, f) in [0, c] that is L-Lipschitz in f, of classes or of
-                       numbers; the risk is its mean over new points. f is not scaled:
-                       without `norm`, B ≥ ‖f‖ is of the same grid. Few losses end at a
-                       c of their own, so the row is about min(c, ℓ), where c is `clip`
-                       or of that grid as well, with its own share of δ; for clip=inf it
-                       is about ℓ, and c and L are its largest value and slope over
-                       |f| ≤ BR and |y| ≤ `largest`. So a squared loss has its L
-    "Rademacher"       (B/m) E √(σᵀKσ), σᵢ = ±1 at random, B = ‖f‖ or `norm`: the mean
-                       of some draws with its standard error
-    "Rademacher bound" (B/m) √(Σᵢ k(xᵢ, xᵢ)) ≥ the row before, ≤ BR/√m
-    "leave-one-out"    the training error with each point judged by a machine fitted
-                       without it, k staying as it is: of KernelRidge, nearest
-                       neighbours and ParzenClassifier(method="mean") in closed form,
-                       of any other by a fit for each point that matters with
-                       refit=True, an estimate where some of these end before their
-                       optimum. Its mean over draws is the mean error of machines on
-                       m - 1 points.
-                       f = 0 is a mistake, and so is what is 0 but for rounding
-    "support vectors"  #SV/m ≥ leave-one-out: no other point matters. SVC only
-    "xi-alpha"         #{αᵢ > 0, αᵢ cᵢ + ξᵢ ≥ 1}/m ≥ leave-one-out. SVC without bias:
-                       cᵢ = k(xᵢ, xᵢ) (Jaakkola and Haussler). With one cᵢ = 2 (max k -
-                       min k) (Joachims), which is above leave-one-out only where the
-                       machines without a point each keep a free support vector: an
-                       estimate, as nobody has checked that
-    "span"             #{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m, Sᵢ the distance of φ(xᵢ) from the span of
-                       the other free support vectors (Vapnik and Chapelle). Equal to
-                       leave-one-out if no other point changes its kind, being free, at
-                       its bound, or unused, when one is left out. SVC only
-    "mistakes"         M/m of a perceptron after one pass, by its `mistake_bound`
+    "training error"
+        share of yᵢ f(xᵢ) ≤ 0, or of several classes of those missed; of
+        numbers, the mean of (yᵢ - f(xᵢ))². Each point counts once
+    "test error"
+        the same on other points, if given
+    "margin bound"
+        the formula above: with probability 1 - δ over the draw of m
+        independent points, for every f of ‖f‖ ≤ B without bias, B and k
+        fixed beforehand. Without `norm`, B is the best of the grid
+        1, 2, ½, 4, ¼, ..., the k-th taken with δ/k(k + 1), f scaled to
+        norm B. A bias b is seen as a part of f in the RKHS of k + 1:
+        ‖f‖² + b² and R² + 1 stand for ‖f‖² and R²
+    "loss bound"
+        risk ≤ (1/m) Σᵢ ℓᵢ + 2LBR/√m + 3c √(ln(2/δ)/2m), for a loss
+        ℓ(y, f) in [0, c] that is L-Lipschitz in f, of classes or of
+        numbers; the risk is its mean over new points. f is not scaled:
+        without `norm`, B ≥ ‖f‖ is of the same grid. Few losses end at a
+        c of their own, so the row is about min(c, ℓ), where c is `clip`
+        or of that grid as well, with its own share of δ; for clip=inf it
+        is about ℓ, and c and L are its largest value and slope over
+        |f| ≤ BR and |y| ≤ `largest`. So a squared loss has its L
+    "Rademacher"
+        (B/m) E √(σᵀKσ), σᵢ = ±1 at random, B = ‖f‖ or `norm`: the mean
+        of some draws with its standard error
+    "Rademacher bound"
+        (B/m) √(Σᵢ k(xᵢ, xᵢ)) ≥ the row before, ≤ BR/√m
+    "leave-one-out"
+        the training error with each point judged by a machine fitted
+        without it, k staying as it is: of KernelRidge, nearest
+        neighbours and ParzenClassifier(method="mean") in closed form,
+        of any other by a fit for each point that matters with
+        refit=True, an estimate where some of these end before their
+        optimum. Its mean over draws is the mean error of machines on
+        m - 1 points.
+        f = 0 is a mistake, and so is what is 0 but for rounding
+    "support vectors"
+        #SV/m ≥ leave-one-out: no other point matters. SVC only
+    "xi-alpha"
+        #{αᵢ > 0, αᵢ cᵢ + ξᵢ ≥ 1}/m ≥ leave-one-out. SVC without bias:
+        cᵢ = k(xᵢ, xᵢ) (Jaakkola and Haussler). With one cᵢ = 2 (max k -
+        min k) (Joachims), which is above leave-one-out only where the
+        machines without a point each keep a free support vector: an
+        estimate, as nobody has checked that
+    "span"
+        #{αᵢ Sᵢ² ≥ yᵢ f(xᵢ)}/m, Sᵢ the distance of φ(xᵢ) from the span of
+        the other free support vectors (Vapnik and Chapelle). Equal to
+        leave-one-out if no other point changes its kind, being free, at
+        its bound, or unused, when one is left out. SVC only
+    "mistakes"
+        M/m of a perceptron after one pass, by its `mistake_bound`
 
     Every machine has a table. Rows that do not apply to it are `absent`, each with the
     reason, and of a machine that learns no targets all are. A kernel whose parameters

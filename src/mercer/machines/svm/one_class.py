@@ -157,8 +157,9 @@ class OneClass(OutlierMixin, SupportVectorMachine):
 class OneClassSVM(OneClass):
     """min ½‖f‖² - ρνn + Σᵢ wᵢ max(0, ρ - f(xᵢ)): f > ρ where the points are.
 
-    A drop-in for scikit-learn's OneClassSVM. At most the fraction ν of the points is
-    left outside, and at least that fraction are support vectors.
+    A drop-in for scikit-learn's OneClassSVM. At the optimum at most the fraction ν of
+    the points is left outside, and at least that fraction are support vectors; what is
+    on the boundary then is within `tol` of it, on either side.
 
     Parameters
     ----------
@@ -222,7 +223,8 @@ class OneClassSVM(OneClass):
 class SVDD(OneClass):
     """min R² + Σᵢ wᵢ ξᵢ / νn, ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball of most points.
 
-    At most the fraction ν of the points is left outside the ball. Where k(x, x) is
+    At the optimum at most the fraction ν of the points is left outside the ball, and
+    what is on its surface then is within `tol` of it, on either side. Where k(x, x) is
     constant, it is OneClassSVM in other units.
 
     Parameters

@@ -1,0 +1,122 @@
+"""How the site is built: `make docs`; `make docs-quick` does not run the gallery."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+project = "mercer"
+copyright = "the mercer developers"
+author = "the mercer developers"
+version = release = "0.1.0"
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "figures",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "README.md", "auto_examples/**/*.ipynb"]
+root_doc = "index"
+nitpicky = True
+# Types in numpydoc's sections are words, not names.
+nitpick_ignore_regex = [("py:.*", r".*")]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "amsmath"]
+myst_heading_anchors = 4
+suppress_warnings = ["config.cache"]
+
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+
+# Examples that need data of their own are shown as they are where it is absent.
+RUNS = os.environ.get("MERCER_DOCS", "all") == "all"
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"/plot_" if RUNS else r"^$",
+    "ignore_pattern": r"demo\.py",
+    "plot_gallery": "True" if RUNS else "False",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "within_subsection_order": "ExampleTitleSortKey",
+    "doc_module": ("mercer",),
+    "backreferences_dir": "gallery/backreferences",
+    "abort_on_example_error": True,
+    "matplotlib_animations": False,
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "mercer"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_nav_level": 2,
+    "navigation_depth": 3,
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "default",
+    "pygments_dark_style": "github-dark",
+    "search_bar_text": "Search the guide, the course, the reference",
+}
+html_context = {"default_mode": "auto"}
+
+default_role = "literal"  # `name` in docstrings
+
+
+def plain(app, what, name, obj, options, lines):
+    """Docstrings have formulas in plain text: no bar or star in them is markup."""
+    code = False
+    for i, line in enumerate(lines):
+        code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
+        if code or line.lstrip().startswith(".. "):
+            continue
+        line = REFERENCE.sub(r"\1", line)
+        pieces = line.split("`")
+        pieces[::2] = [MARKUP.sub(r"\\\1", piece) for piece in pieces[::2]]
+        lines[i] = PLURAL.sub(r"\g<0>\\ ", "`".join(pieces))
+
+
+# scikit-learn's docstrings refer to its own pages.
+REFERENCE = re.compile(r":(?:ref|term):`([^`<]+?)(?: <[^`]*>)?`")
+MARKUP = re.compile(r"([|*]|(?<=\w)_(?!\w))")
+PLURAL = re.compile(r"(?<=\w)`(?=s\b)")
+
+
+def plain_example(app, docname, source):
+    """The same for the texts of the gallery, where they are no code."""
+    if docname.startswith("gallery/plot_"):
+        lines = source[0].split("\n")
+        source[0] = "\n".join(
+            line if line.startswith((" ", "..")) else line.replace("|", "\\|")
+            for line in lines
+        )
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", plain, priority=100)
+    app.connect("source-read", plain_example)

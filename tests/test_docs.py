@@ -1,0 +1,226 @@
+"""Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
+
+import doctest
+import importlib
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+DOCS = Path(__file__).parent.parent / "docs"
+LEFT_OUT = {"decisions", "gallery", "_build"}
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if not LEFT_OUT & set(page.relative_to(DOCS).parts)
+)
+# Lists and tables, with nothing on them that could run.
+TABLES = {"index", "benchmarks", "changelog", "contributing", "coverage", "departures",
+          "more", "scaling"}  # fmt: skip
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+each_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix(""))
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: what stands after its fence, its lines, and where they begin."""
+
+    info: str
+    code: str
+    line: int
+
+
+def blocks(text, line=0):
+    """The fenced blocks of a page in their order, also those inside of directives."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        opened = re.match(r"\s*(`{3,}|~{3,})\s*([^`]*)$", lines[at])
+        at += 1
+        if not opened:
+            continue
+        fence, info = opened[1], opened[2].strip()
+        end = at
+        closed = re.compile(rf"\s*{fence[0]}{{{len(fence)},}}\s*$")
+        while end < len(lines) and not closed.match(lines[end]):
+            end += 1
+        body = textwrap.dedent("\n".join(lines[at:end])) + "\n"
+        if re.match(r"\{(?!plot|code)", info):
+            yield from blocks(body, line + at)
+        else:
+            yield Block(info, body, line + at)
+        at = end + 1
+
+
+def runnable(page):
+    """The blocks of a page that are Python."""
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    return [block for block in found if block.info in ("python", "{plot}")]
+
+
+def run_page(page):
+    """Run a page from top to bottom; what was wrong with its `>>>` lines, as text.
+
+    The page has one namespace, but a picture is on its own unless it has `:context:`,
+    as where the site is built.
+    """
+    report = []
+    names = {"__name__": "__main__"}
+    drawn = {}
+    runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
+    for block in runnable(page):
+        if block.info == "{plot}":
+            run_plot(block, page, drawn)
+        elif ">>>" in block.code:
+            test = doctest.DocTestParser().get_doctest(
+                block.code, names, page.stem, str(page), block.line
+            )
+            runner.run(test, out=report.append, clear_globs=False)
+            names |= test.globs
+        else:
+            run_code(block.code, page, block.line, names)
+    return "".join(report)
+
+
+def run_plot(block, page, drawn):
+    """Run a picture: `drawn` holds the names of those with a context."""
+    plt = pytest.importorskip(
+        "matplotlib.pyplot", reason="pages draw with matplotlib: install mercer[plot]"
+    )
+    plt.switch_backend("Agg")
+    options = re.match(r"(\s*:[\w-]+:.*\n)*", block.code)[0]
+    context = re.search(r":context:[ ]*([\w-]*)", options)
+    if context and context[1] == "reset":
+        drawn.clear()
+    if context is None or context[1] in ("reset", "close-figs"):
+        plt.close("all")
+    names = drawn if context else {}
+    if not names:
+        run_code("import numpy as np\nimport matplotlib.pyplot as plt", page, 0, names)
+    code, line = block.code[len(options) :], block.line + options.count("\n")
+    with plt.rc_context():
+        run_code(code, page, line, names)
+    assert plt.get_fignums() or ":nofigs:" in options, f"line {line} draws nothing"
+
+
+def run_code(code, page, line, names):
+    exec(compile("\n" * line + code, str(page), "exec"), names)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """An empty working directory, one thread of BLAS, and no figures left behind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    with threadpool_limits(1):
+        yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
+@each_page
+def test_page_runs(page):
+    assert run_page(page) == ""
+
+
+@each_page
+def test_page_has_a_picture_or_a_runnable_line(page):
+    text = page.read_text(encoding="utf-8")
+    picture = re.search(r"!\[|\{image\}|\{figure\}|<img", text)
+    # The examples of names in the reference run in test_docstrings.py.
+    reference = re.search(r"auto(summary|class|function|module)", text)
+    assert runnable(page) or picture or reference or page.stem in TABLES
+
+
+def not_run(text):
+    """What names Python after its fence, but not as `runnable` wants it."""
+    named = [block.info for block in blocks(text) if re.search(r"\bi?py", block.info)]
+    return [info for info in named if info != "python"]
+
+
+@each_page
+def test_all_python_of_a_page_is_run(page):
+    assert not_run(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("info", ["pycon", "python3", "{code-block} python", "ipython"])
+def test_python_that_is_not_run_is_found(info):
+    assert not_run(f"```{info}\n>>> 1\n```\n") == [info]
+
+
+def test_pages_are_found():
+    assert PAGES
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
+    public = {
+        name
+        for module in ("", ".data", ".densities", ".plots", ".solvers", ".theory")
+        for name in importlib.import_module(f"mercer{module}").__all__
+        if not name.startswith("_")
+    }
+    modules = {"data", "densities", "losses", "planning", "plots", "solvers", "theory"}
+    assert public - modules - listed == set()
+
+
+PAGE = """
+# Title
+
+```python
+>>> a = 1
+>>> a + 1
+{sum}
+```
+
+:::{{dropdown}} Solution
+```python
+b = a + 1
+assert b == {b}
+```
+:::
+
+````{{note}}
+```{{plot}}
+:alt: A line.
+:context: reset
+
+c = plt.plot([0, 1])
+```
+````
+
+```{{plot}}
+:context:
+assert len(c) == {lines}
+```
+"""
+
+
+def written(folder, **values):
+    page = folder / "page.md"
+    page.write_text(PAGE.format(**{"sum": 2, "b": 2, "lines": 1} | values))
+    return page
+
+
+def test_a_true_page_passes(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert run_page(written(tmp_path)) == ""
+
+
+def test_a_false_doctest_in_a_page_is_found(tmp_path):
+    pytest.importorskip("matplotlib")
+    report = run_page(written(tmp_path, sum=3))
+    assert "line 6" in report and "Expected:\n    3" in report
+
+
+@pytest.mark.parametrize("false", [{"b": 3}, {"lines": 2}])
+def test_false_code_in_a_page_is_found(tmp_path, false):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(AssertionError):
+        run_page(written(tmp_path, **false))
