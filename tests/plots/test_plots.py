@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import mercer
 from mercer import KernelPerceptron, plots
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
@@ -736,3 +737,12 @@ def test_what_is_no_picture_of_a_band_or_of_probabilities_is_refused():
     with pytest.raises(ValueError, match=r"\(n, 1\); got shape \(9, 2\)"):
         plots.plot_band(RVR().fit(X, X[:, 0]), X, X[:, 0])
     assert len(plots.plot_regions(three, X, LABELS).ax_.collections) > 3
+
+
+@looped(
+    "name", "KernelPerceptron KernelLogisticRegression RVC KernelSGDClassifier".split()
+)
+def test_machines_without_support_vectors_have_regions(name):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    machine = getattr(mercer, name)(kernel=RBF(1.0)).fit(X, X[:, 0] > 0)
+    assert plots.plot_regions(machine, X, X[:, 0] > 0).ax_.collections

@@ -205,7 +205,7 @@ def support_of(machine: Any, values: np.ndarray) -> Support:
     less: that distinguishes them for any weights of points and classes.
     """
     last = last_step(machine)
-    if not hasattr(last, "support_") or hasattr(last, "approximation_"):
+    if not hasattr(last, "n_support_") or hasattr(last, "approximation_"):
         nothing = np.zeros(0)
         return Support(np.zeros((0, 2)), nothing.astype(int), nothing, nothing > 0)
     f = last.expansion_
