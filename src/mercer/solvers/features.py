@@ -473,7 +473,8 @@ class ComputedRows(FeatureRows):
             U = U if even else U * some[:, None]
             return multiply(U.T, U), some @ U  # half the work, of U with itself
 
-        sums, total = summed(multiplied, blocks, "products of features")
+        ample = memory.keeps(4 * 2.0**20 * NORMAL_MB)
+        sums, total = summed(multiplied, blocks, "products of features", many=ample)
         if middle is not None:
             moved = total + float(weights.sum()) / 2 * middle
             sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
