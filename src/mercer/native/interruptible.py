@@ -103,6 +103,8 @@ def summed(
     call: Callable[[Any], tuple[np.ndarray, ...]],
     blocks: Sequence[Any],
     stage: str = "",
+    *,
+    many: bool = True,
 ) -> list[np.ndarray]:
     """Σ call(block) over the blocks, of each of the arrays it returns, in float64.
 
@@ -115,8 +117,9 @@ def summed(
     call : of one block, to be used by several threads
     blocks : at least one
     stage : what `tick` is told is being done
+    many : whether there is memory for several threads, their blocks and their stacks
     """
-    workers = min(threads(), len(blocks))
+    workers = min(threads(), len(blocks)) if many else 1
     if workers < 2 or threading.current_thread() is not threading.main_thread():
         return _sum(call, _ticking(blocks, stage))
     shares = [_Share(call, blocks[j::workers]) for j in range(workers)]

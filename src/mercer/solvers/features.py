@@ -529,7 +529,8 @@ class ComputedRows(FeatureRows):
         """
         stage = "products of features"
         if not isinstance(self.X, Blocks):
-            return summed(call, blocks, stage)
+            ample = memory.keeps(4 * 2.0**20 * NORMAL_MB)
+            return summed(call, blocks, stage, many=ample)
         kept = {} if kept is None else kept
         first, sums = kept.get("sums", (0, None))
         for i in range(first, len(blocks)):
