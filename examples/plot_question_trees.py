@@ -104,7 +104,9 @@ figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
 for ax, tree, title in zip(
     axes, (flat, chain), ("words", "runs of words"), strict=True
 ):
-    plot_tree(tree("who wrote hamlet".split()), ax=ax)
+    drawn = tree("who wrote hamlet".split())
+    is_word = [label not in ("S", "END") for label in drawn.labels]
+    plot_tree(drawn, is_word, ax)
     ax.set_title(title)
 
 ways = {

@@ -87,6 +87,8 @@ trade.annotate(f"{path.n_support[near]} points,\nwithin 2 % of SVC",
                 arrowprops={"arrowstyle": "->", "color": "0.3"})  # fmt: skip
 trade.set(xlabel="points that f stands on", ylabel="share of right answers",
            title=f"{len(y)} points learnt, {len(y_new)} asked")  # fmt: skip
+trade.set_xticks([3, 10, 30, 100], [3, 10, 30, 100])
+trade.minorticks_off()
 trade.legend(loc="lower right")
 trade.grid(alpha=0.3)
 assert right[near] >= svc_right - 0.02

@@ -33,6 +33,7 @@ STYLE = Path(__file__).with_name("light.mplstyle")
 COLOURS: list[str] = rc_params_from_file(str(STYLE), use_default_template=False)[
     "axes.prop_cycle"
 ].by_key()["color"]
+STRONG = COLOURS[6]  # of what is to be seen first and is no class
 # From the first class to the second, white where neither is meant.
 DIVERGING = LinearSegmentedColormap.from_list(
     "mercer", [COLOURS[0], "white", COLOURS[1]]

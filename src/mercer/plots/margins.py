@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points
 from mercer.plots.base import (
     COLOURS,
+    STRONG,
     Display,
     axes_or_new,
     draw_points,
@@ -24,8 +25,6 @@ from mercer.plots.base import (
     paper,
     plane_of,
 )
-
-STRONG = COLOURS[6]  # of what is to be seen first and is no class
 
 
 def plot_margin(

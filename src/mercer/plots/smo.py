@@ -12,10 +12,17 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from mercer.plots.base import COLOURS, Display, axes_or_new, ink, legend_beside, paper
+from mercer.plots.base import (
+    COLOURS,
+    STRONG,
+    Display,
+    axes_or_new,
+    ink,
+    legend_beside,
+    paper,
+)
 from mercer.solvers.boxqp import BoxQP
 
-STRONG = COLOURS[6]  # of what is to be seen first and is no class
 MOST_STEPS = 10_000
 MOST_LINES = 200  # variables whose paths are drawn
 
