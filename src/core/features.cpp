@@ -13,9 +13,6 @@
 namespace mercer {
 namespace {
 
-constexpr Index many = 1 << 14;     // variables, of which some are looked at first
-constexpr std::uint64_t share = 8;  // that one of the first stands for
-
 // splitmix64
 std::uint64_t next(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
@@ -76,7 +73,7 @@ class Descent {
         if (state_.passes < 32 || std::abs(step) > slope / 4) rho_[g] -= step;
       }
       if (complete || std::isinf(state_.checked)) state_.checked = most;
-      if (!complete && (lacking || most <= next_check(tol))) {
+      if (!complete && (lacking || most <= std::max(tol / 2, state_.checked / progress))) {
         state_.checked = std::max(most, rejoin(most, poll));
         result = {state_.checked, true, read_};
       }
@@ -95,6 +92,7 @@ class Descent {
   }
 
  private:
+  static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
   static constexpr Index most_together = 8;
   using Numbers = std::array<double, most>;
@@ -220,14 +218,6 @@ class Descent {
     __builtin_prefetch(&problem_.high[t]);
     __builtin_prefetch(&problem_.square[row(t)]);
     rows_.prefetch_row(row(t));
-  }
-
-  // The violation at which those that are left out are looked at again: the fewer take part, the
-  // less it takes to go on with these. What is next to the end goes on to it.
-  double next_check(double tol) const {
-    const double others = static_cast<double>(n_) / static_cast<double>(state_.active + 1);
-    const double wanted = state_.checked / std::clamp(others, 5.0, 50.0);
-    return wanted > 4 * tol ? wanted : tol / 2;
   }
 
   // Passes of a way, so that going on takes less time than they do; 0 where it takes more than any
@@ -462,12 +452,6 @@ DescentState::DescentState(Index n, std::uint64_t seed_)
       checked(std::numeric_limits<double>::infinity()),
       seed(seed_) {
   std::iota(order.begin(), order.end(), 0);
-  if (n < many) return;
-  // Most of many are at a bound in the end: a sample says which, for a part of the time.
-  std::uint64_t draw = seed_ ^ 0x5851f42d4c957f2dull;
-  const auto first = std::stable_partition(order.begin(), order.end(),
-                                           [&](std::int32_t) { return next(draw) % share == 0; });
-  active = first - order.begin();
 }
 
 Descended descend(const SparseRows& rows, const FeatureQuadratic& problem, std::span<double> beta,

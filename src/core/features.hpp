@@ -30,7 +30,7 @@ struct DescentState {
   static constexpr int most_ways = 2;
   // The variables; those from `active` on are left out, the others ascend.
   std::vector<std::int32_t> order;
-  Index active;    // all of them at first, or a sample of many
+  Index active;    // all of them at first
   double allowed;  // a slope beyond which a variable at a kink is left out; infinite at first
   double checked;  // the largest violation when all variables were last looked at
   std::uint64_t seed;

@@ -415,7 +415,7 @@ def test_stretches_and_descent_do_not_depend_on_the_number_of_threads():
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_many_variables_of_which_a_sample_comes_first_end_at_the_optimum(warm):
+def test_many_variables_that_leave_and_join_end_at_the_optimum(warm):
     rng = np.random.default_rng(0)
     n, p = 20_000, 1200
     X = sp.random_array((n, p), density=4 / p, rng=rng, format="csr")
