@@ -56,7 +56,7 @@ class Plot(SphinxDirective):
                 names.update(fresh)
         if context is None or context.strip() in ("reset", "close-figs"):
             plt.close("all")
-        with plt.rc_context({"figure.constrained_layout.use": True}):
+        with plt.style.context("mercer.plots.light"):
             where = f"{self.env.docname}, line {self.lineno}"
             exec(compile(code, where, "exec"), names)
             return self._saved(code)
