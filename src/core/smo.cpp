@@ -65,8 +65,8 @@ class RowCache {
   const T* row(Index point) const { return storage_.data() + where_[point] * n_; }
 
   // sums += Σᵣ factor[r] k(points[r], ·) for different points. Rows that are not there are
-  // computed. Those of points that are likely to be asked for again are kept; where rows are costly,
-  // all are, and the others go first where room is needed.
+  // computed. Those of points that are likely to be asked for again are kept; where rows are
+  // costly, all are, and the others go first where room is needed.
   template <class Likely>
   void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
            double* sums) {
