@@ -35,8 +35,10 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "limits rounding boxqp features roads class_pairs products krylov "
-    "primal penalized lasso lasso_features sgd components bayes posterior".split(),
+    "solvers": "limits rounding boxqp features landmark_rows smoothed "
+    "newton_steps roads class_pairs "
+    "products krylov primal penalized lasso lasso_features sgd components bayes "
+    "posterior".split(),
     "machines": "labels checks words trials base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -61,10 +63,12 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "limits boxqp features feature_descent primal semismooth penalized "
-    "krylov smo hull coordinate linear newton ball l1 perceptron sgd sgd_features "
-    "budget eigen clusters lasso lasso_features components products preimage bayes "
-    "posterior evidence rounding class_pairs nearest windows roads auto",
+    "solvers": "limits boxqp features landmark_rows smoothed newton_steps "
+    "feature_descent primal "
+    "semismooth penalized krylov smo hull coordinate linear newton ball l1 "
+    "perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
+    "components products preimage bayes posterior evidence rounding class_pairs "
+    "nearest windows roads auto",
     "machines": "base labels checks words trials progress ridge perceptron rvm "
     "neighbors kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

@@ -676,12 +676,6 @@ def totals_of(problem: BoxQP) -> np.ndarray:
     return np.atleast_1d(np.asarray(problem.total, dtype=float))
 
 
-def rows_for(problem: BoxQP) -> FeatureRows:
-    """Φ; where all β sum to 0, less what all φ(x) have in common: it does not count."""
-    rows, totals = features_of(problem.gram), totals_of(problem)
-    return rows.centered() if len(totals) and totals.sum() == 0 else rows
-
-
 def solution_on(
     rows: FeatureRows, problem: BoxQP, beta: np.ndarray, run: Run, tol: float
 ) -> Solution:
