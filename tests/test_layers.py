@@ -35,9 +35,9 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "resume limits rounding boxqp features single_rows roads class_pairs "
-    "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
-    "components bayes posterior".split(),
+    "solvers": "resume limits rounding boxqp features single_rows landmark_rows "
+    "smoothed newton_steps roads class_pairs products krylov primal penalized columns "
+    "feature_newton lasso lasso_features sgd components bayes posterior".split(),
     "machines": "labels checks words trials base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
@@ -62,11 +62,11 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "resume limits boxqp features single_rows feature_descent primal "
-    "semismooth penalized krylov smo hull coordinate linear newton columns "
-    "feature_newton ball l1 perceptron sgd sgd_features budget eigen clusters lasso "
-    "lasso_features components products preimage bayes posterior evidence rounding "
-    "class_pairs nearest windows roads auto",
+    "solvers": "resume limits boxqp features single_rows landmark_rows smoothed "
+    "newton_steps feature_descent primal semismooth penalized krylov smo hull "
+    "coordinate linear newton columns feature_newton ball l1 perceptron sgd "
+    "sgd_features budget eigen clusters lasso lasso_features components products "
+    "preimage bayes posterior evidence rounding class_pairs nearest windows roads auto",
     "machines": "base labels checks words trials progress ridge perceptron rvm "
     "neighbors kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",

@@ -1,6 +1,10 @@
 """Solvers on explicit features: the optimum of the Gram road, for every problem."""
 
 import signal
+import subprocess
+import sys
+from fractions import Fraction
+from math import fsum
 
 import naive_descent
 import naive_strings
@@ -34,8 +38,18 @@ from mercer.solvers.boxqp import (
     svr,
 )
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import FeatureRows, PackedRows, features_of, rows_of
+from mercer.solvers.features import (
+    EXACT_RUN,
+    FeatureRows,
+    PackedRows,
+    _leading,
+    _pulled_exactly,
+    features_of,
+    rows_of,
+    solution_on,
+)
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.rounding import UNIT
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO
 
@@ -137,6 +151,18 @@ def test_newton_has_at_their_bounds_what_the_optimum_has(name):
     assert_allclose(found.level, other.level, atol=1e-6 * np.abs(problem.upper).max())
 
 
+def test_a_variable_that_rounding_keeps_off_its_bound_is_put_there():
+    X, y, _ = data()
+    problem = svc(Gram(Linear(), X), y, 1.0)
+    solution = SemismoothNewton().solve(problem)
+    rows, value = features_of(problem.gram), solution.value.copy()
+    bound = np.flatnonzero(value == 1)[:2]
+    value[bound] -= 2.0**-53
+    again = solution_on(rows, problem, problem.sign * value, solution.run, 1e-3)
+    assert_array_equal(again.value == 1, solution.value == 1)
+    assert_allclose(again.level, solution.level, atol=1e-9)
+
+
 def test_features_less_their_mean_keep_the_digits_of_points_far_away():
     X, y, target = data()
     near, far = Gram(Linear(), X), Gram(Linear(), X + 2.0**20)
@@ -224,7 +250,8 @@ def test_samples_of_many_points_lead_to_the_same_optimum(monkeypatch):
 def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch):
     problem = problems(*data("wide"))["svc"]
     exact = SemismoothNewton().solve(problem)
-    monkeypatch.setattr("mercer.solvers.semismooth.DIRECT", 2)
+    for name in ("semismooth", "newton_steps"):
+        monkeypatch.setattr(f"mercer.solvers.{name}.DIRECT", 2)
     found = SemismoothNewton().solve(problem)
     assert found.status == "optimal"
     assert_allclose(found.dual, exact.dual, rtol=1e-5)
@@ -759,3 +786,102 @@ def test_weights_of_the_columns_of_a_map_have_names():
     for kernel in ("poly", "rbf", RBF(1.0)):
         other = SVC(kernel=kernel).fit(X, y)
         assert not hasattr(other, "coef_") and not hasattr(other, "feature_names_")
+
+
+@pytest.mark.parametrize("n", [1, 700, 20_000])
+def test_sums_of_products_are_right_to_the_digit_they_state(n):
+    rng = np.random.default_rng(n)
+    matrix = rng.normal(size=(n, 3)) * [1e-5, 1.0, 1e4]
+    v = rng.normal(size=n) * 10.0 ** rng.integers(-6, 3, n)
+    v[: n // 2] = -v[n - n // 2 :]  # what is added cancels
+    matrix[: n // 2] = matrix[n - n // 2 :] * (1 + 1e-9 * rng.normal(size=(n // 2, 1)))
+    w, off, largest = _pulled_exactly(matrix, v)
+    exact = [
+        sum(
+            (Fraction(a) * Fraction(b) for a, b in zip(column, v, strict=True)),
+            Fraction(0),
+        )
+        for column in matrix.T
+    ]
+    assert all(
+        abs(Fraction(float(w[j])) - exact[j]) <= Fraction(float(off[j]))
+        for j in range(3)
+    )
+    assert_array_equal(largest, np.abs(matrix).max(axis=0))
+    even = np.where(v > 0, 1.0, -1.0)
+    w, off, _ = _pulled_exactly(matrix, even)
+    added = np.abs(matrix).sum(axis=0)
+    assert np.all(off <= 4 * UNIT * np.abs(w) + 1e-2 * UNIT * added)
+
+
+def test_leading_bits_are_added_without_an_error_in_any_order():
+    rng = np.random.default_rng(0)
+    v = rng.normal(size=EXACT_RUN)
+    matrix = rng.normal(size=(EXACT_RUN, 2))
+    lead, of_v = (_leading(some, np.abs(some).max(axis=0)) for some in (matrix, v))
+    assert np.all(np.abs(matrix - lead) <= 2.0**-19 * np.abs(matrix).max(axis=0))
+    exact = [fsum((of_v * column).tolist()) for column in lead.T]
+    for _ in range(3):
+        order = rng.permutation(EXACT_RUN)
+        assert_array_equal(of_v[order] @ lead[order], exact)
+
+
+@pytest.mark.parametrize("make", [svc, svr])
+def test_the_stated_gap_is_far_below_1e_8_of_the_objective(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 6))
+    f = X @ rng.normal(size=6) + rng.normal(size=40_000)
+    gram = Gram(Linear(), X)
+    problem = svc(gram, np.sign(f), 1.0) if make is svc else svr(gram, f, 1.0, 0.1)
+    found = SemismoothNewton().solve(problem)
+    assert found.status == "optimal"
+    assert 0 <= found.gap <= 1e-10 * found.primal
+    # It holds for numbers that are summed anew, with ten times the digits.
+    coef = problem.coef(found.value)
+    w = np.array([fsum((coef * column).tolist()) for column in X.T])
+    function = X @ w
+    assert np.max(np.abs(function - found.function)) <= found.rounding
+    s = problem.target - function - found.bias
+    reach = 0.1 if make is svr else 0.0
+    losses = np.maximum((np.abs(s) if make is svr else f / np.abs(f) * s) - reach, 0)
+    primal = fsum([float(w @ w) / 2, *losses.tolist()])
+    assert found.dual <= primal <= found.primal + 1e-12 * primal
+
+
+MEMORY = """
+import tracemalloc
+import numpy as np
+from mercer import SVC, SVR, Gram, Linear
+from mercer.solvers import SemismoothNewton, svc, svr
+
+n = 600_000
+rng = np.random.default_rng(0)
+X = rng.normal(size=(n, 2))
+f = X @ [1.0, -2.0] + rng.normal(size=n)
+y = np.where(f > 0, 1, -1)
+machines = [SVC(kernel=Linear()), SVR(kernel=Linear(), epsilon=0.1)]
+gram = Gram(Linear(), X)
+for machine, target in zip(machines, (y, f), strict=True):
+    machine.fit(X[:5000], target[:5000])  # what is loaded once is not counted
+tracemalloc.start()
+for make in (lambda: svc(gram, y, 1.0), lambda: svr(gram, f, 1.0, 0.1)):
+    tracemalloc.reset_peak()
+    assert SemismoothNewton().solve(make()).status == "optimal"
+    print(tracemalloc.get_traced_memory()[1] / 8 / n)
+for machine, target in zip(machines, (y, f), strict=True):
+    tracemalloc.reset_peak()
+    machine.fit(X, target)
+    kept = machine.expansion_.points.nbytes
+    print((tracemalloc.get_traced_memory()[1] - kept) / 8 / n)
+"""
+
+
+def test_a_fit_on_dense_features_takes_few_numbers_for_each_point():
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    of_solves, of_fits = np.array(done.stdout.split(), dtype=float).reshape(2, 2)
+    # The problem's own vectors, and what is known of them, included.
+    assert np.all(of_solves <= 12), of_solves
+    # And labels, weights, places and coefficients of a machine.
+    assert np.all(of_fits <= 17), of_fits

@@ -498,6 +498,10 @@ class Nystrom(Approximation):
         weights = self.feature_weights(points, coef)
         return self.base_points(), self.base_coefficients(weights)
 
+    def triangle(self) -> np.ndarray:
+        """F, K_LL = FFᵀ of the landmarks that have a feature."""
+        return self._kept()[1]
+
     def base_products(self, X: Points) -> np.ndarray:
         """k(X, L) of the landmarks that have a feature, in float64."""
         X = as_points(X)

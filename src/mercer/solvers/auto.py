@@ -470,7 +470,7 @@ class AutoSMO:
         return _judged(problem, solution)
 
     def _chosen(self, problem: BoxQP, sharing: int = 1) -> Any:
-        solver, finite = self.solver, bool(np.isfinite(problem.bounds).all())
+        solver, finite = self.solver, problem.has_finite_bounds
         linear = None
         if solver is None and finite:
             linear = on_features(problem.gram)

@@ -6,9 +6,10 @@ out are the coefficients and the bias of f.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -21,8 +22,21 @@ from mercer.kernels.ways import Precomputed
 from mercer.outcomes import Certificate, Run, Solution, Status
 
 UNIT = 2.0**-53  # the relative error of one rounding in double
+PART = 2**16  # variables that are looked at together
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
 ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
+
+
+class _Ends(NamedTuple):
+    """Of a group: its total, the largest slope down and the least slope up, and the sum
+    and number of the slopes of free variables.
+    """
+
+    total: float | None
+    down: float
+    up: float
+    of_free: float
+    n_free: int
 
 
 class Bracket(NamedTuple):
@@ -113,13 +127,20 @@ class BoxQP:
     @cached_property
     def target(self) -> np.ndarray:
         """-sign∘linear: the gradient in β is F - target, plus what the tube adds."""
+        if _is_one(self.linear) and self.linear[0] == -1.0:
+            return self.sign
         return -self.sign * self.linear
 
     @cached_property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper bounds of β = sign∘α."""
-        low, high = self.sign * self.lower, self.sign * self.upper
-        return np.minimum(low, high), np.maximum(low, high)
+        low = _combined(np.multiply, self.sign, self.lower)
+        high = _combined(np.multiply, self.sign, self.upper)
+        return _combined(np.minimum, low, high), _combined(np.maximum, low, high)
+
+    @property
+    def has_finite_bounds(self) -> bool:
+        return all(bool(np.isfinite(ends).all()) for ends in self.bounds)
 
     def groups(self) -> list[tuple[np.ndarray | slice, float | None]]:
         """The variables of each group, and what their β sum to."""
@@ -234,7 +255,8 @@ class BoxQP:
         α may be tiny, and none of them 0.
         """
         value = np.array(value, dtype=float)
-        _core.snap(value, self.lower, self.upper, slack)
+        lower, upper = map(np.ascontiguousarray, (self.lower, self.upper))
+        _core.snap(value, lower, upper, slack)
         return value
 
     def balanced(self, value: npt.ArrayLike) -> np.ndarray:
@@ -316,18 +338,25 @@ class BoxQP:
         return bool(square < -1e-6 * size or np.min(self.gram.diag(), initial=0) < 0)
 
     def slopes(
-        self, value: np.ndarray, function: np.ndarray
+        self, value: np.ndarray, function: np.ndarray, part: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
         """What a little less and a little more of each βₜ costs, per unit of βₜ.
 
         ±∞ at the bound beyond which βₜ cannot go.
+
+        Parameters
+        ----------
+        part : the variables that are asked about
         """
-        beta = self.sign * value
-        low, high = self.bounds
-        gradient = self._at_variables(function) - self.target
-        tube = np.zeros(len(self)) if self.tube is None else self.tube
-        below = gradient + np.where(beta > 0, tube, -tube)
-        above = gradient + np.where(beta < 0, -tube, tube)
+        beta = self.sign[part] * value[part]
+        low, high = (ends[part] for ends in self.bounds)
+        gradient = self._at_variables(function, part)
+        gradient -= self.target[part]
+        below = above = gradient
+        if self.tube is not None:
+            tube = self.tube[part]
+            below = gradient + np.where(beta > 0, tube, -tube)
+            above = gradient + np.where(beta < 0, -tube, tube)
         return np.where(beta > low, below, -np.inf), np.where(
             beta < high, above, np.inf
         )
@@ -337,12 +366,11 @@ class BoxQP:
 
         At most 0 at the optimum, where every slope down is below every slope up.
         """
-        below, above = self.slopes(value, function)
         most = 0.0
-        for members, total in self.groups():
-            down = np.max(below[members], initial=-np.inf)
-            up = np.min(above[members], initial=np.inf)
-            gain = down - up if total is not None else max(down, -up)
+        for found in self._ends(value, function):
+            gain = found.down - found.up
+            if found.total is None:
+                gain = max(found.down, -found.up)
             most = max(most, float(gain))
         return most
 
@@ -353,17 +381,14 @@ class BoxQP:
         (and `surplus`) where it has but one. The levels of `nu_svr` are then moved
         apart, or together, to where the primal is least.
         """
-        below, above = self.slopes(value, function)
         found, opened = [], []
-        for members, total in self.groups():
-            down, up = below[members], above[members]
-            free = np.isfinite(down) & (down == up)
-            if total is None:
+        for group in self._ends(value, function):
+            if group.total is None:
                 found.append(0.0)
-            elif free.any():
-                found.append(float(np.mean(down[free])))
+            elif group.n_free:
+                found.append(group.of_free / group.n_free)
             else:
-                ends = np.array([np.max(down), np.min(up)])
+                ends = np.array([group.down, group.up])
                 found.append(float(np.mean(ends[np.isfinite(ends)])))
                 opened += [len(found) - 1] * bool(np.isinf(ends).any())
         if self.surplus and len(opened) == 1:
@@ -372,6 +397,34 @@ class BoxQP:
         if self.tube_is_found:
             return self.tube_levels(function, float(np.mean(found)))
         return tuple(found)
+
+    def _ends(self, value: np.ndarray, function: np.ndarray) -> list[_Ends]:
+        """Where the slopes of each group end, some variables at a time."""
+        totals = [total for _, total in self.groups()]
+        down, up = [-np.inf] * len(totals), [np.inf] * len(totals)
+        free: list[list[float]] = [[] for _ in totals]
+        counts = [0] * len(totals)
+        for part in self._parts():
+            below, above = self.slopes(value, function, part)
+            for g in range(len(totals)):
+                lower, upper = below, above
+                if self.group is not None:
+                    own = np.asarray(self.group)[part] == g
+                    lower, upper = below[own], above[own]
+                down[g] = max(down[g], float(np.max(lower, initial=-np.inf)))
+                up[g] = min(up[g], float(np.min(upper, initial=np.inf)))
+                inside = lower[np.isfinite(lower) & (lower == upper)]
+                free[g].append(float(np.sum(inside)))
+                counts[g] += len(inside)
+        return [
+            _Ends(totals[g], down[g], up[g], fsum(free[g]), counts[g])
+            for g in range(len(totals))
+        ]
+
+    def _parts(self) -> Iterator[slice]:
+        """All variables, some at a time: sums over them take no memory."""
+        for begin in range(0, len(self), PART):
+            yield slice(begin, min(begin + PART, len(self)))
 
     def rounding(
         self,
@@ -435,27 +488,53 @@ class BoxQP:
         rounding: float | None = None,
     ) -> Bracket:
         """The `objectives`, and how far they can be from those of exact arithmetic."""
-        beta = self.sign * value
-        low, high = self.bounds
-        tube = np.zeros(len(self)) if self.tube is None else self.tube
-        F = self._at_variables(function)
-        square = float(beta @ F)
-        dual = float(self.target @ beta) - square / 2 - float(tube @ np.abs(beta))
-        surplus, constant = self.target - F, 0.0
-        for (members, total), rho in zip(self.groups(), level, strict=True):
-            surplus[members] += rho
-            constant += rho * (total or 0.0)
         if rounding is None:
             rounding = self.rounding(value)
-        reached = self._reached(surplus, tube, rounding)
+        reached = self._reached(function, level, rounding)
+        found = [
+            self._bracket_of(part, value, function, level, rounding, reached)
+            for part in self._parts()
+        ]
+        sums = [fsum(column) for column in zip(*found, strict=True)] or [0.0] * 7
+        square, linear, loss, weight, losing, size, losses = sums
+        constant = fsum(
+            rho * (total or 0.0)
+            for (_, total), rho in zip(self.groups(), level, strict=True)
+        )
+        losses += abs(constant)
+        dual = linear - square / 2
+        scale = np.inf if reached == 0 else reached**-2
+        primal = scale * square / 2 + loss - constant
+        primal = np.inf if reached == 0 else primal
+        digits = UNIT * (min(len(self), RUN) + len(self) / RUN + 4)
+        below = weight * rounding + digits * size
+        above = min(scale, 4.0) * below + losing * rounding + digits * losses
+        below += self._imbalance(value, function)
+        return Bracket(primal + above, dual - below, 2 * (above + below))
+
+    def _bracket_of(
+        self,
+        part: slice,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: Sequence[float],
+        rounding: float,
+        reached: float,
+    ) -> tuple[float, ...]:
+        """What some of the variables add to the sums of `bracket`."""
+        beta, target = self.sign[part] * value[part], self.target[part]
+        low, high = (ends[part] for ends in self.bounds)
+        tube: Any = 0.0 if self.tube is None else self.tube[part]
+        F = self._at_variables(function, part)
+        size = np.abs(beta)
+        square = float(beta @ F)
+        linear = float(target @ beta) - float(np.sum(tube * size))
+        surplus = self._surplus(part, F, level)
         if 0 < reached < 1:
-            surplus = self.target - (self.target - surplus) / reached
+            surplus = target - (target - surplus) / reached
         loss = np.maximum(_reach(surplus, low, tube), _reach(surplus, high, tube))
         inside = (low <= 0) & (high >= 0)
         loss = np.where(inside, np.maximum(loss, 0), loss)
-        scale = np.inf if reached == 0 else reached**-2
-        primal = scale * square / 2 + float(np.sum(loss)) - constant
-        primal = np.inf if reached == 0 else primal
         # An error of F counts with β in the square, and with the bound where there is a
         # loss, or would be one if F were off by that much.
         rising, falling = surplus + rounding > tube, -surplus + rounding > tube
@@ -463,47 +542,58 @@ class BoxQP:
             np.where(rising | ~inside, np.abs(high), 0.0),
             np.where(falling | ~inside, np.abs(low), 0.0),
         )
-        weight = float(np.sum(np.abs(beta)))
         losing = float(np.sum(ends[np.isfinite(ends)]))
-        size = float((np.abs(self.target) + np.abs(F)) @ np.abs(beta))
-        losses = float(np.sum(np.abs(loss)[np.isfinite(loss)])) + abs(constant)
-        digits = UNIT * (min(len(beta), RUN) + len(beta) / RUN + 4)
-        below = weight * rounding + digits * size
-        above = min(scale, 4.0) * below + losing * rounding + digits * losses
-        below += self._imbalance(beta, F - self.target, tube)
-        return Bracket(primal + above, dual - below, 2 * (above + below))
+        of_terms = float((np.abs(target) + np.abs(F)) @ size)
+        losses = float(np.sum(np.abs(loss)[np.isfinite(loss)]))
+        lost = float(np.sum(loss))
+        return square, linear, lost, float(np.sum(size)), losing, of_terms, losses
 
-    def _imbalance(
-        self, beta: np.ndarray, gradient: np.ndarray, tube: np.ndarray
-    ) -> float:
+    def _surplus(
+        self, part: slice, F: np.ndarray, level: Sequence[float]
+    ) -> np.ndarray:
+        """s = target - F + level of some variables."""
+        if self.group is None:
+            return self.target[part] - F + level[0]
+        return self.target[part] - F + np.asarray(level)[np.asarray(self.group)[part]]
+
+    def _imbalance(self, value: np.ndarray, function: np.ndarray) -> float:
         """What the dual can gain by missing the sums that are fixed.
 
         Some variable has room for what is missing, though perhaps not the digits: with
         that much more or less of it β is feasible, and its dual below the optimum.
         """
-        low, high = self.bounds
         gain = 0.0
         for members, total in self.groups():
-            part = beta[members]
-            excess = 0.0 if total is None else fsum([*part.tolist(), -total])
-            if excess:
-                moved = part - excess
-                fits = (low[members] <= moved) & (moved <= high[members])
-                slope = (
-                    np.abs(gradient[members])
-                    + np.broadcast_to(tube, beta.shape)[members]
-                )
-                most = np.min(slope[fits]) if fits.any() else np.max(slope)
-                gain += abs(excess) * float(most)
+            if total is None:
+                continue
+            sign, some = self.sign[members], value[members]
+            blocks = range(0, len(some), PART)
+            betas = ((sign[i : i + PART] * some[i : i + PART]).tolist() for i in blocks)
+            excess = fsum(chain([-total], chain.from_iterable(betas)))
+            if not excess:
+                continue
+            low, high = (ends[members] for ends in self.bounds)
+            moved = sign * some - excess
+            fits = (low <= moved) & (moved <= high)
+            slope = np.abs(self._at_variables(function) - self.target)[members]
+            slope += 0.0 if self.tube is None else self.tube[members]
+            most = np.min(slope[fits]) if fits.any() else np.max(slope)
+            gain += abs(excess) * float(most)
         return 2 * gain  # and its square, and the rounding of these
 
-    def _reached(self, surplus: np.ndarray, tube: np.ndarray, rounding: float) -> float:
+    def _reached(
+        self, function: np.ndarray, level: Sequence[float], rounding: float
+    ) -> float:
         """The least share of its hard margin that f reaches, rounding included.
 
         1 where all conditions hold, or none is hard; 0 where no multiple of f meets
         them, or only one of more than twice its size.
         """
+        if self.has_finite_bounds:
+            return 1.0
         low, high = self.bounds
+        tube = np.zeros(len(self)) if self.tube is None else self.tube
+        surplus = self._surplus(slice(None), self._at_variables(function), level)
         excess = np.maximum(
             np.where(np.isinf(high), surplus - tube, -np.inf),
             np.where(np.isinf(low), -surplus - tube, -np.inf),
@@ -518,9 +608,11 @@ class BoxQP:
         share = 1 - float(np.max((excess[missed] + rounding) / margin))
         return share if share > 0.5 else 0.0
 
-    def _at_variables(self, function: np.ndarray) -> np.ndarray:
+    def _at_variables(
+        self, function: np.ndarray, part: slice = slice(None)
+    ) -> np.ndarray:
         F = np.asarray(function, dtype=float)
-        return F.copy() if self.index is None else F[self.index]
+        return F[part].copy() if self.index is None else F[self.index[part]]
 
 
 def _reach(surplus: np.ndarray, bound: np.ndarray, tube: np.ndarray) -> np.ndarray:
@@ -529,10 +621,22 @@ def _reach(surplus: np.ndarray, bound: np.ndarray, tube: np.ndarray) -> np.ndarr
     return surplus * finite - tube * np.abs(finite)
 
 
+def _is_one(values: np.ndarray) -> bool:
+    """Whether an array is one number for all: it takes no memory then."""
+    return values.ndim == 1 and values.strides == (0,) and len(values) > 0
+
+
+def _combined(operation: Any, *arrays: np.ndarray) -> np.ndarray:
+    """operation(*arrays), one number for all where each of them is."""
+    if all(map(_is_one, arrays)):
+        return np.broadcast_to(operation(*(a[0] for a in arrays)), arrays[0].shape)
+    return operation(*arrays)
+
+
 def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
-    if isinstance(given, float) and given == given:
-        return np.full(n, given)
-    values = np.ascontiguousarray(given, dtype=float).reshape(np.shape(given))
+    values = np.asarray(given, dtype=float)
+    if not _is_one(values):
+        values = np.ascontiguousarray(values).reshape(np.shape(given))
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
         raise ValueError(
             f"BoxQP needs one {name}, or one for each of its {n} variables; got shape "
@@ -540,7 +644,7 @@ def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
         )
     if np.isnan(values).any():
         raise ValueError(f"BoxQP needs numbers; {name} has NaN.")
-    return values if values.ndim else np.full(n, float(values))
+    return values if values.ndim else np.broadcast_to(float(values), (n,))
 
 
 def _mended(
@@ -555,23 +659,45 @@ def _mended(
     # Rounding is not to take a variable off its bound: it would pass for a free one.
     if abs(missing) <= 1e-14 * np.abs(beta).sum():
         return beta
-    homeward = np.clip(0, low, high) - beta
-    homeward[homeward * missing <= 0] = 0
-    if homeward.any():
-        beta = beta + homeward * min(1.0, missing / homeward.sum())
+    homeward = np.clip(0, low, high)
+    homeward -= beta
+    homeward[(homeward > 0) != (missing > 0)] = 0
+    towards = float(homeward.sum())
+    if towards:
+        homeward *= min(1.0, missing / towards)
+        homeward += beta
+        beta = homeward
         missing = total - beta.sum()
-    whole = high - beta if missing > 0 else beta - low
-    room = np.minimum(whole, abs(missing))
-    step = np.clip(abs(missing) - (np.cumsum(room) - room), 0, room)
-    if abs(missing) - step.sum() > 1e-9 * max(1.0, abs(total)):
+    else:
+        beta = beta.copy()
+    left = _move(beta, missing, high if missing > 0 else low)
+    if left > 1e-9 * max(1.0, abs(total)):
         raise ValueError(
             f"BoxQP is infeasible: within their bounds the signed variables sum to "
             f"between {low.sum():g} and {high.sum():g}, not to {total:g}."
         )
-    # Rounding is not to leave a variable just inside a bound that it should be at.
-    full = (step > 0) & (step >= whole * (1 - 1e-12))
-    bound = high if missing > 0 else low
-    return np.where(full, bound, beta + np.sign(missing) * step)
+    return beta
+
+
+def _move(beta: np.ndarray, missing: float, bound: np.ndarray) -> float:
+    """Add what is missing to the first variables, up to their bounds, in place.
+
+    How much finds no room there.
+    """
+    left = abs(missing)
+    for begin in range(0, len(beta), PART):
+        part = slice(begin, begin + PART)
+        whole = np.abs(bound[part] - beta[part])
+        room = np.minimum(whole, left)
+        step = np.clip(left - (np.cumsum(room) - room), 0, room)
+        # Rounding is not to leave a variable just inside a bound that it should be at.
+        full = (step > 0) & (step >= whole * (1 - 1e-12))
+        moved = beta[part] + np.sign(missing) * step
+        beta[part] = np.where(full, bound[part], moved)
+        left = max(0.0, left - float(step.sum()))
+        if not left:
+            break
+    return left
 
 
 def covering(rounding: float, objective: float, room: float) -> float:
@@ -708,7 +834,8 @@ def svr(
     """
     target, upper = np.asarray(target, dtype=float), np.asarray(upper, dtype=float)
     total = 0.0 if bias else None
-    return BoxQP(gram, -target, 1.0, -upper, upper, total, tube=epsilon)
+    lower = _combined(np.negative, upper)
+    return BoxQP(gram, -target, 1.0, lower, upper, total, tube=epsilon)
 
 
 def nu_svr(gram: Gram, target: npt.ArrayLike, upper: npt.ArrayLike, nu: float) -> BoxQP:

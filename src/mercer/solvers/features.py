@@ -40,6 +40,8 @@ NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
 FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 SHORT = 64  # coordinates of points whose kernel values are computed, not held
+EXACT_RUN = 2**13  # rows whose leading bits are added without an error
+SPREAD = 4096  # rows that tell the mean of rows that are computed
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
 
@@ -108,7 +110,10 @@ class FeatureRows:
             return self
         mean, square = np.zeros((2, self.shape[1]))
         first = self._part(slice(0, 1))[0].copy()
-        for rows in self._blocks():
+        # Any offset will do: some of the rows tell it, where they are computed.
+        looked_at = self._blocks() if not self.computed else self._spread()
+        n = n if not self.computed else min(n, SPREAD)
+        for rows in looked_at:
             part = self._part(rows) - first
             mean += part.sum(axis=0)
             square += np.einsum("ij,ij->j", part, part)
@@ -117,6 +122,13 @@ class FeatureRows:
         far = np.abs(mean) > FAR * spread
         # A column that is constant is 0 then, and no part of the problem.
         return self._less(np.where(far, mean, 0.0)) if far.any() else self
+
+    def _spread(self) -> Iterator[np.ndarray]:
+        """Places of at most `SPREAD` rows, evenly among all."""
+        n, step = self.shape[0], self._step(BLOCK)
+        places = np.linspace(0, n - 1, min(n, SPREAD)).astype(np.intp)
+        for begin in range(0, len(places), step):
+            yield places[begin : begin + step]
 
     def _less(self, center: np.ndarray) -> FeatureRows:
         return FeatureRows(self.matrix, center)
@@ -139,7 +151,7 @@ class FeatureRows:
         """Rows of about so many numbers."""
         return max(64, numbers // max(self.shape[1], 1))
 
-    def _part(self, rows: slice) -> Any:
+    def _part(self, rows: Any) -> Any:
         """Some of the rows, less the offset."""
         part = self.matrix[rows]
         return part if self.center is None else part - self.center
@@ -191,6 +203,16 @@ class FeatureRows:
             rows = slice(begin, begin + RUN)
             total += v[rows] @ self._part(rows)
         return total
+
+    def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Φᵀv of the rows of an index, v having a number for each."""
+        if self.sparse:
+            return self._pull(v, index.astype(np.int32))
+        out, step = np.zeros(self.shape[1]), self._step(BLOCK)
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
+            out += v[part] @ self.take(index[part]).matrix
+        return out
 
     def _times(
         self, w: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
@@ -257,6 +279,35 @@ class FeatureRows:
             U *= np.sqrt(weight[part])[:, None]
             out += U.T @ U
         return out
+
+    # Coordinates in which ΦᵀDΦ takes the least work, c with w = Aᵀc
+
+    def added(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        """`weighted` in the coordinates c: AΦᵀDΦAᵀ with its border."""
+        return self.weighted(index, weight, border)
+
+    def metric(self) -> np.ndarray:
+        """AAᵀ: ‖w‖² = cᵀAAᵀc."""
+        return np.eye(self.shape[1])
+
+    def slope_of(self, slope: np.ndarray) -> np.ndarray:
+        """A slope: what a slope in w is in c."""
+        return slope
+
+    def weights_of(self, coef: np.ndarray) -> np.ndarray:
+        """w = Aᵀc."""
+        return coef
+
+    def evaluated(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """w = Φᵀcoef, F = Φw, and how far F can be off at a point."""
+        if self.sparse or self.center is not None or not self.shape[1]:
+            w = self.pull(coef)
+            return w, self.times(w), self.rounding(coef, w)
+        w, off, largest = _pulled_exactly(self.matrix, coef)
+        off = off + UNIT * (np.sqrt(self.shape[1]) + LAST) * np.abs(w)
+        return w, self.times(w), float(largest @ off)
 
     def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
         """How far F = Φ(Φᵀcoef) can be off at a point, w = Φᵀcoef.
@@ -438,6 +489,9 @@ class ComputedRows(FeatureRows):
             out += multiply(part.T, v[rows])
         return out
 
+    def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return ComputedRows(self.kernel, self._points(index), self.center).pull(v)
+
     def against(self, V: np.ndarray) -> np.ndarray:
         return self.pull(V)
 
@@ -464,20 +518,51 @@ class ComputedRows(FeatureRows):
     def weighted(
         self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
     ) -> np.ndarray:
-        p, turned = self.shape[1], self.landmarks is not None and self.center is None
-        out = np.zeros((p + border.shape[1],) * 2)
-        step = self._step(_computed())
-        for begin in range(0, len(index), step):
-            part = slice(begin, begin + step)
-            U = self._summed(index[part]) if turned else self._part(index[part])
-            U = np.hstack([U, border[part]])
-            U *= np.sqrt(weight[part])[:, None]
-            out += multiply(U.T, U)
-        if turned:
+        out, p = self.added(index, weight, border), self.shape[1]
+        if self.adds_values:
             assert self.landmarks is not None
             out[:p] = self.landmarks.turned(out[:p])
             out[:, :p] = self.landmarks.turned(out[:, :p].T).T
         return out
+
+    @property
+    def adds_values(self) -> bool:
+        """Whether products need kernel values with the landmarks alone."""
+        return self.landmarks is not None and self.center is None
+
+    def added(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        p = self.shape[1]
+        out = np.zeros((p + border.shape[1],) * 2)
+        step = self._step(_computed())
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
+            some = index[part]
+            U = self._summed(some) if self.adds_values else self._part(some)
+            U = np.hstack([U, border[part]])
+            U *= np.sqrt(weight[part])[:, None]
+            out += multiply(U.T, U)
+        return out
+
+    def metric(self) -> np.ndarray:
+        if not self.adds_values:
+            return super().metric()
+        assert self.landmarks is not None
+        lower = self.landmarks.triangle()
+        return multiply(lower, lower.T)
+
+    def slope_of(self, slope: np.ndarray) -> np.ndarray:
+        if not self.adds_values:
+            return slope
+        assert self.landmarks is not None
+        return self.landmarks.triangle() @ slope
+
+    def weights_of(self, coef: np.ndarray) -> np.ndarray:
+        if not self.adds_values:
+            return coef
+        assert self.landmarks is not None
+        return self.landmarks.weights_of(coef)
 
     def normal(
         self,
@@ -556,6 +641,10 @@ class ComputedRows(FeatureRows):
         assert self.landmarks is not None
         return self.landmarks.base_products(self._points(rows))
 
+    def evaluated(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        w = self.pull(coef)
+        return w, self.times(w), self.rounding(coef, w)
+
     def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
         """As of `FeatureRows`; of kernel values summed first, by √(k(x, x)) and κ.
 
@@ -577,6 +666,53 @@ class ComputedRows(FeatureRows):
             units = UNIT * (np.sqrt(n) + 3 * np.sqrt(p) + 3 * LAST)
             units *= max(1.0, self.landmarks.growth)
         return float(units)
+
+
+def _pulled_exactly(
+    matrix: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mᵀv to the last digit, how far each sum is off, and the largest |M| of columns.
+
+    Numbers of M and v are cut into 20 leading bits and the rest. Products of leading
+    bits are whole multiples of one number, and so few that 2¹³ of them are added
+    without an error, in whatever order; what is added to that is a millionth of them
+    (Ozaki, Ogita, Oishi and Rump, Numerical Algorithms 59, 2012). Sums of blocks are
+    added with their errors (Knuth's two-sum).
+    """
+    n, p = matrix.shape
+    total, rest, largest, size = np.zeros((4, p))
+    for begin in range(0, n, EXACT_RUN):
+        M, part = matrix[begin : begin + EXACT_RUN], v[begin : begin + EXACT_RUN]
+        # Rows side by side: numpy is slow on short ones.
+        side = max(1, 256 // p) if len(M) == EXACT_RUN else 1
+        side = 2 ** (side.bit_length() - 1)
+        wide = M.reshape(-1, side * p)
+        most = np.maximum(wide.max(axis=0), -wide.min(axis=0))
+        most = most.reshape(side, p).max(axis=0)
+        lead = _leading(wide, np.tile(most, side)).reshape(M.shape)
+        of_v = _leading(part, np.max(np.abs(part)))
+        exact, less = of_v @ lead, part - of_v
+        rest += less @ lead
+        rest += part @ np.subtract(M, lead, out=lead)
+        after = total + exact
+        moved = after - total
+        rest += (total - (after - moved)) + (exact - moved)
+        total = after
+        np.maximum(largest, most, out=largest)
+        size += most * float(2.0**-19 * np.abs(part).sum() + np.abs(less).sum())
+    w = total + rest
+    # What is not exact is rounded, in sums of 2¹³ and of n / 2¹³ numbers.
+    units = np.sqrt(EXACT_RUN) + np.sqrt(n / EXACT_RUN) + LAST
+    return w, UNIT * (2 * np.abs(w) + units * size), largest
+
+
+def _leading(numbers: np.ndarray, most: Any) -> np.ndarray:
+    """The numbers rounded to multiples of 2⁻¹⁹ of a power of two from `most` on."""
+    _, exponent = np.frexp(most)
+    shift = np.ldexp(1.5, exponent + 33)
+    lead = numbers + shift
+    lead -= shift
+    return lead
 
 
 def _computed(most: float = COMPUTED_MB) -> int:
@@ -681,7 +817,7 @@ def _of_origin(gram: Gram) -> FeatureRows | None:
 
 def check_bounds(solver: object, problem: BoxQP) -> None:
     """Refuse bounds that a solver on features cannot work with."""
-    if not np.isfinite(problem.bounds).all():
+    if not problem.has_finite_bounds:
         raise ValueError(
             f"{type(solver).__name__} needs finite bounds; this BoxQP has infinite "
             "ones. Choose a finite C, or let AutoSMO choose the solver."
@@ -695,12 +831,6 @@ def totals_of(problem: BoxQP) -> np.ndarray:
     return np.atleast_1d(np.asarray(problem.total, dtype=float))
 
 
-def rows_for(problem: BoxQP) -> FeatureRows:
-    """Φ; where all β sum to 0, less what all φ(x) have in common: it does not count."""
-    rows, totals = features_of(problem.gram), totals_of(problem)
-    return rows.centered() if len(totals) and totals.sum() == 0 else rows
-
-
 def solution_on(
     rows: FeatureRows, problem: BoxQP, beta: np.ndarray, run: Run, tol: float
 ) -> Solution:
@@ -711,17 +841,15 @@ def solution_on(
     run : with the status "optimal" where the solver came to its end; what is stated
         follows from the violation
     """
-    value = problem.balanced(problem.sign * beta)
+    # A variable that rounding keeps off its bound would pass for a free one.
+    value = problem.balanced(problem.snapped(problem.sign * beta, slack=1e-13))
     if problem.tube_is_found:
         # As `certify` does it, from coef and the bias alone.
         coef = problem.coef(value)
         function = rows.times(rows.pull(coef))
         rho = float(np.mean(problem.level(value, function)))
         value = problem.balanced(problem.split(coef, function, rho))
-    coef = problem.coef(value)
-    w = rows.pull(coef)
-    function = rows.times(w)
-    rounding = rows.rounding(coef, w)
+    w, function, rounding = rows.evaluated(problem.coef(value))
     if rows.center is not None:
         # What all φ(x) have in common adds the same to F at all points.
         common = float(rows.center @ w)

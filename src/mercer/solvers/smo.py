@@ -311,7 +311,8 @@ class _Run:
             how = "imprecise", False, False, True, 0.0
             return _Found(beta, nothing, dtype, *how, source)
         _refuse_unless_finite(problem.gram, source.largest)
-        variables = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
+        numbers = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
+        variables = [np.ascontiguousarray(some) for some in numbers]
         index = _or_nothing(problem.index)
         value = np.array(beta, dtype=float)
         if problem.total is None:

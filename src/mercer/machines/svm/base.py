@@ -132,6 +132,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         C = float(self.C)
         with np.errstate(over="ignore"):
             upper = C * weight
+            if len(upper) and np.min(weight) == np.max(weight):
+                # One number for all takes no memory.
+                upper = np.broadcast_to(upper[0].copy(), upper.shape)
         if np.isfinite(C) and not np.isfinite(upper).all():
             raise ValueError(
                 f"{type(self).__name__} prices a point at C times its weight, which is "

@@ -100,7 +100,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         parts = multiclass.parts(label, len(classes), self.multiclass)
         names = self._names(classes, len(parts))
         counted = self._shared(counted, len(names))
-        weight = counted.weight * factors[label]
+        weight = counted.weight
+        if np.any(factors != 1):
+            weight = weight * factors[label]
         with self._watched(names, X, y, sample_weight):
             problems = self._problems(counted.gram, parts, weight)
             fit_sigmoids = partial(
