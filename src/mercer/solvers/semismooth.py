@@ -164,7 +164,8 @@ class _Run:
 
     def _solve(self, start: np.ndarray | None) -> None:
         terms = self.terms
-        start = self.kept.get("value") if start is None else start
+        if start is None and "beta" in self.kept:
+            start = self.problem.sign * self.kept["beta"]
         beta = self.problem.sign * self.problem.start(start)  # feasible, or an error
         self.best = np.inf, beta
         w = terms.pull(beta) if beta.any() else np.zeros(terms.rows.shape[1])
@@ -318,7 +319,7 @@ class _Run:
         self.violation = self.problem.violation(value, self.function)
         if self.violation < self.best[0]:
             self.best = self.violation, beta
-            self.kept["value"] = value
+            self.kept["beta"] = beta
 
     def _mended(self, beta: np.ndarray) -> np.ndarray:
         """β with the sums that are asked for."""
