@@ -90,6 +90,7 @@ default_role = "literal"  # `name` in docstrings
 
 def plain(app, what, name, obj, options, lines):
     """Docstrings have formulas in plain text: no bar or star in them is markup."""
+    lines[:] = described(lines)
     code = False
     for i, line in enumerate(lines):
         code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
@@ -101,6 +102,21 @@ def plain(app, what, name, obj, options, lines):
         lines[i] = PLURAL.sub(r"\g<0>\\ ", "`".join(pieces))
 
 
+def described(lines):
+    """The lines with what stands behind "name : " under it: it is no type here."""
+    found, section = [], ""
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if after and not after.strip("-"):
+            section = line
+        named = PARAMETER.match(line)
+        if named and section in ("Parameters", "Attributes"):
+            found += [named[1], f"    {named[2]}"]
+        else:
+            found.append(line)
+    return found
+
+
+PARAMETER = re.compile(r"([\w*, ]+?) : (.+)$")
 # scikit-learn's docstrings refer to its own pages.
 REFERENCE = re.compile(r":(?:ref|term):`([^`<]+?)(?: <[^`]*>)?`")
 MARKUP = re.compile(r"([|*]|(?<=\w)_(?!\w))")
