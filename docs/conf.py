@@ -90,7 +90,8 @@ default_role = "literal"  # `name` in docstrings
 
 def plain(app, what, name, obj, options, lines):
     """Docstrings have formulas in plain text: no bar or star in them is markup."""
-    lines[:] = described(lines)
+    if getattr(obj, "__module__", "").startswith("mercer"):
+        lines[:] = described(lines)
     code = False
     for i, line in enumerate(lines):
         code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
