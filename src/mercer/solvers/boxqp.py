@@ -25,6 +25,7 @@ UNIT = 2.0**-53  # the relative error of one rounding in double
 PART = 2**16  # variables that are looked at together
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
 ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
+FEW = 4096  # variables that have a number each, though it be the same for all
 
 
 class _Ends(NamedTuple):
@@ -634,6 +635,8 @@ def _combined(operation: Any, *arrays: np.ndarray) -> np.ndarray:
 
 
 def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
+    if n <= FEW and isinstance(given, float) and given == given:
+        return np.full(n, given)
     values = np.asarray(given, dtype=float)
     if not _is_one(values):
         values = np.ascontiguousarray(values).reshape(np.shape(given))

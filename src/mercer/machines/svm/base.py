@@ -39,7 +39,7 @@ from mercer.native.clock import seconds_left
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
-from mercer.solvers.boxqp import BoxQP, certificate, certified, svc
+from mercer.solvers.boxqp import FEW, BoxQP, certificate, certified, svc
 from mercer.solvers.class_pairs import PairSolutions
 from mercer.solvers.smo import SMO
 
@@ -132,7 +132,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         C = float(self.C)
         with np.errstate(over="ignore"):
             upper = C * weight
-            if len(upper) and np.min(weight) == np.max(weight):
+            if len(upper) > FEW and np.min(weight) == np.max(weight):
                 # One number for all takes no memory.
                 upper = np.broadcast_to(upper[0].copy(), upper.shape)
         if np.isfinite(C) and not np.isfinite(upper).all():
