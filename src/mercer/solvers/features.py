@@ -490,7 +490,14 @@ class ComputedRows(FeatureRows):
         return out
 
     def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return ComputedRows(self.kernel, self._points(index), self.center).pull(v)
+        # Points in files find room a block at a time only.
+        step = self._step(_computed()) if isinstance(self.X, Blocks) else len(index)
+        out = np.zeros(self.shape[1])
+        for begin in range(0, len(index), max(1, step)):
+            part = slice(begin, begin + step)
+            rows = ComputedRows(self.kernel, self._points(index[part]), self.center)
+            out += rows.pull(v[part])
+        return out
 
     def against(self, V: np.ndarray) -> np.ndarray:
         return self.pull(V)
