@@ -391,7 +391,7 @@ def test_points_of_four_times_the_memory_are_learnt(machines, tmp_path):
     subprocess.run(
         [sys.executable, "-c", code, str(folder), str(limit), machines],
         check=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MERCER_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MERCER_NUM_THREADS": "1"},
     )
     kernel = Nystrom(RBF(0.001), 30, method="uniform")
     for number, machine in enumerate(eval(machines, {**globals(), "kernel": kernel})):
