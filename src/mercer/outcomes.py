@@ -500,7 +500,7 @@ def together(parts: Sequence[Certificate]) -> Certificate:
     worst = np.max if np.any(_column(parts, "objective_rounding")) else np.sum
 
     def summed(name: str) -> Any:
-        return np.sum(_column(parts, name)).item()
+        return np.asarray(_column(parts, name)).sum().item()
 
     statuses = [Status(status) for status in _column(parts, "status")]
     return Certificate(

@@ -416,7 +416,7 @@ class AutoSMO:
         if not isinstance(problems, PairProblems) or len(problems) == 1:
             problem = problems[0]
             return problem.gram.shape[0], problem.gram, self._chosen(problem)
-        joint, size = problems.joint, int(problems.sizes.sum(axis=1).max())
+        joint, size = problems.joint, int(problems.lengths.max())
         finite = bool(np.isfinite(joint.upper).all())
         on_rows = on_features(problems.gram, size) if finite else None
         solver: Any = self.solver or self._smo(joint, 1)
@@ -545,7 +545,7 @@ class AutoSMO:
         if np.isinf(problems.joint.upper).all():
             return False  # hard margins have a solver of their own
         gram = problems.gram
-        if on_features(gram, int(problems.sizes.sum(axis=1).max())):
+        if on_features(gram, int(problems.lengths.max())):
             return False
         if gram.kernel.native(gram.X) is not None:
             return True
@@ -557,7 +557,7 @@ class AutoSMO:
         """Those of all pairs; small ones to rounding, unless they are very many."""
         limit = TimeLimit(None, self.time_limit)
         solver = SMO(self.tol, self.cache_mb, self.max_iter, self.time_limit)
-        small = problems.sizes.sum(axis=1) <= SMALL
+        small = problems.lengths <= SMALL
         small &= len(problems) <= MANY
         size = float(np.abs(problems.totals[small]).max(initial=1.0))
         fine = self._to_rounding(solver, size)
@@ -567,7 +567,7 @@ class AutoSMO:
             solutions = found
         else:
             solutions = PairSolutions.empty(problems)
-            squares = np.square(problems.sizes.sum(axis=1), dtype=float)
+            squares = np.square(problems.lengths, dtype=float)
             large = float(squares[~small].sum() / squares.sum())
             for chosen, solve, part in ((~small, solver, large), (small, fine, 1.0)):
                 solve = replace(solve, time_limit=limit.share(part))
@@ -602,7 +602,7 @@ class AutoSMO:
         cut = np.flatnonzero(late).tolist()
         if not cut or limit.left is None:
             return
-        sizes = np.square(problems.sizes.sum(axis=1), dtype=float)[cut]
+        sizes = np.square(problems.lengths, dtype=float)[cut]
 
         def go_on(at: int, seconds: float | None, before: Solution) -> Solution:
             problem = problems[cut[at]]
@@ -624,7 +624,7 @@ class AutoSMO:
         """Each in its share of the time."""
         sizes = np.ones(len(problems))
         if isinstance(problems, PairProblems):
-            sizes = np.square(problems.sizes.sum(axis=1), dtype=float)
+            sizes = np.square(problems.lengths, dtype=float)
         shares = Shares(self.time_limit, sizes, workers)
 
         def solve(j: int, seconds: float | None, before: Solution | None) -> Solution:

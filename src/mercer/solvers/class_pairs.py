@@ -78,9 +78,14 @@ class PairProblems(Sequence[BoxQP]):
         return np.array([len(places) for places in self.members])[self.pairs]
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """The number of variables of a pair, (m,)."""
+        return self.sizes.sum(axis=1)
+
+    @cached_property
     def ends(self) -> np.ndarray:
         """Where the variables of each pair end, (m,)."""
-        return np.cumsum(self.sizes.sum(axis=1))
+        return np.cumsum(self.lengths)
 
     def part(self, number: int) -> slice:
         """The variables of one pair."""
@@ -103,7 +108,7 @@ class PairProblems(Sequence[BoxQP]):
         """Those of the pairs that a (m,) array of booleans chooses."""
         if chosen.all():
             return self
-        own, joint = np.repeat(chosen, self.sizes.sum(axis=1)), self.joint
+        own, joint = np.repeat(chosen, self.lengths), self.joint
         return replace(
             self,
             joint=BoxQP(
@@ -239,7 +244,7 @@ class PairSolutions(Sequence[Solution]):
 
     def put_all(self, chosen: np.ndarray, solutions: PairSolutions) -> None:
         """Set those of the pairs that a (m,) array of booleans chooses."""
-        own = np.repeat(chosen, self.problems.sizes.sum(axis=1))
+        own = np.repeat(chosen, self.problems.lengths)
         self.beta[own], self.function[own] = solutions.beta, solutions.function
         self.level[chosen] = solutions.level
         self.certificates.put(chosen, solutions.certificates)
@@ -253,7 +258,7 @@ class PairSolutions(Sequence[Solution]):
         bias = -factor * self.level.mean(axis=1)
         if not self.problems.grouped:
             return self.beta, bias
-        return self.beta * np.repeat(factor, self.problems.sizes.sum(axis=1)), bias
+        return self.beta * np.repeat(factor, self.problems.lengths), bias
 
 
 class PairReport(NamedTuple):
@@ -298,7 +303,7 @@ def concluded(
     of_totals = problems.totals[:, : level.shape[1]]
     surplus = sums.surplus(level)
     loss = sums.losses(surplus)
-    primal = square / 2 + sums.total(loss) - np.sum(level * of_totals, axis=1)
+    primal = square / 2 + sums.total(loss) - (level * of_totals).sum(axis=1)
     mass = sums.total(np.abs(beta))
     terms = free + bound
     error = precision.error + precision.size * (np.minimum(terms, RUN) + terms / RUN)
@@ -318,16 +323,20 @@ def concluded(
     fits = (4 * off <= tol - violation) & (4 * off > violation_error)
     indefinite = _indefinite(problems, square, product)
     indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
-    status = np.where(violation <= tol, "imprecise", "stalled").astype(object)
-    status[violation + violation_error <= tol] = "optimal"
+    optimal = violation + violation_error <= tol
+    status = np.full(len(problems), "optimal", dtype=object)
+    if not optimal.all():
+        reached = np.where(violation <= tol, "imprecise", "stalled")
+        status[~optimal] = reached[~optimal]
     status[indefinite] = "indefinite"
     distance = np.ones(len(problems))
     if problems.grouped:
         distance = (level[:, 0] - level[:, 1]) / 2
         flat = 2 * distance <= 1e-9 * of_totals[:, 0] * precision.size
-        status[flat & (violation + violation_error <= tol)] = "flat"
-    status[(report.limited > 0) & (status != "optimal")] = "max_iter"
-    status[(report.late > 0) & (status != "optimal")] = "time_limit"
+        status[flat & optimal] = "flat"
+    optimal = status == "optimal"
+    status[(report.limited > 0) & ~optimal] = "max_iter"
+    status[(report.late > 0) & ~optimal] = "time_limit"
     most = square + mass * rounding + UNIT * (2 * RUN) * product
     length = np.sqrt(np.maximum(most, np.finfo(float).tiny))
     margin = np.where((most > 0) & (mass > 0), distance / length, np.inf)
@@ -374,13 +383,15 @@ class _Sums:
     def __init__(self, problems: PairProblems, beta: np.ndarray, function: np.ndarray):
         self.problems, self.beta = problems, beta
         self.gradient = function - problems.target
-        halves = problems.sizes
-        self.sizes = halves.sum(axis=1)
-        self.starts = np.cumsum(self.sizes) - self.sizes
-        self.of_group = halves.ravel() if problems.grouped else self.sizes
-        self.groups = np.cumsum(self.of_group) - self.of_group
+        self.sizes = problems.lengths
+        self.starts = self.groups = problems.ends - self.sizes
+        self.of_group = self.sizes
+        if problems.grouped:
+            self.of_group = problems.sizes.ravel()
+            self.groups = np.cumsum(self.of_group) - self.of_group
         low, high = problems.bounds
         self.falls, self.rises = beta > low, beta < high
+        self.free = self.falls & self.rises
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """The sum over each pair, (m,)."""
@@ -388,10 +399,9 @@ class _Sums:
 
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
         """How many variables are free, and how many at a bound but 0."""
-        used, free = self.beta != 0, self.falls & self.rises
-        return self.total((used & free).astype(np.int64)), self.total(
-            (used & ~free).astype(np.int64)
-        )
+        used = self.total((self.beta != 0).astype(np.int64))
+        free = self.total(((self.beta != 0) & self.free).astype(np.int64))
+        return free, used - free
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
         """The level of each group, (m, 1) or (m, 2), and the violation, (m,).
@@ -407,7 +417,7 @@ class _Sums:
         if not problems.bias:
             worst = np.maximum(down, -up).max(axis=1)
             return np.zeros(down.shape), np.maximum(worst, 0.0)
-        free = (self.falls & self.rises).astype(float)
+        free = self.free.astype(float)
         n_free = np.add.reduceat(free, self.groups).reshape(m, -1)
         total = np.add.reduceat(free * gradient, self.groups).reshape(m, -1)
         ends = np.where(np.isinf(down), up, np.where(np.isinf(up), down, down + up))

@@ -121,7 +121,7 @@ class SMO:
         """
         if not isinstance(problems, PairProblems):
             return [self.solve(problem) for problem in problems]
-        gram, sizes = problems.gram, problems.sizes.sum(axis=1)
+        gram, sizes = problems.gram, problems.lengths
         limit = TimeLimit(None, self.time_limit)
         if gram.kernel.native(gram.X) is None:
             return self._pairs_of_matrix(problems, limit)
@@ -152,7 +152,8 @@ class SMO:
         gram = problems.gram
         recipe = gram.kernel.native(gram.X)
         X = centered(vectors(gram.X), recipe.part, dtype)
-        present, pairs = np.unique(problems.pairs, return_inverse=True)
+        present = np.flatnonzero(np.bincount(problems.pairs.ravel()))
+        pairs = np.searchsorted(present, problems.pairs)
         members = [problems.members[c] for c in present]
         packed = [
             Packed(X[places].astype(dtype, copy=False), only_core=True)._points
@@ -170,7 +171,7 @@ class SMO:
             packed,
             originals(vectors(gram.X)),
             np.concatenate(members).astype(np.int64, copy=False),
-            self._pair_program(problems, pairs.reshape(-1, 2), dtype, limit),
+            self._pair_program(problems, pairs, dtype, limit),
             value,
             function,
         )
@@ -246,7 +247,7 @@ class SMO:
             bias=problems.bias,
             tol=self._target(),
             cache_bytes=memory.cache_bytes(self.cache_mb),
-            max_iter=self._budget(int(problems.sizes.sum(axis=1).max())),
+            max_iter=self._budget(int(problems.lengths.max())),
             time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
         )

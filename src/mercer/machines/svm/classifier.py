@@ -159,9 +159,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The classes, the class of each point by its number, and what each counts."""
         check_classes(self, y)
-        named, _ = classes_of(y)
+        named, label = classes_of(y)
         check_two(self, named)
-        classes, label = classes_of(y[counted.index])
+        classes = named
+        if len(counted.index) < len(y):
+            classes, label = classes_of(y[counted.index])
         # scikit-learn balances the rows of y, whatever they weigh.
         factors = class_factors(self, named, y)[np.searchsorted(named, classes)]
         counts = np.bincount(label, counted.weight)
