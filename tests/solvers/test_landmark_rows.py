@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.gram import Gram
@@ -9,7 +10,7 @@ from mercer.kernels.approximate import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native import memory
-from mercer.solvers import semismooth
+from mercer.solvers import features, semismooth
 from mercer.solvers.boxqp import nu_svc, one_class, svc, svr
 from mercer.solvers.features import ComputedRows, FeatureRows, features_of
 from mercer.solvers.landmark_rows import (
@@ -56,6 +57,31 @@ def test_products_with_kernel_values_are_those_with_features(rows):
     assert_allclose(some_of(rows, index).times(w), phi.take(index).times(w), atol=1e-11)
     assert np.all(rows.lengths() >= phi.lengths() - 1e-12)
     assert_allclose(rows.held().matrix, phi.matrix, atol=1e-11)
+
+
+OFFSET = np.linspace(-1, 1, 40)
+
+
+@pytest.mark.parametrize(
+    ("made", "center"),
+    [(made, None) for made in ("held", "computed", "values", "sparse")]
+    + [(made, OFFSET) for made in ("held", "computed")],
+)
+def test_a_round_trip_is_a_product_with_features_and_one_back(
+    made, center, monkeypatch
+):
+    monkeypatch.setattr(features, "TRIP_MB", 40 * 100 / 2**17)  # blocks of 100 rows
+    phi = PHI.matrix if center is None else PHI.matrix - center
+    rows = {
+        "held": lambda: FeatureRows(PHI.matrix, center),
+        "computed": lambda: ComputedRows(KERNEL, X, center),
+        "values": lambda: rows_of_values(ComputedRows(KERNEL, X), np.arange(700)),
+        "sparse": lambda: FeatureRows(sp.csr_array(PHI.matrix)),
+    }[made]()
+    W, scale = rng.normal(size=(40, 2)), rng.random((700, 1))
+    V, back = rows.round_trip(W, lambda f, part: np.tanh(f) * scale[part])
+    assert_allclose(V, np.tanh(phi @ W) * scale, atol=1e-11)
+    assert_allclose(back, phi.T @ V, atol=1e-9)
 
 
 def test_squares_in_the_coordinates_of_kernel_values_are_those_of_features(rows):

@@ -9,15 +9,18 @@ Webber, Embrace rejection, 2024, algorithm 3.1).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, as_points, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.native.clock import tick
-from mercer.native.interruptible import multiply
+from mercer.native.interruptible import multiply, summed
 from mercer.native.lapack import half
 from mercer.native.memory import block_mb, check_room
+from mercer.native.threads import one_blas_thread
 
 # A point is spanned by others where less than this share of its k(x, x) is left: what
 # is dropped changes k by no more, and what is kept is not yet made of rounding.
@@ -26,6 +29,7 @@ CUTOFF = 1e-10
 # that is not clearly above it. Beyond NEGATIVE it is no rounding where k is not proved.
 CLEAR, NEGATIVE = 10.0, 1e-6
 PROPOSALS = 128  # at a time
+PIECE_MB = 1.0  # of compiled kernel values that a thread computes at a time
 FIRST = 256  # columns that are there from the start, where the number is not known
 EPS = float(np.finfo(float).eps)
 
@@ -72,6 +76,7 @@ class Pivoting:
     ):
         self.kernel, self.X, self.rng = kernel, as_points(X), rng
         self.own = own_values(kernel, self.X)
+        self.compiled = kernel.native(take(self.X, slice(0, 1))) is not None
         self.left = self.own.copy()
         n = len(self.own)
         self.share = np.ones(n) if weight is None else weight
@@ -96,6 +101,11 @@ class Pivoting:
 
         It ends before, too, where those there are span all points.
         """
+        # Many small products, beside which threads of BLAS would wait.
+        with one_blas_thread() if self.compiled else nullcontext():
+            return self._run()
+
+    def _run(self) -> bool:
         slack = 0.0
         while True:
             tick("landmarks", len(self.chosen) / self.most)
@@ -141,13 +151,24 @@ class Pivoting:
             grown = self._room(min(self.most, 2 * (m + t)))
             grown[:, :m] = self.factor
             self._F = grown
-        points, old = take(self.X, pivots), self.factor[pivots]
+        points, old = take(self.X, pivots), self.factor[pivots].T
         new = self._F[:, m : m + t]
-        width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
-        for rows in row_blocks(len(self.own), width, block_mb(BLOCK_MB)):
-            block = values(self.kernel, take(self.X, rows), points)
-            rest = block - multiply(self._F[rows, :m], old.T)
+
+        def fill(rows: slice) -> tuple[()]:
+            rest = values(self.kernel, take(self.X, rows), points)
+            rest -= multiply(self._F[rows, :m], old)
             new[rows] = half(lower, rest.T).T
+            return ()
+
+        width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
+        # Compiled kernel values are as quick in small blocks, one for each thread.
+        size = block_mb(PIECE_MB if self.compiled else BLOCK_MB)
+        blocks = [*row_blocks(len(self.own), width, size)]
+        if self.compiled:
+            summed(fill, blocks, many=len(blocks) > 1)
+        else:
+            for rows in blocks:
+                fill(rows)
         new[pivots] = lower
         if target > -np.inf:
             after = self._remaining() - np.cumsum(self._squares(new))

@@ -37,11 +37,13 @@ DescentState = _core.DescentState  # what passes over rows keep from call to cal
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
 NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
+TRIP_MB = 4.0  # the same, where it is read twice at once and stays near the processor
 FEW_MB = 256.0  # of rows that are taken into memory
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
 SHORT = 64  # coordinates of points whose kernel values are computed, not held
 EXACT_RUN = 2**13  # rows whose leading bits are added without an error
 SPREAD = 4096  # rows that tell the mean of rows that are computed
+Between = Callable[[np.ndarray, slice], np.ndarray]
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
 
 
@@ -181,9 +183,24 @@ class FeatureRows:
             out[rows] = self._part(rows) @ w
         return out
 
+    def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
+        """V = between(ΦW) and ΦᵀV, reading rows that are computed only once.
+
+        Parameters
+        ----------
+        W : (p, q) array
+        between : function of some rows of ΦW and the slice they are, to be used by
+            several threads
+        """
+        V = between(self.times(W), slice(0, self.shape[0]))
+        return V, self.against(V)
+
     def against(self, V: np.ndarray) -> np.ndarray:
-        """ΦᵀV of (n, q) arrays, in the order in which BLAS adds them."""
-        return np.asarray(multiply(self.across, V))
+        """(Φ - 1cᵀ)ᵀV of (n, q) arrays, in the order in which BLAS adds them."""
+        out = np.asarray(multiply(self.across, V))
+        if self.center is None:
+            return out
+        return out - np.multiply.outer(self.center, V.sum(axis=0))
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ)ᵀ v."""
@@ -502,6 +519,30 @@ class ComputedRows(FeatureRows):
     def against(self, V: np.ndarray) -> np.ndarray:
         return self.pull(V)
 
+    def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
+        if self.landmarks is None or self.holds:
+            return super().round_trip(W, between)
+        kernel = self.landmarks
+        coef, out = kernel.base_coefficients(W), np.empty((self.shape[0], W.shape[1]))
+        level = 0.0 if self.center is None else self.center @ W
+
+        def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
+            part = kernel.base_products(double(self._points(rows)))
+            out[rows] = between(part @ coef - level, rows)
+            return (part.T @ out[rows],)
+
+        step = self._step(_computed(TRIP_MB))
+        ends = range(0, self.shape[0], step)
+        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        stage = "products with kernel values"
+        # Points in files are read in order, by one thread.
+        many = not isinstance(self.X, Blocks)
+        sums = summed(multiplied, blocks, stage, many=many) if blocks else [0 * coef]
+        found = kernel.turned(sums[0])
+        if self.center is not None:
+            found = found - np.multiply.outer(self.center, out.sum(axis=0))
+        return out, found
+
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows: in memory, where they are few."""
         few = memory.block_mb(FEW_MB) * 2**20
@@ -588,12 +629,14 @@ class ComputedRows(FeatureRows):
 
         def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
             U = self._part(rows) if self.landmarks is None else self._summed(rows)
-            U = U if middle is None else U - middle
+            # In place, where these numbers are of this block alone.
+            out = U if U.base is None else None
+            U = U if middle is None else np.subtract(U, middle, out=out)
             some = weights[rows].astype(U.dtype, copy=False)
             if negative:
                 return multiply((some[:, None] * U).T, U), some @ U
             some = np.sqrt(some)
-            U = U if even else U * some[:, None]
+            U = U if even else np.multiply(U, some[:, None], out=out)
             return multiply(U.T, U), some @ U  # half the work, of U with itself
 
         sums, total = self._summed_over(blocks, multiplied, kept)

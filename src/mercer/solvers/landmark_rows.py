@@ -69,6 +69,10 @@ class ValueRows(ComputedRows):
         assert self.landmarks is not None
         return self.landmarks.turned(FeatureRows(self.table).pull(v))
 
+    def against(self, V: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        return self.landmarks.turned(multiply(self.table.T, V))
+
     def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
         return self.landmarks.turned(FeatureRows(self.table).pull_some(index, v))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypedDict
@@ -26,7 +27,7 @@ from mercer.native.memory import check_room, fits
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Progress, Run, Solution, Status, Watch
-from mercer.solvers.features import features_of
+from mercer.solvers.features import FeatureRows, features_of
 from mercer.solvers.krylov import (
     WIDE_FACTOR,
     LowRank,
@@ -57,6 +58,7 @@ WORDS = (("violation", "relative residual"),)
 MOST_FACTORED = 30_000  # points in reserve for Cholesky, which says nothing on its way
 FAILURES = 2  # rounds that may leave more than a half of the residual
 LEAST = 1e-14  # of a relative residual: what is left is rounding
+BESIDE = 3000  # columns whose matrix one thread factors in a fraction of a second
 DIGITS = 1e-4  # what a round in single precision takes off the residual
 
 
@@ -515,7 +517,7 @@ class NormalEquations:
         if start is not None:
             z += system.scaled(start)
         statuses, products = set(), 0
-        with blas_for(system.features.shape[1]):
+        with self._blas(system.features):
             for reg in distinct(system.regs):
                 columns = np.flatnonzero(system.regs == reg)
                 run = _NormalRounds(self, system, reg, target[:, columns], begin, watch)
@@ -537,6 +539,12 @@ class NormalEquations:
             run=Run(_gravest(statuses), products, seconds),
             weights=weights.reshape(len(weights), *system.shape[1:]),
         )
+
+    @staticmethod
+    def _blas(features: FeatureRows) -> AbstractContextManager[None]:
+        # Rows are computed by our own threads, beside which those of BLAS would wait.
+        side, most = features.shape[1], BESIDE if features.computed else 0
+        return one_blas_thread() if side <= most else blas_for(side)
 
 
 class _Candidate(NamedTuple):
@@ -583,8 +591,8 @@ class _NormalRounds:
             if status:
                 return best, status
             v = self._solved(system.gathered(at.residual), at.worst)
-            z = at.z + (at.residual - system.spread(v)) / self.reg
-            at = self._candidate(z, system.gathered(z))
+            z, w = system.round_trip(v, at.residual, self.reg, at.z)
+            at = self._candidate(z, w)
             if self.reported is not None and self.normal.R is not None:
                 self.scale = 1 / self.size
                 self.reported(0, at.residual)
@@ -594,7 +602,7 @@ class _NormalRounds:
             best = min(best, at, key=lambda one: one.worst)
 
     def _from_few_readings(self, at: _Candidate) -> _Candidate:
-        """Rounds that read Φ twice each, until the residual seems small enough.
+        """Rounds that read Φ once each, until the residual seems small enough.
 
         Of z = (W^½y - W^½Φv)/λ the residual is W^½Φ(v - w), w = ΦᵀW^½z, and that of the
         normal equations λ(w - v). Rounding of Φv grows by 1/λ in z: the last digits, of
@@ -603,8 +611,7 @@ class _NormalRounds:
         system, before = self.system, np.inf
         v = at.w + self._solved(system.gathered(at.residual), at.worst)
         while True:
-            z = (self.target - system.spread(v)) / self.reg
-            w = system.gathered(z)
+            z, w = system.round_trip(v, self.target, self.reg)
             guess = self._guess(w - v)
             if guess > before / 2 and system.sharpen():
                 self.normal, before = self._factors(), np.inf
@@ -939,9 +946,23 @@ class _Explicit(_Weighted):
             return np.zeros((len(self.root), v.shape[1]))
         return self.root * along(self.features, v)
 
+    def round_trip(
+        self, v: np.ndarray, target: np.ndarray, reg: float, z: np.ndarray | float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """z + (target - W^½Φv) / reg, and ΦᵀW^½ of that."""
+        out = np.zeros_like(target) + z
+
+        def between(f: np.ndarray, rows: slice) -> np.ndarray:
+            out[rows] += (target[rows] - self.root[rows] * f) / reg
+            return self.root[rows] * out[rows]
+
+        return out, self.features.round_trip(v, between)[1]
+
     def curved(self, v: np.ndarray) -> np.ndarray:
         """ΦᵀWΦ v."""
-        return self.gathered(self.spread(v))
+        if not v.any():
+            return np.zeros_like(v)
+        return self.features.round_trip(v, lambda f, rows: self.root[rows] ** 2 * f)[1]
 
     def matrix(self) -> np.ndarray:
         """ΦᵀWΦ, to single precision unless `sharpen` was asked for."""

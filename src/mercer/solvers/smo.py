@@ -154,7 +154,7 @@ class SMO:
         X = centered(vectors(gram.X), recipe.part, dtype)
         present = np.flatnonzero(np.bincount(problems.pairs.ravel()))
         pairs = np.searchsorted(present, problems.pairs)
-        members = [problems.members[c] for c in present]
+        members = [problems.members[c] for c in present.tolist()]
         packed = [
             Packed(X[places].astype(dtype, copy=False), only_core=True)._points
             for places in members
