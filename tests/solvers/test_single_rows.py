@@ -56,7 +56,13 @@ def test_products_agree_to_single_precision(kernel, points, room):
         (rough.normal(WEIGHT, None), fine.normal(WEIGHT, None)),
         (rough.normal(np.ones(400), shift), fine.normal(np.ones(400), shift)),
         (rough.normal(v[:, 0], None), fine.normal(v[:, 0], None)),
+        (rough.some(some).times(w), fine.take(some).times(w)),
         (rough.take(some).times(w), fine.take(some).times(w)),
+        (rough.pull_some(some, v[some, 0]), fine.pull_some(some, v[some, 0])),
+        (
+            rough.weighted(some, WEIGHT[some], v[some]),
+            fine.weighted(some, WEIGHT[some], v[some]),
+        ),
     ]
     for found, expected in pairs:
         assert found.dtype == np.float64
@@ -83,7 +89,7 @@ def test_features_in_memory_are_multiplied_in_single_precision():
     found, expected = (weighted_normal(rows, w) for rows in (rough, wide))
     assert 0 < np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
     some = np.arange(0, 300, 2)
-    assert isinstance(rough.take(some), NarrowRows)
+    assert isinstance(rough.some(some), NarrowRows)
     assert_allclose(rough.take(some).matrix, wide.matrix[some], rtol=0)
 
 

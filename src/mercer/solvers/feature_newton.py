@@ -381,7 +381,7 @@ class FeatureNewton:
                 target=np.asarray(problem.target)[index],
                 weight=problem.weights[index],
             )
-            rows = self.rough.take(index)
+            rows = self.rough.some(index)
             level, near = self._level(part, rows, rows), (rows, index)
             level.inverse = inverse
             state = self._on_some(level, state)

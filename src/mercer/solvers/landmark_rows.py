@@ -26,7 +26,9 @@ from mercer.solvers.features import (
     features_of,
     totals_of,
 )
+from mercer.solvers.single_rows import SingleRows, in_single
 
+SINGLE_MB = 512.0  # of kernel values of some points, in single precision
 SHARE = 0.25  # of tol, that rounding of sums of kernel values may take
 
 
@@ -95,6 +97,10 @@ def some_of(rows: FeatureRows, index: np.ndarray) -> FeatureRows:
     """
     if isinstance(rows, ValueRows):
         return rows.some(index)
+    if isinstance(rows, SingleRows):
+        some = rows.some(index)
+        some.holds = some.holds and 4.0 * some.entries <= SINGLE_MB * 2**20
+        return some
     if isinstance(rows, ComputedRows) and rows.adds_values:
         few = memory.block_mb(FEW_MB) * 2**20
         if 8.0 * len(index) * rows.shape[1] <= few:
@@ -141,7 +147,9 @@ def _by_values(problem: BoxQP, tol: float) -> FeatureRows | None:
     off = rows.units * float(np.max(own, initial=0.0)) * most
     if problem.violation_rounding(off) > SHARE * tol:
         return None
-    if memory.keeps(8.0 * count(gram.X) * rows.shape[1]):
+    # Of short points values are computed in less time than new memory takes.
+    quick = isinstance(in_single(rows), SingleRows) and not rows.holds
+    if not quick and memory.keeps(8.0 * count(gram.X) * rows.shape[1]):
         tick("features")
         # At once: what is computed in blocks would be copied from them.
         values = gram.kernel.base_products(gram.X)

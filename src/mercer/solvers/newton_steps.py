@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -21,11 +20,19 @@ class Hessian:
 
     Parameters
     ----------
+    metric : that of the rows; None to ask them for it
     anew : whether it is made anew in any case: what left takes some digits with it
     """
 
-    def __init__(self, terms: Terms, D: np.ndarray, anew: bool = False):
+    def __init__(
+        self,
+        terms: Terms,
+        D: np.ndarray,
+        metric: np.ndarray | None = None,
+        anew: bool = False,
+    ):
         self.terms, self.D, self.anew = terms, D, anew
+        self._metric = metric
         self.inside = np.zeros(len(terms), dtype=bool)
         self.matrix: np.ndarray | None = None
 
@@ -43,9 +50,11 @@ class Hessian:
         self.inside = inside
         return self.matrix
 
-    @cached_property
+    @property
     def metric(self) -> np.ndarray:
-        return self.terms.rows.metric()
+        if self._metric is None:
+            self._metric = self.terms.rows.metric()
+        return self._metric
 
     def _added(self, some: np.ndarray) -> np.ndarray:
         terms = self.terms
@@ -69,16 +78,18 @@ def direction(
     # A group with none inside moves as if there were one.
     alone = (border != 0).sum(axis=0) == 0
     least = np.where(alone, float(np.max(hessian.D, initial=0.0)) or 1.0, 0.0)
-    if len(inside) > p and p <= DIRECT:
+    # A system of as many unknowns as variables, where their products are at hand.
+    few = p if terms.products is None else min(1.5 * p, DIRECT)
+    if len(inside) > few and p <= DIRECT:
         H = hessian.at(moves)
         if alone.any():
             H = H + np.diag(np.concatenate([np.zeros(p), least]))
         right = np.concatenate([terms.rows.slope_of(slope_w), slope_rho])
-        step = -_solve(H, right)
+        step = -_solve(H, right, single=not exact)
         return terms.rows.weights_of(step[:p]), step[p:]
     place = inside if terms.place is None else terms.place[inside]
     weight, close = hessian.D[inside], 1e-8 if exact else 0.01
-    if len(inside) <= p:
+    if len(inside) <= few:
         among = _Among(terms, place, weight, close)
         return among.direction(border, least, slope_w, slope_rho)
     U = terms.rows.take(place)
@@ -155,17 +166,28 @@ class _Among:
         return np.column_stack(columns)
 
 
-def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A⁻¹b of a positive definite A; LinAlgError where it is far from being one."""
+def _solve(A: np.ndarray, b: np.ndarray, single: bool = False) -> np.ndarray:
+    """A⁻¹b of a positive definite A; LinAlgError where it is far from being one.
+
+    Parameters
+    ----------
+    single : whether a few digits are enough, as many as single precision gives
+    """
     scale = 1 / np.sqrt(np.diag(A))
-    A = A * scale * scale[:, None]
+    # Threads of BLAS that wait for each other on a busy machine take a hundred times as
+    # long for systems of this size.
+    with one_blas_thread():
+        found = _solved_in_single(A, b, scale) if single else None
+        return _solved_in_double(A, b, scale) if found is None else found
+
+
+def _solved_in_double(A: np.ndarray, b: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    A = A * scale
+    A *= scale[:, None]
     ridge = 1e-14
     while True:
         try:
-            # Threads of BLAS that wait for each other on a busy machine take a hundred
-            # times as long for systems of this size.
-            with one_blas_thread():
-                factor = cho_factor(A, lower=True, check_finite=False)
+            factor = cho_factor(A, lower=True, check_finite=False)
             break
         except LinAlgError:  # singular up to rounding
             if ridge > 1e-2:  # or not of finite numbers
@@ -174,6 +196,25 @@ def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
             ridge *= 100
     right = (b.T * scale).T
     return (cho_solve(factor, right, check_finite=False).T * scale).T
+
+
+def _solved_in_single(
+    A: np.ndarray, b: np.ndarray, scale: np.ndarray
+) -> np.ndarray | None:
+    """A⁻¹b by factors in single precision; None where they do not exist."""
+    narrow = np.multiply(A, scale, dtype=np.float32, casting="same_kind")
+    narrow *= scale.astype(np.float32)[:, None]
+    try:
+        # Symmetric: the transposed array is the same matrix, as LAPACK wants it.
+        factor = cho_factor(narrow.T, True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    x, left = np.zeros_like(b), b
+    for _ in range(2):
+        right = (left * scale).astype(np.float32)
+        x += scale * cho_solve(factor, right, check_finite=False)
+        left = b - A @ x
+    return x
 
 
 def _conjugate_gradients(

@@ -24,17 +24,21 @@ the primal", Neural Computation 19 (2007).
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.native.threads import blas_for
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.features import (
+    ComputedRows,
+    Evaluated,
     FeatureRows,
     check_bounds,
+    settled,
     solution_on,
     totals_of,
 )
@@ -42,6 +46,7 @@ from mercer.solvers.landmark_rows import rows_for
 from mercer.solvers.newton_steps import DIRECT, Hessian, direction
 from mercer.solvers.resume import begun
 from mercer.solvers.rounding import UNIT
+from mercer.solvers.single_rows import SingleRows, in_single
 from mercer.solvers.smoothed import SOME, Line, Point, Terms, scale_of
 
 STEPS = 1000  # Newton steps, where no other number is asked for
@@ -126,6 +131,8 @@ class _Run:
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = begin
         self.steps = self.rounds = 0
+        self.metric: np.ndarray | None = None
+        self.known: Evaluated | None = None
         self.violation, self.kept = np.nan, begun()
         self.budget = STEPS if options.max_iter < 0 else options.max_iter
         totals = totals_of(problem)
@@ -140,6 +147,12 @@ class _Run:
             totals,
             np.zeros(rows.shape[1]),
         )
+        self.rough = self.terms
+        computed = isinstance(rows, ComputedRows) and not rows.holds
+        narrow = in_single(rows) if computed else None
+        if isinstance(narrow, SingleRows):
+            narrow.holds = False  # few readings of all points, of which some suffice
+            self.rough = self.terms.on(narrow)
         self.scale = scale_of(self.terms)
         sharp = SHARP_ENOUGH if rows.shape[1] > DIRECT else SHARP
         self.goal = min(options.tol / 8, sharp * self.scale)
@@ -158,9 +171,9 @@ class _Run:
         except LinAlgError:
             status = Status.STALLED
         run = Run(status, self.steps, time.perf_counter() - self.begin)
-        self.function = np.empty(0)
-        tol = self.options.tol
-        return solution_on(self.terms.rows, self.problem, self.best[1], run, tol)
+        known, self.known, self.function = self.known, None, np.empty(0)
+        tol, rows = self.options.tol, self.terms.rows
+        return solution_on(rows, self.problem, self.best[1], run, tol, known)
 
     def _solve(self, start: np.ndarray | None) -> None:
         terms = self.terms
@@ -177,7 +190,8 @@ class _Run:
             band = max(self.violation, self.least)
             return self._polish(beta, w, rho, moves, band)
         self.function = np.empty(0)
-        (w, rho, s, beta), band = self._from_afar()
+        with one_blas_thread() if self.rough is not terms else nullcontext():
+            (w, rho, s, beta), band = self._from_afar()
         near = terms.distance(s) <= 2 * band
         del s
         self.best = np.inf, self._mended(beta)
@@ -186,8 +200,11 @@ class _Run:
     # The way down
 
     def _from_afar(self) -> tuple[Point, float]:
-        """The minimum for a band that few variables are in, and that band."""
-        terms, n = self.terms, len(self.terms)
+        """The minimum for a band that few variables are in, and that band.
+
+        In single precision, where that is quicker: `_polish` is not.
+        """
+        terms, n = self.rough, len(self.terms)
         p = terms.rows.shape[1] + len(terms.totals)
         sizes = [n]
         while sizes[-1] > SAMPLE * max(1000, 10 * p):
@@ -294,9 +311,12 @@ class _Run:
             chosen |= terms.is_inside(beta)
             inner = np.flatnonzero(chosen)
             part = self._part(terms, beta, inner).held()
-            beta = beta.copy()
+            outer, beta = beta, beta.copy()
             beta[inner] = self._multiplied(part, w, rho, beta[inner], band, goal)
+            beta = settled(self.problem, beta)
             before, w = self.best[0], part.offset + part.pull(beta[inner])
+            if not np.array_equal(beta[~chosen], outer[~chosen]):
+                w = terms.pull(beta)
             self._look(beta, w)
             if self.best[0] <= goal:
                 return
@@ -320,6 +340,8 @@ class _Run:
         if self.violation < self.best[0]:
             self.best = self.violation, beta
             self.kept["beta"] = beta
+            if rows.computed and w.any():
+                self.known = Evaluated(beta, w, self.function)
 
     def _mended(self, beta: np.ndarray) -> np.ndarray:
         """β with the sums that are asked for."""
@@ -383,7 +405,7 @@ class _Run:
         if part.tube is not None:
             b[inside] -= np.sign(anchor[inside]) * D[inside] * part.tube[inside]
         slope_w, slope_rho = w - part.offset - part.pull(b), part.sums(b) - part.totals
-        hessian = Hessian(part, D)
+        hessian = self._hessian(part, D)
         dw, drho = direction(hessian, inside, slope_w, slope_rho, True)
         return self._at(part, w + dw, rho + drho, anchor, band)
 
@@ -410,11 +432,11 @@ class _Run:
         """
         exact = not share
         D = terms.curvature(band)
-        hessian = Hessian(terms, D, anew=exact)
+        hessian = self._hessian(terms, D, anew=exact)
         pulled, room = terms.pull(point.b), (np.empty(len(terms)), np.empty(len(terms)))
         for _ in range(60):
             self._count()
-            if terms is self.terms:
+            if terms is self.rough:
                 self.kept["band"] = point.w, point.rho, band
             inside = terms.is_inside(point.b)
             slope_w = point.w - terms.offset - pulled
@@ -438,6 +460,14 @@ class _Run:
                 break
             pulled = terms.pulled(point.b, last, None if exact else pulled)
         return point
+
+    def _hessian(self, terms: Terms, D: np.ndarray, anew: bool = False) -> Hessian:
+        rows = terms.rows
+        if not rows.adds_values:
+            return Hessian(terms, D, anew=anew)
+        if self.metric is None:
+            self.metric = rows.metric()  # that of the landmarks, whichever the points
+        return Hessian(terms, D, self.metric, anew)
 
     def _count(self) -> None:
         """Before each step: whether there is to be another one."""

@@ -118,13 +118,28 @@ class SingleRows(ComputedRows):
         return self.landmarks.turned(sums)
 
     def take(self, index: np.ndarray) -> FeatureRows:
-        """Some of the rows: in memory, where all of them are."""
+        """Some of the rows, in double precision."""
+        return self.fine.take(index)
+
+    def some(self, index: np.ndarray) -> SingleRows:
+        """Some of the rows, as these are: in memory, where all of them are."""
         taken = SingleRows(ComputedRows(self.kernel, self._points(index)))
         values = self.fine.values if self._values is None else self._values
         if values is not None:
             taken.fine.holds = taken.exact = False
             taken._values, taken.holds = values[index].astype(np.float32), True
         return taken
+
+    def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        assert self.landmarks is not None
+        if self.fine.holds:
+            return self.fine.pull_some(index, v)
+        size, sums = _size(v), np.zeros(self.shape[1])
+        narrow = (v / size).astype(np.float32)
+        for begin in range(0, len(index), SUMMED):
+            part = slice(begin, begin + SUMMED)
+            sums += narrow[part] @ self._summed(index[part])
+        return self.landmarks.turned(size * sums)
 
     def _summed(self, rows: Any) -> np.ndarray:
         """k(x, L) of some points; those of all are not computed for that."""

@@ -7,6 +7,7 @@ s = target - Φw + ρ: what `SemismoothNewton` minimises.
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,6 +68,12 @@ class Terms:
             return None
         matrix = self.rows.matrix
         return matrix @ matrix.T
+
+    def on(self, rows: FeatureRows) -> Terms:
+        """The same with other rows of features."""
+        other = copy.copy(self)
+        other.rows = rows
+        return other
 
     def held(self) -> Terms:
         """The same with φ in memory, where there is room for it."""
