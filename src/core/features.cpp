@@ -94,7 +94,7 @@ class Descent {
  private:
   static constexpr double progress = 5;  // less of a violation, and all variables are looked at
   static constexpr int most = DescentState::most_ways;
-  static constexpr Index most_together = 8;
+  static constexpr Index most_together = 8, columns_of_task = 4096;
   using Numbers = std::array<double, most>;
 
   std::size_t group(Index t) const { return problem_.group.empty() ? 0 : problem_.group[t]; }
@@ -111,7 +111,8 @@ class Descent {
   // They come in blocks of neighbours, which are read as quickly as memory is; the blocks, and the
   // variables in each, in any order.
   double pass() {
-    auto& [order, active, allowed, checked, seed, way, ways, latest, since, passes] = state_;
+    const auto& order = state_.order;
+    const Index active = state_.active;
     const Index side = std::clamp<Index>(active / 256, 1, most_together);
     std::vector<Index> blocks(static_cast<std::size_t>((active + side - 1) / side));
     std::iota(blocks.begin(), blocks.end(), Index{0});
@@ -127,7 +128,7 @@ class Descent {
       for (Index k = 0; k < size; ++k) {
         if (later + k < active) fetch(order[later + k]);
         const double slope = move(order[place[k]]);
-        leaving_[place[k]] = -slope > allowed;
+        leaving_[place[k]] = -slope > state_.allowed;
         largest = std::max(largest, slope);
       }
     }
@@ -283,7 +284,10 @@ class Descent {
     state_.ways = std::min(state_.ways + 1, most);
     DescentState::Way& now = way(0);
     now.moved.resize(beta_.size());
-    now.pulled.assign(w_.begin(), w_.end());
+    now.pulled.resize(w_.size());
+    over_columns([&](Index begin, Index end, Index) {
+      std::copy(&w_[begin], &w_[begin] + (end - begin), &now.pulled[begin]);
+    });
     now.reach = state_.active;
     for (Index i = 0; i < now.reach; ++i) {
       now.moved[state_.order[i]] = beta_[state_.order[i]];
@@ -299,7 +303,9 @@ class Descent {
       double& moved = now.moved[state_.order[i]];
       moved = beta_[state_.order[i]] - moved;
     }
-    for (Index j = 0; j < width; ++j) now.pulled[j] = w_[j] - now.pulled[j];
+    over_columns([&](Index begin, Index end, Index) {
+      for (Index j = begin; j < end; ++j) now.pulled[j] = w_[j] - now.pulled[j];
+    });
     Index reach = 0;
     for (int k = 0; k < ways; ++k) reach = std::max(reach, way(k).reach);
     if (2 * reach > n_) reach = n_;
@@ -308,9 +314,13 @@ class Descent {
     const Numbers t = best(reach);
     if (std::all_of(t.begin(), t.end(), [](double x) { return x == 0; })) return;
     std::vector<double> sums(excess_.size());
+    auto& trial = state_.trial;
+    trial.resize(w_.size());
     for (const double shorter : {1.0, 0.25}) {
       // Not from what the ways moved w: t times their rounding would grow with every one.
-      trial_.assign(w_.begin(), w_.end());
+      over_columns([&](Index begin, Index end, Index) {
+        std::copy(&w_[begin], &w_[begin] + (end - begin), &trial[begin]);
+      });
       double cost = 0;
       std::fill(sums.begin(), sums.end(), 0.0);
       for (Index i = 0; i < reach; ++i) {
@@ -320,10 +330,16 @@ class Descent {
         if (change == 0) continue;
         cost += tube(v) * (std::abs(moved) - std::abs(b)) - problem_.target[v] * change;
         if (!sums.empty()) sums[group(v)] += change;
-        rows_.add(row(v), change, trial_.data());
+        rows_.add(row(v), change, trial.data());
         read_ += rows_.length(row(v));
       }
-      for (Index j = 0; j < width; ++j) cost += (trial_[j] - w_[j]) * (trial_[j] + w_[j]) / 2;
+      std::vector<double> part(static_cast<std::size_t>(column_tasks()));
+      over_columns([&](Index begin, Index end, Index task) {
+        double sum = 0;
+        for (Index j = begin; j < end; ++j) sum += (trial[j] - w_[j]) * (trial[j] + w_[j]);
+        part[task] = sum;
+      });
+      for (const double sum : part) cost += sum / 2;
       for (std::size_t g = 0; g < sums.size(); ++g) {
         cost += sums[g] * (problem_.sigma * (excess_[g] + sums[g] / 2) - rho_[g]);
       }
@@ -334,8 +350,12 @@ class Descent {
         now.moved[v] += moved - b;
         beta_[v] = moved;
       }
-      for (Index j = 0; j < width; ++j) now.pulled[j] += trial_[j] - w_[j];
-      std::copy(trial_.begin(), trial_.end(), w_.begin());
+      over_columns([&](Index begin, Index end, Index) {
+        for (Index j = begin; j < end; ++j) {
+          now.pulled[j] += trial[j] - w_[j];
+          w_[j] = trial[j];
+        }
+      });
       for (std::size_t g = 0; g < sums.size(); ++g) excess_[g] += sums[g];
       return;
     }
@@ -362,6 +382,49 @@ class Descent {
     return std::clamp(to, low, high);
   }
 
+  // The columns by all threads, a task being as many as stay near a processor; sums are those of
+  // the tasks in their order, however many threads there are.
+  Index column_tasks() const {
+    return (static_cast<Index>(w_.size()) + columns_of_task - 1) / columns_of_task;
+  }
+  template <class Use>
+  void over_columns(const Use& use) const {
+    const auto width = static_cast<Index>(w_.size());
+    parallel(column_tasks(), threads(),
+             [&](Index task, int) {
+               const Index begin = task * columns_of_task;
+               use(begin, std::min(width, begin + columns_of_task), task);
+             },
+             {});
+  }
+
+  // Of what the ways moved w by, with each other and, last, with w: each is read once.
+  using Products = std::array<std::array<double, most + 1>, most>;
+  Products products_of_ways() {
+    std::vector<Products> part(static_cast<std::size_t>(column_tasks()));
+    over_columns([&](Index begin, Index end, Index task) {
+      Products sums{};
+      for (int k = 0; k < state_.ways; ++k) {
+        const double* one = way(k).pulled.data();
+        for (int l = 0; l <= k; ++l) sums[k][l] = inner(one, way(l).pulled.data(), begin, end);
+        sums[k][most] = inner(one, w_.data(), begin, end);
+      }
+      part[task] = sums;
+    });
+    Products sums{};
+    for (const Products& some : part) {
+      for (int k = 0; k < most; ++k) {
+        for (int l = 0; l <= most; ++l) sums[k][l] += some[k][l];
+      }
+    }
+    return sums;
+  }
+  static double inner(const double* a, const double* b, Index begin, Index end) {
+    double sum = 0;
+    for (Index j = begin; j < end; ++j) sum += a[j] * b[j];
+    return sum;
+  }
+
   // How far to go along each way: the minimum of the quadratic, without bounds.
   Numbers best(Index reach) {
     const int ways = state_.ways;
@@ -369,6 +432,7 @@ class Descent {
     Numbers slope{};
     std::array<Numbers, most> H{};
     std::array<std::vector<double>, most> sums;
+    const Products products = products_of_ways();
     for (int k = 0; k < ways; ++k) {
       const DescentState::Way& one = way(k);
       sums[k].assign(groups, 0.0);
@@ -380,14 +444,12 @@ class Descent {
         slope[k] += (kink - problem_.target[v]) * d;
         if (groups > 0) sums[k][group(v)] += d;
       }
-      for (std::size_t j = 0; j < w_.size(); ++j) slope[k] += one.pulled[j] * w_[j];
+      slope[k] += products[k][most];
       for (std::size_t g = 0; g < groups; ++g) {
         slope[k] += sums[k][g] * (problem_.sigma * excess_[g] - rho_[g]);
       }
       for (int l = 0; l <= k; ++l) {
-        const DescentState::Way& other = way(l);
-        double sum = 0;
-        for (std::size_t j = 0; j < w_.size(); ++j) sum += one.pulled[j] * other.pulled[j];
+        double sum = products[k][l];
         for (std::size_t g = 0; g < groups; ++g) sum += problem_.sigma * sums[k][g] * sums[l][g];
         H[k][l] = H[l][k] = sum;
       }
@@ -437,7 +499,6 @@ class Descent {
   Index n_;
   double mean_;  // entries of a row
   std::vector<double> excess_;
-  std::vector<double> trial_;
   std::vector<std::uint8_t> leaving_;  // of those that take part
   std::vector<std::int32_t> left_;
   std::int64_t read_ = 0;

@@ -40,6 +40,7 @@ struct DescentState {
     Index reach = 0;
   };
   std::array<Way, most_ways> way;
+  Buffer<double> trial;  // w where a way would lead
   int ways = 0, latest = 0;
   int since = 0;  // the latest way began: passes
   std::int64_t passes = 0;

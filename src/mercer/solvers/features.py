@@ -247,7 +247,8 @@ class FeatureRows:
     ) -> np.ndarray:
         """Φᵀ v, or |Φ|ᵀ v, of the rows of an index, Φ being sparse."""
         if index is None:
-            index = np.arange(self.shape[0], dtype=np.int32)
+            index = np.flatnonzero(v).astype(np.int32)
+            v = v[index]
         out = np.zeros(self.shape[1])
         self.packed.pull(index, np.ascontiguousarray(v), out, magnitudes)
         return out
