@@ -181,7 +181,7 @@ def test_losses_are_what_they_say(kind, kernel, reg, dtype, solver, name, monkey
     machine = make(reg).set_params(kernel=kernel)
     if solver == "many":  # single precision within, as for thousands of points
         monkeypatch.setattr(Newton, "direct", 0)
-        monkeypatch.setattr("mercer.solvers.auto.SMALL", 0)
+        monkeypatch.setattr("mercer.solvers.auto.penalized.SMALL", 0)
         machine.solver = Newton(direct=0) if "hinge" != name != "quantile" else None
     quiet(lambda: machine.fit(X, y))
     claimed = machine.certificate_

@@ -24,7 +24,6 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.maps import explicit
 from mercer.native.threads import set_threads, threads
-from mercer.solvers import auto
 from mercer.solvers.auto import AutoSMO, on_features
 from mercer.solvers.boxqp import (
     BoxQP,
@@ -676,7 +675,7 @@ def test_features_are_made_once_and_taken_with_the_points(monkeypatch):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(auto, "MANY_POINTS", 100)
+    monkeypatch.setattr("mercer.solvers.auto.costs.MANY_POINTS", 100)
 
 
 def test_the_choice_goes_by_the_kernel_and_the_number_of_points(few_are_many):

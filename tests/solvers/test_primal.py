@@ -13,7 +13,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.losses import Huber, Logistic, Squared, SquaredHinge
-from mercer.solvers import auto, linear, primal
+from mercer.solvers import linear, primal
 from mercer.solvers.auto import AutoLinear, AutoPenalized
 from mercer.solvers.features import features_of
 from mercer.solvers.linear import (
@@ -224,7 +224,7 @@ def test_more_columns_than_points_are_left_to_the_gram_matrix(monkeypatch):
     def refused(*args, **options):
         raise AssertionError("the road of features was taken")
 
-    monkeypatch.setattr(auto.NormalEquations, "solve", refused)
+    monkeypatch.setattr(NormalEquations, "solve", refused)
     gram = Gram(Linear(), rng.normal(size=(N, N + 1)))
     assert AutoLinear(few=100).solve(LinearSystem(gram, NUMBERS, 1.0)).status
 
