@@ -35,7 +35,7 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "resume limits rounding boxqp features single_rows landmark_rows "
+    "solvers": "resume limits rounding linear boxqp features single_rows landmark_rows "
     "smoothed newton_steps roads class_pairs products krylov primal penalized columns "
     "feature_newton lasso lasso_features sgd components bayes posterior".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
@@ -65,7 +65,8 @@ MODULES = {
     "graph walk node distance generative slopes landmarks approximate",
     "solvers": "resume limits boxqp features single_rows landmark_rows smoothed "
     "newton_steps feature_descent primal semismooth penalized krylov smo hull "
-    "coordinate linear newton columns feature_newton ball l1 perceptron sgd "
+    "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
+    "feature_newton ball l1 perceptron sgd "
     "sgd_features budget eigen clusters lasso lasso_features components products "
     "preimage bayes posterior evidence rounding class_pairs nearest windows roads",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
@@ -336,7 +337,7 @@ def test_an_offence_is_found(module, source, target):
         ("kernels/radial", "from mercer.data import points"),
         ("kernels/parse", "from mercer.kernels import algebra"),
         ("solvers/hull", "from .boxqp import BoxQP"),
-        ("solvers/auto/linear", "from mercer.solvers.linear import Cholesky"),
+        ("solvers/auto/linear", "from mercer.solvers.cholesky import Cholesky"),
         ("native/vectors", "from mercer import _core"),
         ("machines/sparse/base", "from mercer.machines.base import Machine"),
     ],

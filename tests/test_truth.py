@@ -26,9 +26,12 @@ from mercer.machines.ridge import KernelRidge
 from mercer.machines.rvm import RVR
 from mercer.machines.sparse import SparseKernelClassifier, SparseKernelRegressor
 from mercer.machines.svm import SVC
+from mercer.solvers.auto import BySize
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.eigen import BlockKrylov
-from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient, LinearSystem
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.newton import Newton
 from mercer.solvers.rounding import SumRounding
 

@@ -41,7 +41,7 @@ from mercer.machines.regularized import (
 )
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC, SVR
-from mercer.solvers.linear import ConjugateGradient
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.newton import Newton
 
 SIDED = [Hinge(), SquaredHinge(), Logistic(), PerceptronLoss()]

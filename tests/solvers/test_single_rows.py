@@ -11,8 +11,10 @@ from mercer.kernels.approximate import WELL_CONDITIONED
 from mercer.kernels.vector import Linear
 from mercer.native import memory
 from mercer.solvers import features, single_rows
+from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.features import ComputedRows, FeatureRows, features_of
-from mercer.solvers.linear import Cholesky, LinearSystem, NormalEquations
+from mercer.solvers.linear import LinearSystem
+from mercer.solvers.normal_equations import NormalEquations
 from mercer.solvers.primal import weighted_normal
 from mercer.solvers.single_rows import NarrowRows, SingleRows, in_single
 

@@ -45,10 +45,11 @@ from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
 from mercer.native.memory import check_room
 from mercer.solvers.auto import AutoComponents, components_road
+from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.limits import solve_within
-from mercer.solvers.linear import Cholesky, LinearSystem
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.preimage import (
     descents,
     distances,

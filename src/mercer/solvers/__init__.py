@@ -14,9 +14,10 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.solvers.feature_descent": "FeatureDescent",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
-        "mercer.solvers.linear": (
-            "LinearSystem Cholesky ConjugateGradient NormalEquations"
-        ),
+        "mercer.solvers.linear": "LinearSystem",
+        "mercer.solvers.cholesky": "Cholesky",
+        "mercer.solvers.conjugate_gradient": "ConjugateGradient",
+        "mercer.solvers.normal_equations": "NormalEquations",
         "mercer.solvers.penalized": "Penalized",
         "mercer.solvers.newton": "Newton",
         "mercer.solvers.lasso": "L1Problem",

@@ -16,11 +16,13 @@ from mercer.solvers.boxqp import quadratic as quadratic
 from mercer.solvers.boxqp import svc as svc
 from mercer.solvers.boxqp import svdd as svdd
 from mercer.solvers.boxqp import svr as svr
+from mercer.solvers.cholesky import Cholesky as Cholesky
 from mercer.solvers.clusters import Clustering as Clustering
 from mercer.solvers.clusters import KernelLloyd as KernelLloyd
 from mercer.solvers.clusters import Partition as Partition
 from mercer.solvers.components import Components as Components
 from mercer.solvers.components import Eigenpairs as Eigenpairs
+from mercer.solvers.conjugate_gradient import ConjugateGradient as ConjugateGradient
 from mercer.solvers.coordinate import CoordinateAscent as CoordinateAscent
 from mercer.solvers.eigen import Arpack as Arpack
 from mercer.solvers.eigen import BlockKrylov as BlockKrylov
@@ -30,11 +32,9 @@ from mercer.solvers.evidence import EvidenceAscent as EvidenceAscent
 from mercer.solvers.feature_descent import FeatureDescent as FeatureDescent
 from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
 from mercer.solvers.lasso import L1Problem as L1Problem
-from mercer.solvers.linear import Cholesky as Cholesky
-from mercer.solvers.linear import ConjugateGradient as ConjugateGradient
 from mercer.solvers.linear import LinearSystem as LinearSystem
-from mercer.solvers.linear import NormalEquations as NormalEquations
 from mercer.solvers.newton import Newton as Newton
+from mercer.solvers.normal_equations import NormalEquations as NormalEquations
 from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule

@@ -18,7 +18,7 @@ from mercer.solvers.auto.holding import (
     road_of_passes,
 )
 from mercer.solvers.auto.l1 import AutoL1
-from mercer.solvers.auto.linear import AutoLinear, linear_road
+from mercer.solvers.auto.linear import AutoLinear, BySize, linear_road
 from mercer.solvers.auto.penalized import AutoPenalized
 from mercer.solvers.auto.smo import AutoSMO, Problems
 
@@ -28,6 +28,7 @@ __all__ = [
     "AutoLinear",
     "AutoPenalized",
     "AutoSMO",
+    "BySize",
     "Problems",
     "clusters_on_features",
     "components_road",
