@@ -35,9 +35,10 @@ FOUNDATIONS = {
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
-    "solvers": "resume limits rounding linear boxqp features single_rows landmark_rows "
-    "smoothed newton_steps roads class_pairs products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior".split(),
+    "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
+    "features single_rows landmark_rows smoothed newton_steps roads class_pairs "
+    "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
+    "components bayes posterior".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials base progress".split(),
     "machines/svm": ["base", "classifier"],
@@ -63,10 +64,10 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "resume limits boxqp features single_rows landmark_rows smoothed "
-    "newton_steps feature_descent primal semismooth penalized krylov smo hull "
-    "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
-    "feature_newton ball l1 perceptron sgd "
+    "solvers": "resume limits variables boxqp box_certificate programs features "
+    "single_rows landmark_rows smoothed newton_steps feature_descent primal semismooth "
+    "penalized krylov smo hull coordinate linear cholesky conjugate_gradient "
+    "normal_equations newton columns feature_newton ball l1 perceptron sgd "
     "sgd_features budget eigen clusters lasso lasso_features components products "
     "preimage bayes posterior evidence rounding class_pairs nearest windows roads",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
@@ -283,7 +284,7 @@ def is_type_checking(node):
 def test_problems_solvers_and_classes_do_not_reach_scikit_learn():
     # Its import is slow: what trains and predicts without a machine goes without it.
     pending, seen = (
-        {"multiclass", "solvers/boxqp", "solvers/smo", "kernels/radial"},
+        {"multiclass", "solvers/programs", "solvers/smo", "kernels/radial"},
         set(),
     )
     while pending:

@@ -25,17 +25,8 @@ from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.maps import explicit
 from mercer.native.threads import set_threads, threads
 from mercer.solvers.auto import AutoSMO, on_features
-from mercer.solvers.boxqp import (
-    BoxQP,
-    certified,
-    hulls,
-    nu_svc,
-    nu_svr,
-    one_class,
-    svc,
-    svdd,
-    svr,
-)
+from mercer.solvers.box_certificate import certified
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.features import (
     EXACT_RUN,
@@ -48,6 +39,7 @@ from mercer.solvers.features import (
     solution_on,
 )
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.programs import hulls, nu_svc, nu_svr, one_class, svc, svdd, svr
 from mercer.solvers.rounding import UNIT
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO

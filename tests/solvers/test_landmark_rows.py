@@ -10,7 +10,6 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native import memory
 from mercer.solvers import semismooth
-from mercer.solvers.boxqp import nu_svc, one_class, svc, svr
 from mercer.solvers.features import ComputedRows, FeatureRows, features_of
 from mercer.solvers.landmark_rows import (
     ValueRows,
@@ -19,6 +18,7 @@ from mercer.solvers.landmark_rows import (
     some_of,
 )
 from mercer.solvers.newton_steps import Hessian
+from mercer.solvers.programs import nu_svc, one_class, svc, svr
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO
 from mercer.solvers.smoothed import Terms

@@ -6,9 +6,8 @@ __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
         "mercer.outcomes": "Status Run Progress Solution Certificate",
-        "mercer.solvers.boxqp": (
-            "BoxQP svc nu_svc svr nu_svr one_class svdd quadratic"
-        ),
+        "mercer.solvers.boxqp": "BoxQP",
+        "mercer.solvers.programs": ("svc nu_svc svr nu_svr one_class svdd quadratic"),
         "mercer.solvers.smo": "SMO",
         "mercer.solvers.semismooth": "SemismoothNewton",
         "mercer.solvers.feature_descent": "FeatureDescent",

@@ -9,13 +9,6 @@ from mercer.solvers.auto import AutoSMO as AutoSMO
 from mercer.solvers.bayes import Posterior as Posterior
 from mercer.solvers.bayes import SparseBayes as SparseBayes
 from mercer.solvers.boxqp import BoxQP as BoxQP
-from mercer.solvers.boxqp import nu_svc as nu_svc
-from mercer.solvers.boxqp import nu_svr as nu_svr
-from mercer.solvers.boxqp import one_class as one_class
-from mercer.solvers.boxqp import quadratic as quadratic
-from mercer.solvers.boxqp import svc as svc
-from mercer.solvers.boxqp import svdd as svdd
-from mercer.solvers.boxqp import svr as svr
 from mercer.solvers.cholesky import Cholesky as Cholesky
 from mercer.solvers.clusters import Clustering as Clustering
 from mercer.solvers.clusters import KernelLloyd as KernelLloyd
@@ -39,6 +32,13 @@ from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule
 from mercer.solvers.perceptron import PerceptronSolution as PerceptronSolution
+from mercer.solvers.programs import nu_svc as nu_svc
+from mercer.solvers.programs import nu_svr as nu_svr
+from mercer.solvers.programs import one_class as one_class
+from mercer.solvers.programs import quadratic as quadratic
+from mercer.solvers.programs import svc as svc
+from mercer.solvers.programs import svdd as svdd
+from mercer.solvers.programs import svr as svr
 from mercer.solvers.semismooth import SemismoothNewton as SemismoothNewton
 from mercer.solvers.sgd import SGD as SGD
 from mercer.solvers.smo import SMO as SMO

@@ -30,7 +30,8 @@ from mercer.native import memory
 from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import interruptible, multiply, summed
 from mercer.outcomes import Run, Solution, Status
-from mercer.solvers.boxqp import BoxQP, covering
+from mercer.solvers.box_certificate import covering
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import LAST, UNIT
 
 DescentState = _core.DescentState  # what passes over rows keep from call to call
