@@ -40,7 +40,7 @@ FOUNDATIONS = {
     "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
     "components bayes posterior".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
-    "machines": "labels checks words trials base progress".split(),
+    "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
@@ -71,8 +71,8 @@ MODULES = {
     "sgd_features budget eigen clusters lasso lasso_features components products "
     "preimage bayes posterior evidence rounding class_pairs nearest windows roads",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
-    "machines": "base labels checks words trials progress ridge perceptron rvm "
-    "neighbors kmeans pca parzen maps",
+    "machines": "base estimator wrappers labels checks words trials progress ridge "
+    "perceptron rvm neighbors kmeans pca parzen maps",
     "machines/svm": "base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",

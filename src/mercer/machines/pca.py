@@ -37,10 +37,11 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
-from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine, outside
+from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.machines.wrappers import outside
 from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
 from mercer.native.memory import check_room
