@@ -36,9 +36,9 @@ FOUNDATIONS = {
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
     "dotproduct algebra window landmarks".split(),
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "features single_rows landmark_rows smoothed newton_steps roads class_pairs "
-    "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
-    "components bayes posterior".split(),
+    "feature_rows computed_rows features single_rows landmark_rows smoothed "
+    "newton_steps roads class_pairs products krylov primal penalized columns "
+    "feature_newton lasso lasso_features sgd components bayes posterior".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["base", "classifier"],
@@ -64,12 +64,13 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate",
-    "solvers": "resume limits variables boxqp box_certificate programs features "
-    "single_rows landmark_rows smoothed newton_steps feature_descent primal semismooth "
-    "penalized krylov smo hull coordinate linear cholesky conjugate_gradient "
-    "normal_equations newton columns feature_newton ball l1 perceptron sgd "
-    "sgd_features budget eigen clusters lasso lasso_features components products "
-    "preimage bayes posterior evidence rounding class_pairs nearest windows roads",
+    "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
+    "computed_rows features single_rows landmark_rows smoothed newton_steps "
+    "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
+    "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
+    "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
+    "components products preimage bayes posterior evidence rounding class_pairs "
+    "nearest windows roads",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -109,7 +110,7 @@ NATIVE = {
     "solvers/budget": "budget.cpp",
     "solvers/clusters": "clusters.cpp",
     "solvers/l1": "l1.cpp",
-    "solvers/features": "features.cpp",
+    "solvers/feature_rows": "features.cpp",
     "data/sequences": "strings.cpp",
     "densities/normals": "normals.cpp",
     "densities/passes": "hidden.cpp",

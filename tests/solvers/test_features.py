@@ -28,16 +28,14 @@ from mercer.solvers.auto import AutoSMO, on_features
 from mercer.solvers.box_certificate import certified
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import (
+from mercer.solvers.feature_rows import (
     EXACT_RUN,
     FeatureRows,
     PackedRows,
     _leading,
     _pulled_exactly,
-    features_of,
-    rows_of,
-    solution_on,
 )
+from mercer.solvers.features import features_of, rows_of, solution_on
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.programs import hulls, nu_svc, nu_svr, one_class, svc, svdd, svr
 from mercer.solvers.rounding import UNIT

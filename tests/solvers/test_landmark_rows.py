@@ -10,7 +10,9 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native import memory
 from mercer.solvers import semismooth
-from mercer.solvers.features import ComputedRows, FeatureRows, features_of
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of
 from mercer.solvers.landmark_rows import (
     ValueRows,
     rows_for,

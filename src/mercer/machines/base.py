@@ -27,7 +27,7 @@ from mercer.machines.words import as_kernel
 from mercer.machines.wrappers import outside
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
-from mercer.solvers.features import ComputedRows
+from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.resume import begun
 
 

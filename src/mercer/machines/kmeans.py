@@ -43,7 +43,8 @@ from mercer.solvers.clusters import (
     drawn_start,
     weighted_sums,
 )
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of
 from mercer.solvers.limits import solve_within
 from mercer.solvers.roads import Road, by_matrix, on_map
 

@@ -18,14 +18,9 @@ from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.features import (
-    FEW_MB,
-    ComputedRows,
-    FeatureRows,
-    _computed,
-    features_of,
-    totals_of,
-)
+from mercer.solvers.computed_rows import FEW_MB, ComputedRows, block_numbers
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of, totals_of
 
 SHARE = 0.25  # of tol, that rounding of sums of kernel values may take
 
@@ -102,7 +97,7 @@ def rows_of_values(rows: ComputedRows, index: np.ndarray) -> ValueRows:
     """Some rows, of points that need no room all at once."""
     assert rows.landmarks is not None
     values, own = np.empty((len(index), rows.shape[1])), np.empty(len(index))
-    step = rows._step(_computed())
+    step = rows._step(block_numbers())
     for begin in range(0, len(index), step):
         part = slice(begin, begin + step)
         points = double(rows._points(index[part]))

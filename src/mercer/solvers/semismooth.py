@@ -32,12 +32,8 @@ from scipy.linalg import LinAlgError
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.features import (
-    FeatureRows,
-    check_bounds,
-    solution_on,
-    totals_of,
-)
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import check_bounds, solution_on, totals_of
 from mercer.solvers.landmark_rows import rows_for
 from mercer.solvers.newton_steps import DIRECT, Hessian, direction
 from mercer.solvers.resume import begun

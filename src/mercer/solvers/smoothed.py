@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.solvers.features import FeatureRows
+from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.landmark_rows import some_of
 from mercer.solvers.variables import PART
 
