@@ -34,7 +34,7 @@ FOUNDATIONS = {
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments routes radial "
-    "dotproduct algebra window landmarks".split(),
+    "dotproduct algebra window landmarks approximate".split(),
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs products krylov primal penalized columns "
@@ -63,7 +63,8 @@ MODULES = {
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
-    "graph walk node distance generative slopes landmarks approximate",
+    "graph walk node distance generative slopes landmarks approximate "
+    "nystrom random_features",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "

@@ -26,8 +26,8 @@ import scipy.sparse as sp
 from mercer import _html
 from mercer.data.points import count, take
 from mercer.gram import Gram
-from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.ways import Precomputed
 from mercer.maps import has_quick_map
 from mercer.native import lapack, memory

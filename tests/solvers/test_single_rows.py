@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from mercer import RBF, Gram, KernelRidge, Laplacian, Nystrom, Polynomial
 from mercer.kernels.algebra import Exp
-from mercer.kernels.approximate import WELL_CONDITIONED
+from mercer.kernels.nystrom import WELL_CONDITIONED
 from mercer.kernels.vector import Linear
 from mercer.native import memory
 from mercer.solvers import computed_rows, single_rows

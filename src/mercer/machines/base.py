@@ -16,8 +16,8 @@ from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import Kernel
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import check_squares, checked_weight

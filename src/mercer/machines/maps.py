@@ -34,9 +34,9 @@ from sklearn.utils.validation import (
 
 from mercer.data.points import Points, column_names, count, double, take
 from mercer.gram import Gram
-from mercer.kernels.approximate import tensor_sketch
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
+from mercer.kernels.random_features import tensor_sketch
 from mercer.kernels.vector import Polynomial, inverse_variance, is_vectors
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import NO_PAIRWISE_MATRIX

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, double, take
-from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import Kernel
+from mercer.kernels.nystrom import Nystrom
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
 from mercer.native.clock import tick

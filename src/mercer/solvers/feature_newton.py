@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.native import lapack, memory
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.data.blocks import Blocks
 from mercer.data.points import count, double
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
