@@ -17,8 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from mercer import RBF, SVC, Gram, Linear, bounds
-from mercer.solvers import SMO, CoordinateAscent
-from mercer.solvers.boxqp import svc
+from mercer.solvers import SMO, CoordinateAscent, svc
 
 SIZES = (500, 1000, 2000, 4000)
 

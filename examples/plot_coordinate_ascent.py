@@ -18,8 +18,7 @@ import numpy as np
 
 from mercer import RBF, SVC, Gram
 from mercer.plots import plot_convergence, plot_path, show_or_save
-from mercer.solvers import SMO, CoordinateAscent, quadratic
-from mercer.solvers.boxqp import svc
+from mercer.solvers import SMO, CoordinateAscent, quadratic, svc
 
 plt.style.use("mercer.plots.light")
 

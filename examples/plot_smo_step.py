@@ -38,8 +38,7 @@ from mercer.plots import (
     plot_smo_step,
     show_or_save,
 )
-from mercer.solvers import SMO
-from mercer.solvers.boxqp import svc
+from mercer.solvers import SMO, svc
 
 plt.style.use("mercer.plots.light")
 

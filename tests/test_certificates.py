@@ -28,7 +28,7 @@ from mercer.gram import Gram
 from mercer.native import threads
 from mercer.native import vectors as native
 from mercer.solvers.auto import AutoSMO
-from mercer.solvers.boxqp import svc
+from mercer.solvers.programs import svc
 from mercer.solvers.smo import SMO
 
 

@@ -14,9 +14,10 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.approximate import Nystrom, RandomFourier
 from mercer.kernels.base import Constant
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
+from mercer.kernels.random_features import RandomFourier
 from mercer.kernels.string import Subsequence
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial, PowerSeries

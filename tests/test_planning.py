@@ -34,7 +34,7 @@ from mercer import (
     SubsetTree,
     Tree,
 )
-from mercer.machines.base import KernelEstimator
+from mercer.machines.estimator import KernelEstimator
 from mercer.machines.trials import _Planning
 from mercer.native import memory
 from mercer.planning import (
@@ -337,10 +337,10 @@ def test_a_long_fit_has_a_way_out_with_fewer_points(monkeypatch):
 def test_a_long_fit_is_announced_with_verbose(monkeypatch, capsys):
     machine = KernelRidge(kernel=RBF(0.1), verbose=True)
     some, y = MANY[:2100], MANY[:2100, 0]
-    monkeypatch.setattr("mercer.machines.base.ANNOUNCED", 1e9)
+    monkeypatch.setattr("mercer.machines.estimator.ANNOUNCED", 1e9)
     machine.fit(some, y)
     assert "matrix, about" not in capsys.readouterr().out
-    monkeypatch.setattr("mercer.machines.base.ANNOUNCED", 0.0)
+    monkeypatch.setattr("mercer.machines.estimator.ANNOUNCED", 0.0)
     machine.fit(some, y)
     assert (
         "[KernelRidge] KernelRidge on 2,100 points: matrix" in capsys.readouterr().out

@@ -22,9 +22,10 @@ from mercer.machines.parzen import ParzenClassifier
 from mercer.machines.pca import KernelPCA
 from mercer.machines.regularized import KernelLogisticRegression
 from mercer.machines.ridge import KernelRidge
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.l1 import CoordinateDescent
-from mercer.solvers.linear import Cholesky, ConjugateGradient
 from mercer.solvers.newton import Newton
 
 # Their fits are those of a compiled solver with a precision of its own.

@@ -18,9 +18,6 @@ from mercer.kernels.algebra import Normalized as Normalized
 from mercer.kernels.algebra import On as On
 from mercer.kernels.algebra import PolynomialOf as PolynomialOf
 from mercer.kernels.algebra import Pullback as Pullback
-from mercer.kernels.approximate import Nystrom as Nystrom
-from mercer.kernels.approximate import PolynomialSketch as PolynomialSketch
-from mercer.kernels.approximate import RandomFourier as RandomFourier
 from mercer.kernels.base import Constant as Constant
 from mercer.kernels.base import Kernel as Kernel
 from mercer.kernels.base import Power as Power
@@ -42,12 +39,15 @@ from mercer.kernels.graph import ShortestPath as ShortestPath
 from mercer.kernels.graph import WeisfeilerLehman as WeisfeilerLehman
 from mercer.kernels.node import Diffusion as Diffusion
 from mercer.kernels.node import MatrixExponential as MatrixExponential
+from mercer.kernels.nystrom import Nystrom as Nystrom
 from mercer.kernels.parse import parse as parse
 from mercer.kernels.radial import Laplacian as Laplacian
 from mercer.kernels.radial import Matern as Matern
 from mercer.kernels.radial import RBF as RBF
 from mercer.kernels.radial import Radial as Radial
 from mercer.kernels.radial import RationalQuadratic as RationalQuadratic
+from mercer.kernels.random_features import PolynomialSketch as PolynomialSketch
+from mercer.kernels.random_features import RandomFourier as RandomFourier
 from mercer.kernels.string import EditSimilarity as EditSimilarity
 from mercer.kernels.string import Subsequence as Subsequence
 from mercer.kernels.string import WeightedDegree as WeightedDegree

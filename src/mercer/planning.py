@@ -26,19 +26,20 @@ import scipy.sparse as sp
 from mercer import _html
 from mercer.data.points import count, take
 from mercer.gram import Gram
-from mercer.kernels.approximate import Nystrom
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.ways import Precomputed
 from mercer.maps import has_quick_map
 from mercer.native import lapack, memory
 from mercer.outcomes import Run
+from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.clusters import KernelLloyd
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.evidence import EvidenceAscent
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.krylov import preconditioner_rank
 from mercer.solvers.l1 import CoordinateDescent
-from mercer.solvers.linear import Cholesky, ConjugateGradient
 from mercer.solvers.newton import Newton
 from mercer.solvers.roads import Road
 from mercer.solvers.smo import SINGLE_FROM, SMO

@@ -19,16 +19,12 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels import landmarks
 from mercer.kernels.algebra import Normalized, On
-from mercer.kernels.approximate import (
-    METHODS,
-    Nystrom,
-    PolynomialSketch,
-    RandomFourier,
-)
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.graph import WeisfeilerLehman
+from mercer.kernels.nystrom import METHODS, Nystrom
 from mercer.kernels.parse import parse
 from mercer.kernels.radial import RBF, Laplacian, Matern
+from mercer.kernels.random_features import PolynomialSketch, RandomFourier
 from mercer.kernels.string import Subsequence
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.tree import SubsetTree

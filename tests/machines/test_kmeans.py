@@ -25,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from mercer.gram import Gram
 from mercer.kernels.algebra import Conformal, Normalized
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.substring import Spectrum

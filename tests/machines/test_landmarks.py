@@ -21,8 +21,9 @@ from mercer import (
     bounds,
 )
 from mercer.native import memory
-from mercer.solvers import features as feature_rows
-from mercer.solvers.features import ComputedRows, FeatureRows
+from mercer.solvers import computed_rows
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -137,8 +138,8 @@ def test_leave_one_out_of_ridge_on_landmarks_is_that_of_refits():
 def no_room(monkeypatch):
     """Room for small matrices, and not for Φ."""
     monkeypatch.setattr(memory, "keeps", lambda size, cache_mb=None: size < 1e5)
-    monkeypatch.setattr(feature_rows, "FEW_MB", 0.02)
-    monkeypatch.setattr(feature_rows, "COMPUTED_MB", 0.03)
+    monkeypatch.setattr(computed_rows, "FEW_MB", 0.02)
+    monkeypatch.setattr(computed_rows, "COMPUTED_MB", 0.03)
 
 
 @pytest.mark.parametrize("low", [False, True], ids=["well", "ill"])

@@ -20,9 +20,10 @@ from sklearn.pipeline import make_pipeline
 
 from mercer.data.points import take
 from mercer.kernels.algebra import Normalized, On
-from mercer.kernels.approximate import Nystrom, RandomFourier
 from mercer.kernels.graph import WeisfeilerLehman
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF, Laplacian
+from mercer.kernels.random_features import RandomFourier
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed

@@ -27,7 +27,8 @@ from mercer.kernels.vector import Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.ridge import KernelRidge
 from mercer.outcomes import Run, Solution
-from mercer.solvers.linear import Cholesky, ConjugateGradient
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 4))
@@ -523,7 +524,7 @@ def no_kernel_matrix(monkeypatch):
         raise AssertionError("a matrix of kernel values was computed")
 
     monkeypatch.setattr(Gram, "dense", refused)
-    monkeypatch.setattr("mercer.solvers.linear.Products", refused)
+    monkeypatch.setattr("mercer.solvers.conjugate_gradient.Products", refused)
 
 
 @pytest.mark.parametrize("kernel, points", many_points())

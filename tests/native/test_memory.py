@@ -196,7 +196,7 @@ import resource, sys
 import numpy as np
 from mercer import RBF, Gram, _core
 from mercer.native import memory
-from mercer.solvers.boxqp import svc
+from mercer.solvers.programs import svc
 from mercer.solvers.smo import SMO
 
 MB = 2**20

@@ -9,7 +9,7 @@ threadpoolctl = pytest.importorskip("threadpoolctl")
 from mercer.kernels.radial import RBF  # noqa: E402
 from mercer.machines.ridge import KernelRidge  # noqa: E402
 from mercer.native.threads import one_blas_thread  # noqa: E402
-from mercer.solvers.linear import ConjugateGradient  # noqa: E402
+from mercer.solvers.conjugate_gradient import ConjugateGradient  # noqa: E402
 
 
 def counts():

@@ -45,8 +45,8 @@ from mercer.machines.rvm import RVC, RVR
 from mercer.machines.sgd import KernelSGDClassifier
 from mercer.machines.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.outcomes import Progress
-from mercer.solvers.boxqp import quadratic, svc
 from mercer.solvers.coordinate import CoordinateAscent
+from mercer.solvers.programs import quadratic, svc
 from mercer.solvers.smo import SMO
 from mercer.theory import mistake_bound
 

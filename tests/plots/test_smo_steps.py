@@ -13,7 +13,8 @@ from looped import looped
 from mercer import RBF, Gram, Linear, plots
 from mercer.plots.smo import smo_path
 from mercer.solvers import SMO
-from mercer.solvers.boxqp import BoxQP, one_class, quadratic, svc, svr
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.programs import one_class, quadratic, svc, svr
 
 rng = np.random.default_rng(0)
 SIDE = np.repeat([-1.0, 1.0], 12)

@@ -12,7 +12,7 @@ from mercer.kernels.substring import Spectrum
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from mercer.native import memory
-from mercer.solvers import SMO, CoordinateDescent, L1Problem, Newton, Penalized, auto
+from mercer.solvers import SMO, CoordinateDescent, L1Problem, Newton, Penalized
 from mercer.solvers.auto import (
     AutoL1,
     AutoPenalized,
@@ -59,7 +59,7 @@ def test_small_problems_of_straight_pieces_are_solved_to_rounding(loss, monkeypa
     problem = penalized(loss, FEW)
     found = AutoPenalized(1e-2).solve(problem)
     assert found.gap <= 1e-9 * problem.zero_loss and found.run.precision == "double"
-    monkeypatch.setattr(auto, "SMALL", FEW - 1)
+    monkeypatch.setattr("mercer.solvers.auto.penalized.SMALL", FEW - 1)
     assert AutoPenalized(1e-2).solve(problem).gap > found.gap
 
 

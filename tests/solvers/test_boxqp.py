@@ -18,10 +18,10 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import Precomputed
 from mercer.outcomes import Run, together
-from mercer.solvers.boxqp import (
-    BoxQP,
-    certificate,
-    certified,
+from mercer.solvers.box_certificate import certificate, certified
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.hull import HullDistance, squared_width
+from mercer.solvers.programs import (
     hulls,
     nu_svc,
     nu_svr,
@@ -31,7 +31,6 @@ from mercer.solvers.boxqp import (
     svdd,
     svr,
 )
-from mercer.solvers.hull import HullDistance, squared_width
 from mercer.solvers.smo import SMO
 
 SOLVERS = [

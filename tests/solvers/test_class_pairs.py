@@ -14,8 +14,9 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.machines.svm import SVC, NuSVC
 from mercer.native.threads import set_threads, threads
-from mercer.solvers.boxqp import certificate, certified, nu_svc, svc
+from mercer.solvers.box_certificate import certificate, certified
 from mercer.solvers.class_pairs import nu_svc_pairs, svc_pairs
+from mercer.solvers.programs import nu_svc, svc
 from mercer.solvers.smo import SMO
 
 TOL = 1e-3

@@ -21,8 +21,9 @@ from mercer.kernels.vector import Linear
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.machines.svm import SVC, SVR
 from mercer.solvers import coordinate
-from mercer.solvers.boxqp import BoxQP, quadratic, svc, svr
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.coordinate import CoordinateAscent
+from mercer.solvers.programs import quadratic, svc, svr
 from mercer.solvers.smo import SMO
 
 ORDERS = coordinate.ORDERS

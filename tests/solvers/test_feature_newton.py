@@ -8,7 +8,8 @@ from mercer import RBF, Gram, Nystrom
 from mercer.losses import Huber, Logistic, SquaredHinge
 from mercer.solvers import feature_newton, single_rows
 from mercer.solvers.columns import LossColumns, Softmax
-from mercer.solvers.features import ComputedRows, features_of
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.features import features_of
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized, certified
 

@@ -24,31 +24,20 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.maps import explicit
 from mercer.native.threads import set_threads, threads
-from mercer.solvers import auto
 from mercer.solvers.auto import AutoSMO, on_features
-from mercer.solvers.boxqp import (
-    BoxQP,
-    certified,
-    hulls,
-    nu_svc,
-    nu_svr,
-    one_class,
-    svc,
-    svdd,
-    svr,
-)
+from mercer.solvers.box_certificate import certified
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import (
+from mercer.solvers.feature_rows import (
     EXACT_RUN,
     FeatureRows,
     PackedRows,
     _leading,
     _pulled_exactly,
-    features_of,
-    rows_of,
-    solution_on,
 )
+from mercer.solvers.features import features_of, rows_of, solution_on
 from mercer.solvers.hull import HullDistance
+from mercer.solvers.programs import hulls, nu_svc, nu_svr, one_class, svc, svdd, svr
 from mercer.solvers.rounding import UNIT
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO
@@ -676,7 +665,7 @@ def test_features_are_made_once_and_taken_with_the_points(monkeypatch):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(auto, "MANY_POINTS", 100)
+    monkeypatch.setattr("mercer.solvers.auto.costs.MANY_POINTS", 100)
 
 
 def test_the_choice_goes_by_the_kernel_and_the_number_of_points(few_are_many):

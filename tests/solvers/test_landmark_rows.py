@@ -6,13 +6,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer.gram import Gram
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native import memory
-from mercer.solvers import features, semismooth, single_rows
-from mercer.solvers.boxqp import nu_svc, one_class, svc, svr
-from mercer.solvers.features import ComputedRows, FeatureRows, features_of
+from mercer.solvers import computed_rows, semismooth, single_rows
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of
 from mercer.solvers.landmark_rows import (
     ValueRows,
     rows_for,
@@ -20,6 +21,7 @@ from mercer.solvers.landmark_rows import (
     some_of,
 )
 from mercer.solvers.newton_steps import Hessian
+from mercer.solvers.programs import nu_svc, one_class, svc, svr
 from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SMO
 from mercer.solvers.smoothed import Terms
@@ -70,7 +72,9 @@ OFFSET = np.linspace(-1, 1, 40)
 def test_a_round_trip_is_a_product_with_features_and_one_back(
     made, center, monkeypatch
 ):
-    monkeypatch.setattr(features, "TRIP_MB", 40 * 100 / 2**17)  # blocks of 100 rows
+    monkeypatch.setattr(
+        computed_rows, "TRIP_MB", 40 * 100 / 2**17
+    )  # blocks of 100 rows
     phi = PHI.matrix if center is None else PHI.matrix - center
     rows = {
         "held": lambda: FeatureRows(PHI.matrix, center),
@@ -110,7 +114,7 @@ def test_the_optimum_on_kernel_values_is_that_on_features(make, room, monkeypatc
     if room == "no room":
         monkeypatch.setattr(memory, "room_to_keep", lambda cache_mb=None: 0.0)
     if room == "long":  # points, whose kernel values take time
-        monkeypatch.setattr(features, "SHORT", 0)
+        monkeypatch.setattr(computed_rows, "SHORT", 0)
     if room == "ill-conditioned":  # too much so for single precision
         monkeypatch.setattr(single_rows, "MOST_GROWTH", 0.0)
     problem = make(Gram(KERNEL, X), *arguments)

@@ -21,9 +21,11 @@ from mercer.machines.rvm import RVC, RVR
 from mercer.native import memory
 from mercer.solvers import bayes, krylov
 from mercer.solvers.bayes import Basis, SparseBayes
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.evidence import EvidenceAscent
 from mercer.solvers.krylov import LowRank, Products, Pulse, factor
-from mercer.solvers.linear import Cholesky, ConjugateGradient, LinearSystem
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.newton import Newton
 from mercer.solvers.penalized import Penalized
 

@@ -11,8 +11,8 @@ from mercer.gram import Gram
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.native import memory
 from mercer.outcomes import Solution
-from mercer.solvers import linear
-from mercer.solvers.linear import Cholesky, LinearSystem, inverse_diagonal
+from mercer.solvers.cholesky import Cholesky, inverse_diagonal
+from mercer.solvers.linear import LinearSystem
 
 
 def random_system(n=30, q=None, reg=0.5, weighted=False, seed=0):
@@ -176,7 +176,7 @@ def test_matrix_filled_in_blocks_gives_the_same_solution(monkeypatch):
     problem = random_system(n=50, q=2, weighted=True)
     expected = Cholesky().solve(problem)
     monkeypatch.setattr(memory, "available_memory", lambda: 12 * 50 * 50)
-    monkeypatch.setattr(linear, "BLOCK_MB", 50 * 7 * 8 / 2**20)
+    monkeypatch.setattr("mercer.solvers.cholesky.BLOCK_MB", 50 * 7 * 8 / 2**20)
     assert_allclose(Cholesky().solve(problem).value, expected.value, rtol=1e-10)
 
 

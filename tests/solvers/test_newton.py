@@ -23,9 +23,12 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.solvers.auto import BySize
 from mercer.solvers.ball import within_ball
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
-from mercer.solvers.linear import BySize, Cholesky, ConjugateGradient, LinearSystem
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.newton import Newton, Softmax
 from mercer.solvers.penalized import Penalized, certificate, certified, unboxed
 from mercer.solvers.smo import SMO

@@ -13,17 +13,13 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.losses import Huber, Logistic, Squared, SquaredHinge
-from mercer.solvers import auto, linear, primal
+from mercer.solvers import primal
 from mercer.solvers.auto import AutoLinear, AutoPenalized
+from mercer.solvers.cholesky import Cholesky, inverse_diagonal
 from mercer.solvers.features import features_of
-from mercer.solvers.linear import (
-    Cholesky,
-    LinearSystem,
-    NormalEquations,
-    inverse_diagonal,
-    inverse_diagonal_by_map,
-)
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.newton import Newton, Softmax
+from mercer.solvers.normal_equations import NormalEquations, inverse_diagonal_by_map
 from mercer.solvers.penalized import Penalized, certificate, certified
 from mercer.solvers.primal import has_small_map
 
@@ -69,7 +65,7 @@ SYSTEMS = [
 def test_normal_equations_solve_the_system_of_the_gram_matrix(
     gram, target, reg, weight, factored, monkeypatch
 ):
-    monkeypatch.setattr(linear, "ONCE", factored)
+    monkeypatch.setattr("mercer.solvers.normal_equations.ONCE", factored)
     problem = LinearSystem(gram, target, reg, weight)
     solvers = Cholesky(), NormalEquations(1e-10, trust=1e-6)
     direct, found = (solver.solve(problem) for solver in solvers)
@@ -113,7 +109,7 @@ def test_start_is_used_and_watch_stops():
 
 
 def test_watch_stops_conjugate_gradients_on_features(monkeypatch):
-    monkeypatch.setattr(linear, "ONCE", 0)
+    monkeypatch.setattr("mercer.solvers.normal_equations.ONCE", 0)
     problem = LinearSystem(Gram(Polynomial(2, offset=1.0), X), NUMBERS, 1e-3)
     found = NormalEquations(1e-10).solve(problem, watch=lambda p: p.iterations >= 2)
     assert found.status == "stopped" and found.run.iterations <= 3
@@ -224,7 +220,7 @@ def test_more_columns_than_points_are_left_to_the_gram_matrix(monkeypatch):
     def refused(*args, **options):
         raise AssertionError("the road of features was taken")
 
-    monkeypatch.setattr(auto.NormalEquations, "solve", refused)
+    monkeypatch.setattr(NormalEquations, "solve", refused)
     gram = Gram(Linear(), rng.normal(size=(N, N + 1)))
     assert AutoLinear(few=100).solve(LinearSystem(gram, NUMBERS, 1.0)).status
 
@@ -241,7 +237,7 @@ def test_many_points_take_the_road_of_features(gram, monkeypatch):
     optimum = Newton(1e-9).solve(logistic).primal
     monkeypatch.setattr(Gram, "dense", refused)
     monkeypatch.setattr(Gram, "rows", refused)
-    monkeypatch.setattr(linear, "_own_dense", refused)
+    monkeypatch.setattr("mercer.solvers.cholesky._own_dense", refused)
     found = AutoLinear(few=100).solve(problem).value
     assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
     assert_allclose(AutoLinear(few=100).inverse_diagonal(problem), diagonal, rtol=1e-8)

@@ -7,12 +7,16 @@ from numpy.testing import assert_allclose
 
 from mercer import RBF, Gram, KernelRidge, Laplacian, Nystrom, Polynomial
 from mercer.kernels.algebra import Exp
-from mercer.kernels.approximate import WELL_CONDITIONED
+from mercer.kernels.nystrom import WELL_CONDITIONED
 from mercer.kernels.vector import Linear
 from mercer.native import memory
-from mercer.solvers import features, single_rows
-from mercer.solvers.features import ComputedRows, FeatureRows, features_of
-from mercer.solvers.linear import Cholesky, LinearSystem, NormalEquations
+from mercer.solvers import computed_rows, single_rows
+from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of
+from mercer.solvers.linear import LinearSystem
+from mercer.solvers.normal_equations import NormalEquations
 from mercer.solvers.primal import weighted_normal
 from mercer.solvers.single_rows import NarrowRows, SingleRows, in_single
 
@@ -94,9 +98,9 @@ def test_features_in_memory_are_multiplied_in_single_precision():
 
 
 def test_kernel_values_of_long_points_are_held(monkeypatch):
-    monkeypatch.setattr(features, "SHORT", 3)
+    monkeypatch.setattr(computed_rows, "SHORT", 3)
     held = rows_of(RBF(0.3))
-    monkeypatch.setattr(features, "SHORT", 4)
+    monkeypatch.setattr(computed_rows, "SHORT", 4)
     computed = rows_of(RBF(0.3))
     assert held.holds and not computed.holds and in_single(held).exact
     v, w = RNG.normal(size=400), RNG.normal(size=30)
@@ -110,7 +114,7 @@ def test_kernel_values_of_long_points_are_held(monkeypatch):
 
 
 def test_rounding_of_held_values_is_within_what_is_stated(monkeypatch):
-    monkeypatch.setattr(features, "SHORT", 3)
+    monkeypatch.setattr(computed_rows, "SHORT", 3)
     rows = rows_of(RBF(0.3))
     v = RNG.normal(size=400)
     w = rows.pull(v)

@@ -17,16 +17,8 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.native.threads import set_threads, threads
-from mercer.solvers.boxqp import (
-    BoxQP,
-    nu_svc,
-    nu_svr,
-    one_class,
-    quadratic,
-    svc,
-    svdd,
-    svr,
-)
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.programs import nu_svc, nu_svr, one_class, quadratic, svc, svdd, svr
 from mercer.solvers.smo import SMO
 
 

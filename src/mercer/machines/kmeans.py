@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
@@ -43,7 +43,8 @@ from mercer.solvers.clusters import (
     drawn_start,
     weighted_sums,
 )
-from mercer.solvers.features import FeatureRows, features_of
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of
 from mercer.solvers.limits import solve_within
 from mercer.solvers.roads import Road, by_matrix, on_map
 

@@ -34,14 +34,16 @@ from sklearn.utils.validation import (
 
 from mercer.data.points import Points, column_names, count, double, take
 from mercer.gram import Gram
-from mercer.kernels.approximate import tensor_sketch
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
+from mercer.kernels.random_features import tensor_sketch
 from mercer.kernels.vector import Polynomial, inverse_variance, is_vectors
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import NO_PAIRWISE_MATRIX, KernelEstimator, outside
+from mercer.machines.base import NO_PAIRWISE_MATRIX
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
+from mercer.machines.estimator import KernelEstimator
 from mercer.machines.words import WORDS, as_kernel, as_scikit_learn_kernel
+from mercer.machines.wrappers import outside
 from mercer.maps import Features, explicit
 from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import multiply

@@ -37,18 +37,20 @@ from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, is_vectors
-from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine, outside
+from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.machines.wrappers import outside
 from mercer.native.clock import breakable, seconds_left
 from mercer.native.interruptible import multiply
 from mercer.native.memory import check_room
 from mercer.solvers.auto import AutoComponents, components_road
+from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.limits import solve_within
-from mercer.solvers.linear import Cholesky, LinearSystem
+from mercer.solvers.linear import LinearSystem
 from mercer.solvers.preimage import (
     descents,
     distances,

@@ -23,8 +23,9 @@ from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.native.clock import breakable, seconds_left
 from mercer.outcomes import Certificate
 from mercer.solvers.auto import AutoLinear, linear_road
+from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.limits import solve_within
-from mercer.solvers.linear import Cholesky, LinearSystem, certificate
+from mercer.solvers.linear import LinearSystem, certificate
 from mercer.solvers.roads import Road
 
 

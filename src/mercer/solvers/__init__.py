@@ -6,17 +6,17 @@ __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
         "mercer.outcomes": "Status Run Progress Solution Certificate",
-        "mercer.solvers.boxqp": (
-            "BoxQP svc nu_svc svr nu_svr one_class svdd quadratic"
-        ),
+        "mercer.solvers.boxqp": "BoxQP",
+        "mercer.solvers.programs": ("svc nu_svc svr nu_svr one_class svdd quadratic"),
         "mercer.solvers.smo": "SMO",
         "mercer.solvers.semismooth": "SemismoothNewton",
         "mercer.solvers.feature_descent": "FeatureDescent",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
-        "mercer.solvers.linear": (
-            "LinearSystem Cholesky ConjugateGradient NormalEquations"
-        ),
+        "mercer.solvers.linear": "LinearSystem",
+        "mercer.solvers.cholesky": "Cholesky",
+        "mercer.solvers.conjugate_gradient": "ConjugateGradient",
+        "mercer.solvers.normal_equations": "NormalEquations",
         "mercer.solvers.penalized": "Penalized",
         "mercer.solvers.newton": "Newton",
         "mercer.solvers.lasso": "L1Problem",

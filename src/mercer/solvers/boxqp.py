@@ -1,13 +1,13 @@
 """BoxQP: min ½ αᵀQα + linearᵀα in a box, with signᵀα fixed; one program for every SVM.
 
-Signs live here and nowhere else: what comes in are classes ±1 and targets, what goes
-out are the coefficients and the bias of f.
+Signs live here, and in `programs` where they are given, and nowhere else: what comes in
+are classes ±1 and targets, what goes out are the coefficients and the bias of f.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import fsum
@@ -19,13 +19,12 @@ import numpy.typing as npt
 from mercer import _core
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
-from mercer.outcomes import Certificate, Run, Solution, Status
+from mercer.outcomes import Solution
+from mercer.solvers.rounding import UNIT
+from mercer.solvers.variables import PART, combined, is_one, mended, per_variable
 
-UNIT = 2.0**-53  # the relative error of one rounding in double
-PART = 2**16  # variables that are looked at together
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
 ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
-FEW = 4096  # variables that have a number each, though it be the same for all
 
 
 class _Ends(NamedTuple):
@@ -102,7 +101,7 @@ class BoxQP:
         for name in ("linear", "sign", "lower", "upper", "tube"):
             given = getattr(self, name)
             if given is not None:
-                object.__setattr__(self, name, _per_variable(name, given, len(index)))
+                object.__setattr__(self, name, per_variable(name, given, len(index)))
         if index.size and not (0 <= index.min() and index.max() < n):
             raise ValueError(f"BoxQP has {n} points; its index goes beyond them.")
         if not np.all(np.abs(self.sign) == 1):
@@ -128,16 +127,16 @@ class BoxQP:
     @cached_property
     def target(self) -> np.ndarray:
         """-sign∘linear: the gradient in β is F - target, plus what the tube adds."""
-        if _is_one(self.linear) and self.linear[0] == -1.0:
+        if is_one(self.linear) and self.linear[0] == -1.0:
             return self.sign
         return -self.sign * self.linear
 
     @cached_property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper bounds of β = sign∘α."""
-        low = _combined(np.multiply, self.sign, self.lower)
-        high = _combined(np.multiply, self.sign, self.upper)
-        return _combined(np.minimum, low, high), _combined(np.maximum, low, high)
+        low = combined(np.multiply, self.sign, self.lower)
+        high = combined(np.multiply, self.sign, self.upper)
+        return combined(np.minimum, low, high), combined(np.maximum, low, high)
 
     @property
     def has_finite_bounds(self) -> bool:
@@ -293,7 +292,7 @@ class BoxQP:
         low, high = self.bounds
         for members, total in self.groups():
             if total is not None:
-                beta[members] = _mended(
+                beta[members] = mended(
                     beta[members], total, low[members], high[members]
                 )
         return self.sign * beta
@@ -620,427 +619,3 @@ def _reach(surplus: np.ndarray, bound: np.ndarray, tube: np.ndarray) -> np.ndarr
     """s b - tube|b| at a bound b; at an infinite one 0: its condition is hard."""
     finite = np.where(np.isfinite(bound), bound, 0.0)
     return surplus * finite - tube * np.abs(finite)
-
-
-def _is_one(values: np.ndarray) -> bool:
-    """Whether an array is one number for all: it takes no memory then."""
-    return values.ndim == 1 and values.strides == (0,) and len(values) > 0
-
-
-def _combined(operation: Any, *arrays: np.ndarray) -> np.ndarray:
-    """operation(*arrays), one number for all where each of them is."""
-    if all(map(_is_one, arrays)):
-        return np.broadcast_to(operation(*(a[0] for a in arrays)), arrays[0].shape)
-    return operation(*arrays)
-
-
-def _per_variable(name: str, given: npt.ArrayLike, n: int) -> np.ndarray:
-    if n <= FEW and isinstance(given, float) and given == given:
-        return np.full(n, given)
-    values = np.asarray(given, dtype=float)
-    if not _is_one(values):
-        values = np.ascontiguousarray(values).reshape(np.shape(given))
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != n):
-        raise ValueError(
-            f"BoxQP needs one {name}, or one for each of its {n} variables; got shape "
-            f"{values.shape}."
-        )
-    if np.isnan(values).any():
-        raise ValueError(f"BoxQP needs numbers; {name} has NaN.")
-    return values if values.ndim else np.broadcast_to(float(values), (n,))
-
-
-def _mended(
-    beta: np.ndarray, total: float, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """β within its bounds with Σβ = total, changed as little as need be.
-
-    What pulls the other way is shrunk first, all of it alike; then the first variables
-    are moved up to their bounds.
-    """
-    missing = total - beta.sum()
-    # Rounding is not to take a variable off its bound: it would pass for a free one.
-    if abs(missing) <= 1e-14 * np.abs(beta).sum():
-        return beta
-    homeward = np.clip(0, low, high)
-    homeward -= beta
-    homeward[(homeward > 0) != (missing > 0)] = 0
-    towards = float(homeward.sum())
-    if towards:
-        homeward *= min(1.0, missing / towards)
-        homeward += beta
-        beta = homeward
-        missing = total - beta.sum()
-    else:
-        beta = beta.copy()
-    left = _move(beta, missing, high if missing > 0 else low)
-    if left > 1e-9 * max(1.0, abs(total)):
-        raise ValueError(
-            f"BoxQP is infeasible: within their bounds the signed variables sum to "
-            f"between {low.sum():g} and {high.sum():g}, not to {total:g}."
-        )
-    return beta
-
-
-def _move(beta: np.ndarray, missing: float, bound: np.ndarray) -> float:
-    """Add what is missing to the first variables, up to their bounds, in place.
-
-    How much finds no room there.
-    """
-    left = abs(missing)
-    for begin in range(0, len(beta), PART):
-        part = slice(begin, begin + PART)
-        whole = np.abs(bound[part] - beta[part])
-        room = np.minimum(whole, left)
-        step = np.clip(left - (np.cumsum(room) - room), 0, room)
-        # Rounding is not to leave a variable just inside a bound that it should be at.
-        full = (step > 0) & (step >= whole * (1 - 1e-12))
-        moved = beta[part] + np.sign(missing) * step
-        beta[part] = np.where(full, bound[part], moved)
-        left = max(0.0, left - float(step.sum()))
-        if not left:
-            break
-    return left
-
-
-def covering(rounding: float, objective: float, room: float) -> float:
-    """The larger of two errors, if there is room for it below tol; else the first."""
-    return max(rounding, objective) if objective <= room else rounding
-
-
-# The family
-
-
-def svc(
-    gram: Gram,
-    sign: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    *,
-    bias: bool = True,
-    index: npt.ArrayLike | None = None,
-) -> BoxQP:
-    """min ½‖f‖² + Σᵢ upperᵢ max(0, 1 - yᵢ f(xᵢ)): the soft margin, in its dual.
-
-    Parameters
-    ----------
-    sign : (n,) array of ±1, the classes y
-    upper : C, or one for each point
-    bias : whether f has a constant
-    index : the point of each variable; None where variable t is point t
-
-    Examples
-    --------
-    >>> from mercer import Gram, Linear
-    >>> from mercer.solvers import SMO, svc
-    >>> problem = svc(Gram(Linear(), [[0.0], [2.0], [3.0]]), [-1, 1, 1], upper=10.0)
-    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
-    >>> coef.round(6).tolist(), round(bias, 6)
-    ([-0.5, 0.5, 0.0], -1.0)
-    """
-    total = 0.0 if bias else None
-    return BoxQP(gram, -1.0, sign, 0.0, upper, total, index)
-
-
-def hulls(gram: Gram, sign: npt.ArrayLike) -> BoxQP:
-    """min ½‖Σ₊ αᵢ φ(xᵢ) - Σ₋ αᵢ φ(xᵢ)‖², Σ₊α = Σ₋α = 1: how near two hulls come.
-
-    The hyperplane halfway between them has the largest margin there is.
-    """
-    # The sums keep α ≤ 1; a bound at 1 would take a lone nearest point for a bound one.
-    total, group = (1.0, -1.0), _classes(sign)
-    return BoxQP(gram, 0.0, sign, 0.0, 2.0, total, group=group, unit_margin=True)
-
-
-def nu_svc(
-    gram: Gram, sign: npt.ArrayLike, nu: float, weight: npt.ArrayLike = 1.0
-) -> BoxQP:
-    """min ½‖f‖² - νρ + mean of max(0, ρ - yᵢ f(xᵢ)), then f/ρ: reduced hulls.
-
-    0 ≤ αᵢ ≤ weightᵢ with the sum ν Σweight / 2 in both classes. At most a fraction ν of
-    the weight lies inside the margin. A class can bear its own weight and no more: a
-    larger ν puts all of that class inside the margin, which is widened by as much as
-    ν was too large.
-
-    Parameters
-    ----------
-    sign : (n,) array of ±1, the classes
-    weight : how often each point counts
-
-    Examples
-    --------
-    >>> from mercer import Gram, Linear
-    >>> from mercer.solvers import SMO, nu_svc
-    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [4.0]])
-    >>> problem = nu_svc(gram, [-1, -1, 1, 1], nu=0.5)
-    >>> solution = SMO(tol=1e-9).solve(problem)
-    >>> solution.value.round(6).tolist()  # the sum in each class is ν n / 2 = 1
-    [0.0, 1.0, 1.0, 0.0]
-    """
-    sign = np.asarray(sign, dtype=float)
-    weight = np.broadcast_to(np.asarray(weight, dtype=float), sign.shape)
-    asked, growth = reduced_hulls(nu, [weight[sign > 0].sum(), weight[sign < 0].sum()])
-    return BoxQP(
-        gram,
-        linear=0.0,
-        sign=sign,
-        lower=0.0,
-        upper=weight * growth,
-        total=(asked, -asked),
-        group=_classes(sign),
-        unit_margin=True,
-        surplus=growth - 1,
-    )
-
-
-def reduced_hulls(nu: float, mass: npt.ArrayLike) -> tuple[Any, Any]:
-    """What α of `nu_svc` sums to in either class, and by what a weight is its bound.
-
-    Parameters
-    ----------
-    mass : (..., 2) array, the weight of either class
-    """
-    mass = np.asarray(mass, dtype=float)
-    asked = nu * mass.sum(axis=-1) / 2
-    half = np.minimum(asked, mass.min(axis=-1))
-    if not np.all(half > 0):
-        raise ValueError("nu_svc needs two classes with a positive weight each.")
-    return asked, asked / half
-
-
-def svr(
-    gram: Gram,
-    target: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    epsilon: float,
-    *,
-    bias: bool = True,
-) -> BoxQP:
-    """min ½‖f‖² + Σᵢ upperᵢ max(0, |yᵢ - f(xᵢ)| - ε): regression with a tube.
-
-    One signed variable for each point: αᵢ > 0 where the target lies above the tube,
-    αᵢ < 0 where below.
-
-    Parameters
-    ----------
-    target : (n,) array of numbers y
-    upper : C, or one for each point
-    bias : whether f has a constant
-
-    Examples
-    --------
-    >>> from mercer import Gram, Linear
-    >>> from mercer.solvers import SMO, svr
-    >>> problem = svr(Gram(Linear(), [[0.0], [2.0]]), [0.0, 2.0], 10.0, epsilon=0.5)
-    >>> coef, bias = problem.decision(SMO(tol=1e-9).solve(problem))
-    >>> coef.round(6).tolist(), round(bias, 6)  # f(x) = x/2 + 1/2, within 0.5
-    ([-0.25, 0.25], 0.5)
-    """
-    target, upper = np.asarray(target, dtype=float), np.asarray(upper, dtype=float)
-    total = 0.0 if bias else None
-    lower = _combined(np.negative, upper)
-    return BoxQP(gram, -target, 1.0, lower, upper, total, tube=epsilon)
-
-
-def nu_svr(gram: Gram, target: npt.ArrayLike, upper: npt.ArrayLike, nu: float) -> BoxQP:
-    """`svr` with ε such that a fraction ν of the points is at the tube or beyond it.
-
-    Two variables for each point, the second with sign -1; each kind sums to
-    ν Σupper / 2. ε is half the distance of their levels.
-
-    Examples
-    --------
-    >>> from mercer import Gram, Linear
-    >>> from mercer.solvers import SMO, nu_svr
-    >>> gram = Gram(Linear(), [[0.0], [1.0], [2.0], [3.0]])
-    >>> problem = nu_svr(gram, [0.0, 1.5, 1.5, 3.0], 10.0, nu=0.5)
-    >>> len(problem), SMO(tol=1e-9).solve(problem).status
-    (8, 'optimal')
-    """
-    target = np.asarray(target, dtype=float)
-    n = len(target)
-    upper = np.broadcast_to(np.asarray(upper, dtype=float), (n,))
-    half = nu * upper.sum() / 2
-    return BoxQP(
-        gram,
-        linear=np.concatenate([-target, target]),
-        sign=np.repeat([1.0, -1.0], n),
-        lower=0.0,
-        upper=np.tile(upper, 2),
-        total=(half, -half),
-        index=np.tile(np.arange(n), 2),
-        group=np.repeat([0, 1], n),
-    )
-
-
-def one_class(gram: Gram, nu: float, weight: npt.ArrayLike = 1.0) -> BoxQP:
-    """min ½‖f‖² - ρ ν Σweight + Σᵢ weightᵢ max(0, ρ - f(xᵢ)): f ≥ ρ on all but ν.
-
-    Examples
-    --------
-    >>> from mercer import Gram, RBF
-    >>> from mercer.solvers import SMO, one_class
-    >>> problem = one_class(Gram(RBF(1), [[0.0], [0.1], [0.2], [5.0]]), nu=0.25)
-    >>> solution = SMO(tol=1e-9).solve(problem)
-    >>> round(float(solution.value.sum()), 6), solution.status  # the sum is ν n
-    (1.0, 'optimal')
-    """
-    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
-    return BoxQP(gram, 0.0, 1.0, 0.0, weight, nu * float(weight.sum()))
-
-
-def svdd(gram: Gram, nu: float, weight: npt.ArrayLike = 1.0) -> BoxQP:
-    """min R² + Σᵢ weightᵢ ξᵢ / (ν Σweight), ‖φ(xᵢ) - c‖² ≤ R² + ξᵢ: the smallest ball.
-
-    With T = ν Σweight the centre is c = Σᵢ αᵢ φ(xᵢ) / T; the problem is T²/2 times the
-    negative of that of Tax and Duin, so that α is that of `one_class` where k(x, x) is
-    constant.
-
-    Examples
-    --------
-    >>> from mercer import Gram, Linear
-    >>> from mercer.solvers import SMO, svdd
-    >>> problem = svdd(Gram(Linear(), [[0.0], [1.0], [4.0]]), nu=0.5)
-    >>> alpha = SMO(tol=1e-9).solve(problem).value
-    >>> bool(0 <= alpha.min() and alpha.max() <= 1), round(float(alpha.sum()), 6)
-    (True, 1.5)
-    """
-    weight = np.broadcast_to(np.asarray(weight, dtype=float), gram.shape[:1])
-    total = nu * float(weight.sum())
-    # Of large k(x, x) only small differences decide: those of float32 are too coarse.
-    own = gram.double().diag()
-    return BoxQP(gram, -total / 2 * own, 1.0, 0.0, weight, total)
-
-
-def quadratic(
-    Q: npt.ArrayLike,
-    p: npt.ArrayLike,
-    gamma: npt.ArrayLike,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    total: float | None,
-) -> BoxQP:
-    """min ½ aᵀQa + pᵀa,  γᵀa = total,  lower ≤ a ≤ upper: a quadratic of one's own.
-
-    It is brought to the form of a `BoxQP` by β = γ∘a, K = Q / γγᵀ;
-    `problem.variables(solution.value)` are the a.
-
-    Parameters
-    ----------
-    Q : (n, n) symmetric array
-    p, lower, upper : n numbers, or one for all
-    gamma : n numbers, none of them 0, or one for all
-    total : None for no such condition
-
-    Examples
-    --------
-    >>> from mercer.solvers import SMO, quadratic
-    >>> problem = quadratic([[2, 0], [0, 1]], [-2, 0], 1.0, 0.0, 5.0, total=2.0)
-    >>> solution = SMO(tol=1e-9).solve(problem)
-    >>> problem.variables(solution.value).round(6).tolist()
-    [1.333333, 0.666667]
-    """
-    Q = np.asarray(Q, dtype=float)
-    if Q.ndim != 2 or Q.shape[0] != Q.shape[1] or not np.allclose(Q, Q.T):
-        raise ValueError(f"quadratic needs a symmetric matrix Q; got shape {Q.shape}.")
-    n = len(Q)
-    gamma = np.array(_per_variable("gamma", gamma, n))
-    if not np.all(gamma):
-        raise ValueError(
-            "quadratic needs non-zero gamma; "
-            f"entry {int(np.argmin(np.abs(gamma)))} is 0."
-        )
-    low, high = (gamma * _per_variable("bound", b, n) for b in (lower, upper))
-    return BoxQP(
-        Gram(Precomputed(Q / gamma / gamma[:, None]), np.arange(n)),
-        linear=_per_variable("p", p, n) / gamma,
-        sign=1.0,
-        lower=np.minimum(low, high),
-        upper=np.maximum(low, high),
-        total=total,
-        scale=gamma,
-    )
-
-
-def _classes(sign: npt.ArrayLike) -> np.ndarray:
-    return (np.asarray(sign) < 0).astype(np.int64)
-
-
-def certificate(problem: BoxQP, solution: Solution) -> Certificate:
-    """The certificate of a solution, from the numbers the solver reports."""
-    if solution.status == Status.INDEFINITE:
-        solution = replace(solution, primal=np.nan)
-    margin = _margin(
-        problem,
-        solution.value,
-        solution.function,
-        solution.level,
-        solution.rounding,
-        solution.objective_rounding,
-    )
-    return Certificate.of(solution, *_counts(problem, solution.value), margin)
-
-
-def certified(
-    problem: BoxQP,
-    value: np.ndarray,
-    function: np.ndarray,
-    level: Sequence[float] | None = None,
-    indefinite: bool = False,
-) -> Certificate:
-    """The certificate of α and F = Kβ, computed here from the definitions.
-
-    Parameters
-    ----------
-    level : of each group; None for what `problem.level` finds
-    indefinite : whether K is known to be, beside what `problem.refuted` finds
-    """
-    level = problem.level(value, function) if level is None else level
-    rounding = problem.rounding(value)
-    primal, dual, error = problem.bracket(value, function, level, rounding)
-    violation_error = problem.violation_rounding(rounding)
-    indefinite = indefinite or problem.refuted(value, function)
-    n_free, n_bound = _counts(problem, value)
-    return Certificate(
-        primal=np.nan if indefinite else primal,
-        dual=dual,
-        violation=problem.violation(value, function),
-        n_free=n_free,
-        n_bound=n_bound,
-        margin=_margin(problem, value, function, level, violation_error, error),
-        run=Run(Status.INDEFINITE if indefinite else Status.RECOMPUTED),
-        rounding=violation_error,
-        objective_rounding=error,
-    )
-
-
-def _counts(problem: BoxQP, value: np.ndarray) -> tuple[int, int]:
-    """How many variables are free and not 0, and how many are at a bound but 0."""
-    beta, (low, high) = problem.sign * value, problem.bounds
-    bound = (beta != 0) & ((beta == low) | (beta == high))
-    return int(np.sum((beta != 0) & ~bound)), int(np.sum(bound))
-
-
-def _margin(
-    problem: BoxQP,
-    value: np.ndarray,
-    function: np.ndarray,
-    level: Sequence[float],
-    violation_error: float,
-    error: float,
-) -> float:
-    """A lower bound of 1/‖f‖, f scaled as `decision` scales it.
-
-    Parameters
-    ----------
-    violation_error, error : how far the violation and the objectives can be off
-    """
-    coef = problem.coef(value)
-    size = np.abs(coef)
-    # A quarter of what the objectives allow for covers what F does to the square.
-    off = min(float(size.sum()) * violation_error, error / 4)
-    off += UNIT * (len(coef) + 4) * float(size @ np.abs(function))
-    square = float(coef @ function) + off
-    distance = (level[0] - level[1]) / 2 if problem.unit_margin else 1.0
-    if not size.any() or not square > 0:
-        return float("inf")
-    return float(distance / np.sqrt(square)) * (1 - 4 * UNIT)

@@ -17,7 +17,10 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.outcomes import Certificates, Solution
-from mercer.solvers.boxqp import RUN, UNIT, BoxQP, certificate, reduced_hulls, svc
+from mercer.solvers.box_certificate import certificate
+from mercer.solvers.boxqp import RUN, BoxQP
+from mercer.solvers.programs import reduced_hulls, svc
+from mercer.solvers.rounding import UNIT
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from mercer.maps import explicit
 from mercer.native.clock import is_over, tick
 from mercer.native.interruptible import multiply
 from mercer.outcomes import Progress, Run, Status, Watch
-from mercer.solvers.features import FeatureRows
+from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.rounding import LAST, UNIT, SumRounding, of_sum
 
 # What the iteration calls its numbers.

@@ -16,13 +16,8 @@ import numpy as np
 
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.features import (
-    DescentState,
-    check_bounds,
-    rows_of,
-    solution_on,
-    totals_of,
-)
+from mercer.solvers.feature_rows import DescentState
+from mercer.solvers.features import check_bounds, rows_of, solution_on, totals_of
 
 WORK = 2e7  # entries of Φ between two reports, some hundredths of a second
 PASSES = 10_000  # over all of Φ, where no other number is asked for

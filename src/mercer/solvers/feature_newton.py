@@ -26,17 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.native import lapack, memory
 from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.columns import CurvatureRoot, LossColumns
-from mercer.solvers.features import (
-    ComputedRows,
-    FeatureRows,
-    features_of,
-    is_computed,
-)
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of, is_computed
 from mercer.solvers.krylov import Pulse, conjugate_gradient
 from mercer.solvers.limits import TimeLimit
 from mercer.solvers.penalized import Penalized, Reading, RoundingErrors, rounding_of

@@ -14,7 +14,8 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.outcomes import Run, Solution, Status, Watch
-from mercer.solvers.boxqp import BoxQP, hulls
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.programs import hulls
 
 MEETING = 1e-7  # hulls nearer than this times the width of the data meet
 ROUNDS = 12

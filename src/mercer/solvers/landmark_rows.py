@@ -13,19 +13,14 @@ import numpy as np
 
 from mercer.data.blocks import Blocks
 from mercer.data.points import count, double
-from mercer.kernels.approximate import Nystrom
+from mercer.kernels.nystrom import Nystrom
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.features import (
-    FEW_MB,
-    ComputedRows,
-    FeatureRows,
-    _computed,
-    features_of,
-    totals_of,
-)
+from mercer.solvers.computed_rows import FEW_MB, ComputedRows, block_numbers
+from mercer.solvers.feature_rows import FeatureRows
+from mercer.solvers.features import features_of, totals_of
 from mercer.solvers.single_rows import SingleRows, in_single
 
 SINGLE_MB = 512.0  # of kernel values of some points, in single precision
@@ -112,7 +107,7 @@ def rows_of_values(rows: ComputedRows, index: np.ndarray) -> ValueRows:
     """Some rows, of points that need no room all at once."""
     assert rows.landmarks is not None
     values, own = np.empty((len(index), rows.shape[1])), np.empty(len(index))
-    step = rows._step(_computed())
+    step = rows._step(block_numbers())
     for begin in range(0, len(index), step):
         part = slice(begin, begin + step)
         points = double(rows._points(index[part]))

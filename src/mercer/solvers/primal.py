@@ -22,7 +22,9 @@ from mercer.gram import Gram
 from mercer.maps import entries_estimate, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
-from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows, features_of
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import BLOCK, FeatureRows
+from mercer.solvers.features import features_of
 from mercer.solvers.krylov import conjugate_gradient
 from mercer.solvers.rounding import LAST, UNIT
 

@@ -18,7 +18,9 @@ from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Scaled
 from mercer.kernels.ways import Precomputed
 from mercer.maps import dense_columns
-from mercer.solvers.features import COMPUTED_MB, PackedRows, is_computed, rows_of
+from mercer.solvers.computed_rows import COMPUTED_MB
+from mercer.solvers.feature_rows import PackedRows
+from mercer.solvers.features import is_computed, rows_of
 
 
 @dataclass(frozen=True, eq=False)

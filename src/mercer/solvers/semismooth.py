@@ -33,10 +33,10 @@ from scipy.linalg import LinAlgError
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import (
-    ComputedRows,
     Evaluated,
-    FeatureRows,
     check_bounds,
     settled,
     solution_on,

@@ -19,7 +19,8 @@ from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply
 from mercer.native.vectors import Packed, block, product
-from mercer.solvers.features import BLOCK, ComputedRows, FeatureRows
+from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.feature_rows import BLOCK, FeatureRows
 
 WIDE = 200  # columns from which on products of Φ with itself count
 MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits

@@ -23,7 +23,8 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP, covering
+from mercer.solvers.box_certificate import covering
+from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
     PairReport,

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.solvers.boxqp import PART
-from mercer.solvers.features import FeatureRows
+from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.landmark_rows import some_of
+from mercer.solvers.variables import PART
 
 SOME = 8  # variables of which no more than one is read apart from the others
 MANY_PRODUCTS = 4  # times as many variables as columns, whose ΦΦᵀ takes less than steps

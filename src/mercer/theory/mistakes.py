@@ -21,12 +21,12 @@ from mercer.kernels.base import Constant, Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Hinge
 from mercer.native.sorting import distinct
-from mercer.solvers.boxqp import svc
 from mercer.solvers.perceptron import (
     PerceptronProblem,
     PerceptronRule,
     PerceptronSolution,
 )
+from mercer.solvers.programs import svc
 from mercer.solvers.smo import SMO
 
 STEP = 10 ** (1 / 8)  # from one C to the next along the path of SVMs

@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, brief, count
 from mercer.kernels.base import Kernel
-from mercer.machines.base import FitData, Machine, biases, dual_rows, timed
+from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS
+from mercer.machines.wrappers import timed
 from mercer.multiclass import Classes
 from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, together

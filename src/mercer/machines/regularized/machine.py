@@ -13,10 +13,11 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Loss, Squared
-from mercer.machines.base import FitData, checked_score
+from mercer.machines.base import FitData
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import available_if, labelled
 from mercer.machines.regularized.base import CONSTRAINTS, REG, RepresenterMachine
+from mercer.machines.wrappers import checked_score
 from mercer.multiclass import Classes
 from mercer.solvers.penalized import Penalized
 

@@ -21,7 +21,7 @@ from mercer.data.points import Points, brief, count
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
-from mercer.machines.base import FitData, Machine, biases, dual_rows, outside
+from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
 from mercer.machines.progress import (
@@ -32,6 +32,7 @@ from mercer.machines.progress import (
 )
 from mercer.machines.sparse.terms import Columns, FeatureTerms, PointTerms
 from mercer.machines.words import WORDS
+from mercer.machines.wrappers import outside
 from mercer.maps import FeatureExpansion
 from mercer.multiclass import Classes
 from mercer.native.clock import is_over, seconds_left

@@ -14,11 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.data.points import Points
 from mercer.losses import Logistic
-from mercer.machines.base import FitData, timed
+from mercer.machines.base import FitData
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import labelled
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
 from mercer.machines.sparse.terms import FeatureTerms, PointTerms
+from mercer.machines.wrappers import timed
 from mercer.multiclass import Classes
 from mercer.outcomes import iterations
 from mercer.solvers.lasso import L1Problem

@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.data.points import Points
 from mercer.losses import Squared
-from mercer.machines.base import FitData, timed
+from mercer.machines.base import FitData
 from mercer.machines.checks import checked_parameters, columns_of
 from mercer.machines.sparse.base import SparseMachine, SparsePath, positive
 from mercer.machines.sparse.terms import FeatureTerms, PointTerms
+from mercer.machines.wrappers import timed
 from mercer.outcomes import iterations
 from mercer.solvers.lasso import L1Problem
 

@@ -39,9 +39,12 @@ from mercer.native.clock import seconds_left
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
-from mercer.solvers.boxqp import FEW, BoxQP, certificate, certified, svc
+from mercer.solvers.box_certificate import certificate, certified
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairSolutions
+from mercer.solvers.programs import svc
 from mercer.solvers.smo import SMO
+from mercer.solvers.variables import FEW
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), callable],

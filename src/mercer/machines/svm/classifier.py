@@ -21,7 +21,6 @@ from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
-from mercer.machines.base import outside as outside_of_library
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import (
     available_if,
@@ -34,6 +33,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
+from mercer.machines.wrappers import outside as outside_of_library
 from mercer.multiclass import Classes, PairExpansion, Pairs, Part
 from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, Status, iterations

@@ -28,7 +28,9 @@ from mercer.machines.svm.base import (
     SupportVectorMachine,
 )
 from mercer.outcomes import Certificate
-from mercer.solvers.boxqp import BoxQP, certified, one_class, svdd
+from mercer.solvers.box_certificate import certified
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.programs import one_class, svdd
 from mercer.solvers.roads import Road
 
 RELATIVE_SLACK = 1e-10  # relative; what the boundary of one class is moved outwards

@@ -15,8 +15,9 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.machines.svm.base import BOX, FRACTION
 from mercer.machines.svm.classifier import Classifier
-from mercer.solvers.boxqp import BoxQP, nu_svc, svc
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems, nu_svc_pairs, svc_pairs
+from mercer.solvers.programs import nu_svc, svc
 
 
 class SVC(Classifier):

@@ -29,7 +29,8 @@ from mercer.machines.svm.base import (
 )
 from mercer.outcomes import Certificate, iterations
 from mercer.solvers.auto import Problems
-from mercer.solvers.boxqp import BoxQP, nu_svr, svr
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.programs import nu_svr, svr
 from mercer.solvers.roads import Road
 
 

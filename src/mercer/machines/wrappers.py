@@ -1,0 +1,155 @@
+"""What is around every fit and score: all or nothing, the clock, checks, warnings."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_regressor
+
+from mercer.data.points import Points, count, describe, sound
+from mercer.kernels.checks import is_number
+from mercer.machines.checks import check_numbers, checked_weight, is_scalar
+from mercer.native.clock import Clock, OutOfTime, current, running
+from mercer.outcomes import Run
+from mercer.solvers.resume import keeping
+
+
+def outside() -> int:
+    """The stacklevel at which a warning names the code that called the library."""
+    frame, level = sys._getframe(1), 1
+    # Code run by `exec` may have no name.
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_INSIDE = ("mercer", "sklearn")
+
+
+def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that an error or Ctrl-C ends leaves the machine as it was before."""
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        before, begin = dict(self.__dict__), time.perf_counter()
+        self.__dict__.pop("run_", None)
+        reached = self._left_by_error(args, options)
+        try:
+            with timed(self), keeping(reached):
+                fitted = fit(self, *args, **options)
+        except BaseException as error:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if isinstance(error, OSError) and reached.source is not None:
+                self._interrupted = fit_key(self, args, options), reached
+                text = _text_of(error).rstrip(".")
+                raise OSError(error.errno, f"{text}. {_KEPT}") from error
+            if isinstance(error, OutOfTime):
+                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
+            if isinstance(error, MemoryError) and not hasattr(error, "plan"):
+                self._explain(error, *args, **options)
+            raise
+        self.__dict__.pop("_interrupted", None)
+        # A machine without a solver reports its time alone.
+        self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
+        return fitted
+
+    return whole
+
+
+# Where an error in reading points ends a fit.
+_KEPT = (
+    "What was learnt until then is kept: when the points can be read again, the same "
+    "call of fit goes on from there."
+)
+_SILENT = ("verbose", "callback", "time_limit")  # parameters that f does not depend on
+
+
+def _text_of(error: OSError) -> str:
+    """What happened, without the number that a new error shows again."""
+    return str(error if error.strerror is None else error.strerror)
+
+
+def fit_key(machine: Any, args: Any, options: Any) -> str | None:
+    """What tells a fit from others, beside its points; None where nothing does."""
+    known = machine.get_params()
+    chosen = {name: known[name] for name in known.keys() - set(_SILENT)}
+    try:
+        told = pickle.dumps((sorted(chosen.items()), args[1:], options))
+        return hashlib.sha256(told).hexdigest()
+    except Exception:  # of a function, say: the next fit starts afresh
+        return None
+
+
+# Where nothing that was computed until then makes a machine.
+_LATE = (
+    "{machine.__class__.__name__}(time_limit={machine.time_limit:g}) has nothing to "
+    "return. {error} Raise time_limit, take fewer points (or landmarks, or features), "
+    "or choose a kernel that takes less time."
+)
+
+
+def timed(machine: Any, seconds: float | None = None) -> AbstractContextManager[Any]:
+    """The clock of a fit, with the machine's `verbose` and `time_limit`, or less time.
+
+    A fit that is part of another one of the same machine has its clock.
+    """
+    clock = current()
+    limit: Any = getattr(machine, "time_limit", None) if seconds is None else seconds
+    if seconds is None and clock is not None and clock.owner is machine:
+        return nullcontext()
+    # What is no number is refused in fit; infinity is none that ends anything.
+    seconds = limit if is_number(limit) and 0 < limit < np.inf else None
+    verbose = bool(getattr(machine, "verbose", False))
+    if seconds is None and not verbose and clock is None:
+        return nullcontext()
+    name = type(machine).__name__
+
+    def report(text: str) -> None:
+        print(f"[{name}] {text}", flush=True)
+
+    return running(Clock(seconds, report if verbose else None, machine))
+
+
+def checked_score(score: Callable[..., float]) -> Callable[..., float]:
+    """scikit-learn's score, of targets and weights that are checked as those of fit."""
+
+    @wraps(score)
+    def checked(
+        self: Any, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__}.score compares predictions with y, one for "
+                "each point; got None."
+            )
+        check_numbers(self, "y", y)
+        X = sound(X)
+        # Of what is no dataset at all, predict says so.
+        counted = not isinstance(X, str | bytes) and (
+            hasattr(X, "__len__") or hasattr(X, "shape")
+        )
+        if counted and (is_scalar(y) or count(y) != count(X)):
+            got = describe(y) if is_scalar(y) else f"{count(y)} targets"
+            raise ValueError(
+                f"{type(self).__name__}.score needs y with one target for each of the "
+                f"{count(X)} points, or the numbers of samples are inconsistent; got "
+                f"{got}."
+            )
+        if counted and sample_weight is not None:
+            sample_weight = checked_weight(
+                self, sample_weight, X, ensure_non_negative=True
+            )
+        with self._naming_strings(None, y if is_regressor(self) else None):
+            return score(self, X, y, sample_weight=sample_weight)
+
+    return checked

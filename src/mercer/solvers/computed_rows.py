@@ -1,0 +1,378 @@
+"""ComputedRows: Φ whose rows are computed when they are read: it takes no room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.blocks import Blocks
+from mercer.data.points import Points, count, double, take
+from mercer.kernels.base import Kernel
+from mercer.kernels.nystrom import Nystrom
+from mercer.maps import dense_columns, explicit
+from mercer.native import memory
+from mercer.native.clock import tick
+from mercer.native.interruptible import multiply, summed
+from mercer.solvers.feature_rows import Between, FeatureRows
+from mercer.solvers.rounding import LAST, UNIT
+
+COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
+NORMAL_MB = 64.0  # the same, where p × p numbers are added up for every block
+TRIP_MB = 4.0  # the same, where it is read twice at once and stays near the processor
+FEW_MB = 256.0  # of rows that are taken into memory
+SHORT = 64  # coordinates of points whose kernel values are computed, not held
+
+
+class ComputedRows(FeatureRows):
+    """Φ - 1cᵀ of points, each block of rows computed whenever it is read.
+
+    Of a well-conditioned `Nystrom` neither products nor ΦᵀDΦ need φ itself: kernel
+    values with the landmarks are summed first.
+
+    Parameters
+    ----------
+    kernel : with an explicit map of dense columns, their number known beforehand
+    X : the points, perhaps in files
+    """
+
+    computed = True
+    sparse = False
+
+    def __init__(self, kernel: Kernel, X: Points, center: np.ndarray | None = None):
+        self.kernel, self.X, self.center = kernel, X, center
+        columns = dense_columns(kernel, X)
+        assert columns is not None
+        self._shape = count(X), columns
+        self.landmarks = kernel if isinstance(kernel, Nystrom) else None
+        if self.landmarks is not None and not self.landmarks.is_well_conditioned:
+            self.landmarks = None
+        self._values: np.ndarray | None = None
+        self.holds = self.landmarks is not None and self._is_long
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+    @property
+    def entries(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def across(self) -> Any:
+        raise TypeError("Φᵀ is not held: use `against` or `pull`.")
+
+    def held(self) -> FeatureRows:
+        """The same in memory."""
+        out = np.empty(self.shape)
+        for rows, part in self.parts(block_numbers()):
+            out[rows] = part
+        return FeatureRows(out)
+
+    def _less(self, center: np.ndarray) -> FeatureRows:
+        return ComputedRows(self.kernel, self.X, center)
+
+    def _step(self, numbers: int) -> int:
+        shape = getattr(self.X, "shape", ())
+        wide = max(self.shape[1], *shape[1:], 1)
+        return max(16, numbers // wide)
+
+    def _blocks(self) -> Iterator[slice]:
+        step = self._step(block_numbers())
+        for begin in range(0, self.shape[0], step):
+            yield slice(begin, min(begin + step, self.shape[0]))
+
+    def _points(self, rows: Any) -> Points:
+        """Some of the points, in memory."""
+        return self.X[rows] if isinstance(self.X, Blocks) else take(self.X, rows)
+
+    def _part(self, rows: Any) -> np.ndarray:
+        part = explicit(self.kernel, self._points(rows)).matrix
+        part = part.toarray() if sp.issparse(part) else part
+        return part if self.center is None else part - self.center
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether k(x, L) takes longer to compute than to read, and finds room."""
+        wide = max(getattr(self.X, "shape", ())[1:], default=0)
+        there = not isinstance(self.X, Blocks) and wide > SHORT
+        return there and memory.keeps(8.0 * self.entries)
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """k(X, L), where it is held; computed once."""
+        if self._values is None and self.holds:
+            self._values = self._filled()
+        return self._values
+
+    def forget(self) -> None:
+        """Free the kernel values that are held; they are computed anew when read."""
+        self._values = self.narrow = None
+
+    def _filled(self) -> np.ndarray:
+        out = np.empty(self.shape)
+        for rows in self._blocks():
+            tick("kernel values", rows.start / self.shape[0])
+            out[rows] = self._computed_values(rows)
+        return out
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        if self.landmarks is not None:
+            values = self.values
+            if values is None:
+                out = self.landmarks.evaluate(self.X, w)
+            else:
+                out = multiply(values, self.landmarks.base_coefficients(w))
+            return out if self.center is None else out - self.center @ w
+        out = np.empty((self.shape[0], *w.shape[1:]))
+        for rows, part in self.parts(block_numbers()):
+            out[rows] = multiply(part, w)
+        return out
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        if self.landmarks is not None:
+            values = self.values
+            if values is None:
+                out = self.landmarks.feature_weights(self.X, v)
+            else:
+                sums = np.zeros((self.shape[1], *v.shape[1:]))
+                for rows in self._blocks():
+                    sums += multiply(values[rows].T, v[rows])
+                out = self.landmarks.turned(sums)
+            if self.center is not None:
+                out = out - np.multiply.outer(self.center, v.sum(axis=0))
+            return out
+        out = np.zeros((self.shape[1], *v.shape[1:]))
+        for rows, part in self.parts(block_numbers()):
+            out += multiply(part.T, v[rows])
+        return out
+
+    def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        # Points in files find room a block at a time only.
+        step = self._step(block_numbers()) if isinstance(self.X, Blocks) else len(index)
+        out = np.zeros(self.shape[1])
+        for begin in range(0, len(index), max(1, step)):
+            part = slice(begin, begin + step)
+            rows = ComputedRows(self.kernel, self._points(index[part]), self.center)
+            out += rows.pull(v[part])
+        return out
+
+    def against(self, V: np.ndarray) -> np.ndarray:
+        return self.pull(V)
+
+    def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
+        if self.landmarks is None or self.holds:
+            return super().round_trip(W, between)
+        kernel = self.landmarks
+        coef, out = kernel.base_coefficients(W), np.empty((self.shape[0], W.shape[1]))
+        level = 0.0 if self.center is None else self.center @ W
+
+        def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
+            part = kernel.base_products(double(self._points(rows)))
+            out[rows] = between(part @ coef - level, rows)
+            return (part.T @ out[rows],)
+
+        step = self._step(block_numbers(TRIP_MB))
+        ends = range(0, self.shape[0], step)
+        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        stage = "products with kernel values"
+        # Points in files are read in order, by one thread.
+        many = not isinstance(self.X, Blocks)
+        sums = summed(multiplied, blocks, stage, many=many) if blocks else [0 * coef]
+        found = kernel.turned(sums[0])
+        if self.center is not None:
+            found = found - np.multiply.outer(self.center, out.sum(axis=0))
+        return out, found
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        """Some of the rows: in memory, where they are few."""
+        few = memory.block_mb(FEW_MB) * 2**20
+        if 8.0 * len(index) * max(1, self.shape[1]) <= few:
+            out, step = (
+                np.empty((len(index), self.shape[1])),
+                self._step(block_numbers()),
+            )
+            for begin in range(0, len(index), step):
+                part = slice(begin, begin + step)
+                out[part] = self._part(index[part])
+            return FeatureRows(out)
+        return ComputedRows(self.kernel, take(self.X, index), self.center)
+
+    def lengths(self) -> np.ndarray:
+        """‖φᵢ - c‖² of every row, or a little more: k(x, x) of an approximated k."""
+        if self.landmarks is None or self.center is not None:
+            return super().lengths()
+        out = np.empty(self.shape[0])
+        for rows in self._blocks():
+            out[rows] = self.landmarks.kernel.diag(double(self._points(rows)))
+        return out
+
+    def weighted(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        out, p = self.added(index, weight, border), self.shape[1]
+        if self.adds_values:
+            assert self.landmarks is not None
+            out[:p] = self.landmarks.turned(out[:p])
+            out[:, :p] = self.landmarks.turned(out[:, :p].T).T
+        return out
+
+    @property
+    def adds_values(self) -> bool:  # type: ignore[override]
+        return self.landmarks is not None and self.center is None
+
+    def added(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        p = self.shape[1]
+        out = np.zeros((p + border.shape[1],) * 2)
+
+        def multiplied(part: slice) -> tuple[np.ndarray, ...]:
+            some = index[part]
+            U = self._summed(some) if self.adds_values else self._part(some)
+            root = np.sqrt(weight[part])[:, None]
+            U *= root.astype(U.dtype, copy=False)  # a copy already, by its index
+            edge = root * border[part]
+            across = U.T @ edge.astype(U.dtype, copy=False)
+            return multiply(U.T, U), across, edge.T @ edge
+
+        step = self._step(block_numbers())
+        ends = range(0, len(index), step)
+        blocks = [slice(begin, begin + step) for begin in ends]
+        if blocks:
+            many = not isinstance(self.X, Blocks)
+            sums = summed(multiplied, blocks, many=many)
+            out[:p, :p], out[:p, p:], out[p:, p:] = sums
+            out[p:, :p] = out[:p, p:].T
+        return out
+
+    def metric(self) -> np.ndarray:
+        if not self.adds_values:
+            return super().metric()
+        assert self.landmarks is not None
+        lower = self.landmarks.triangle()
+        return multiply(lower, lower.T)
+
+    def slope_of(self, slope: np.ndarray) -> np.ndarray:
+        if not self.adds_values:
+            return slope
+        assert self.landmarks is not None
+        return self.landmarks.triangle() @ slope
+
+    def weights_of(self, coef: np.ndarray) -> np.ndarray:
+        if not self.adds_values:
+            return coef
+        assert self.landmarks is not None
+        return self.landmarks.weights_of(coef)
+
+    def normal(
+        self,
+        weights: np.ndarray,
+        shift: np.ndarray | None,
+        kept: dict[str, Any] | None = None,
+    ) -> np.ndarray:
+        """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
+        step = self._step(block_numbers(NORMAL_MB))
+        ends = range(0, self.shape[0], step)
+        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        if not blocks:
+            return np.zeros((self.shape[1],) * 2)
+        negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
+        middle = self._middle()
+
+        def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
+            U = self._part(rows) if self.landmarks is None else self._summed(rows)
+            # In place, where these numbers are of this block alone.
+            out = U if U.base is None else None
+            U = U if middle is None else np.subtract(U, middle, out=out)
+            some = weights[rows].astype(U.dtype, copy=False)
+            if negative:
+                return multiply((some[:, None] * U).T, U), some @ U
+            some = np.sqrt(some)
+            U = U if even else np.multiply(U, some[:, None], out=out)
+            return multiply(U.T, U), some @ U  # half the work, of U with itself
+
+        sums, total = self._summed_over(blocks, multiplied, kept)
+        if middle is not None:
+            moved = total + float(weights.sum()) / 2 * middle
+            sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
+            total += float(weights.sum()) * middle
+        if self.landmarks is not None:
+            sums = self.landmarks.turned(self.landmarks.turned(sums).T)
+            total = self.landmarks.turned(total)
+        if shift is not None:
+            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
+            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
+        return (sums + sums.T) / 2
+
+    def _summed_over(
+        self,
+        blocks: list[slice],
+        call: Callable[[slice], tuple[np.ndarray, ...]],
+        kept: dict[str, Any] | None,
+    ) -> list[np.ndarray]:
+        """Σ call(rows) over the blocks; points that are read, by one thread in order.
+
+        What was summed of these until an error is in `kept`, and goes on from there.
+        """
+        stage = "products of features"
+        if not isinstance(self.X, Blocks):
+            ample = memory.keeps(4 * 2.0**20 * NORMAL_MB)
+            return summed(call, blocks, stage, many=ample)
+        kept = {} if kept is None else kept
+        first, sums = kept.get("sums", (0, None))
+        for i in range(first, len(blocks)):
+            tick(stage, i / len(blocks))
+            found = call(blocks[i])
+            if sums is None:
+                sums = [np.zeros(part.shape) for part in found]
+            for whole, part in zip(sums, found, strict=True):
+                whole += part
+            kept["sums"] = i + 1, sums
+        return [part.copy() for part in sums]
+
+    def _middle(self) -> np.ndarray | None:
+        """What is taken from all k(x, L) before they are multiplied; None for 0."""
+        return None
+
+    def _summed(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points."""
+        values = self.values
+        return self._computed_values(rows) if values is None else values[rows]
+
+    def _computed_values(self, rows: Any) -> np.ndarray:
+        assert self.landmarks is not None
+        return self.landmarks.base_products(self._points(rows))
+
+    def evaluated(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        w = self.pull(coef)
+        return w, self.times(w), self.rounding(coef, w)
+
+    def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
+        """As of `FeatureRows`; of kernel values summed first, by √(k(x, x)) and κ.
+
+        F = k(x, L) F⁻ᵀF⁻¹ k(L, X) coef: what is rounded in k, in its sums over points
+        and landmarks and in the two triangular systems grows by κ (`Nystrom.growth`).
+        """
+        if self.landmarks is None:
+            return super().rounding(coef, w)
+        lengths = np.sqrt(self.lengths())
+        reach = float(np.max(lengths, initial=0.0)) * float(lengths @ np.abs(coef))
+        return self.units * reach
+
+    @property
+    def units(self) -> float:
+        """The relative error of |Φ|(|Φ|ᵀ|coef|), where every number is rounded."""
+        n, p = self.shape
+        units = UNIT * (np.sqrt(n) + np.sqrt(p) + 3 * LAST)
+        if self.landmarks is not None:
+            units = UNIT * (np.sqrt(n) + 3 * np.sqrt(p) + 3 * LAST)
+            units *= max(1.0, self.landmarks.growth)
+        return float(units)
+
+
+def block_numbers(most: float = COMPUTED_MB) -> int:
+    """Numbers of a block of rows that is computed."""
+    return int(memory.block_mb(most) * 2**17)
