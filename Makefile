@@ -4,7 +4,7 @@
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
-#   make sanitize   the core under ASan and UBSan, the solvers under TSan
+#   make sanitize   the core under ASan and UBSan, its threads under TSan
 #   make bench   build, install, run all benchmarks against their peers; the tables are
 #                shown and written to out/bench
 #   make docs    the site, in docs/_build/html; make docs-serve shows it, and

@@ -27,11 +27,14 @@ ROOT = Path(__file__).parent.parent
 # that are slow and only bound errors by far more than rounding.
 FILES = """
     kernels/test_algebra kernels/test_generative kernels/test_node kernels/test_vector
-    kernels/test_ways machines/test_kmeans machines/test_neighbors machines/test_parzen
-    machines/test_pca machines/test_perceptron machines/test_svm native/test_core
-    native/test_vectors solvers/test_class_pairs solvers/test_eigen solvers/test_smo
-    test_certificates test_expansion test_gram test_laws test_precision test_roundings
-    test_truth theory/test_psd theory/test_theory
+    kernels/test_ways machines/test_kmeans machines/test_landmarks
+    machines/test_neighbors machines/test_parzen machines/test_pca
+    machines/test_perceptron machines/test_sgd machines/test_svm native/test_core
+    native/test_vectors solvers/test_class_pairs solvers/test_eigen
+    solvers/test_feature_newton solvers/test_features solvers/test_landmark_rows
+    solvers/test_single_rows solvers/test_smo test_certificates test_expansion
+    test_explicit_maps test_gram test_laws test_precision test_roundings test_truth
+    theory/test_psd theory/test_theory
 """.split()
 # Of the laws of machines, on all kernels, the two that compare two computations.
 SOME = {

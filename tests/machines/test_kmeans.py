@@ -32,6 +32,7 @@ from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import PairFunction, Precomputed
 from mercer.machines.kmeans import KernelKMeans
+from mercer.native.threads import set_threads, threads
 from mercer.outcomes import Progress
 from mercer.solvers.auto import clusters_on_features
 from mercer.solvers.clusters import (
@@ -367,6 +368,25 @@ def test_points_go_in_the_core_where_their_distances_tell(scaled, shift, k, d):
             state._centre()
         elif not state.move(label):
             break
+
+
+def test_the_number_of_threads_changes_no_label():
+    points = np.random.default_rng(2).normal(size=(5000, 25))
+    gram = Gram(Linear(), points)
+    start = np.arange(5000) % 9
+    before, found = threads(), []
+    try:
+        for number in (1, 3):
+            set_threads(number)
+            problem = Partition(gram, 9, np.ones(5000), features=features_of(gram))
+            state = _FeatureState(problem, start)
+            for _ in range(4):
+                state.move(state.nearest())
+            found.append([state.label, state.bounds.upper, state.bounds.lower])
+    finally:
+        set_threads(before)
+    for one, three in zip(*found, strict=True):
+        assert_array_equal(one, three)
 
 
 def test_few_distances_are_computed_once_clusters_are_found():

@@ -37,6 +37,7 @@ from mercer.losses import (
 from mercer.machines import progress
 from mercer.machines.sgd import KernelSGDClassifier, KernelSGDRegressor, visits
 from mercer.machines.svm import SVC
+from mercer.native.threads import set_threads, threads
 from mercer.solvers import budget as budgets
 from mercer.solvers import sgd
 from mercer.solvers.sgd import SGD
@@ -479,6 +480,19 @@ def test_keys_of_points_are_digests_of_their_entries(container, d):
         text = columns.astype(np.int64).tobytes() + x[columns].tobytes()
         digest = blake2b(text + (y + 0.0).tobytes(), digest_size=8).digest()
         assert key == int.from_bytes(digest, "little")
+
+
+def test_keys_do_not_depend_on_the_number_of_threads():
+    random = np.random.default_rng(8)
+    points, target = random.normal(size=(5000, 3)), random.normal(size=(5000, 1))
+    before, found = threads(), []
+    try:
+        for number in (1, 3):
+            set_threads(number)
+            found.append(visits.keys_of(points, target, np.arange(5000)))
+    finally:
+        set_threads(before)
+    assert_array_equal(*found)
 
 
 def test_keys_are_sorted_as_a_stable_sort_does():

@@ -332,6 +332,25 @@ def test_rows_in_few_bytes_are_the_rows(columns, values):
     assert_allclose(square, np.square(dense).sum(axis=1), rtol=1e-13)
 
 
+@pytest.mark.parametrize("columns", [50, 70_000])
+@pytest.mark.parametrize("values", [1, 1000])
+def test_descent_on_rows_in_few_bytes_ends_at_the_optimum(columns, values):
+    rng = np.random.default_rng(0)
+    some = rng.normal(size=values)[rng.integers(0, values, (60, 50))]
+    some *= rng.random((60, 50)) < 0.4
+    row, column = some.nonzero()
+    place = row, column + columns - 50
+    X = sp.csr_array((some[row, column], place), shape=(60, columns))
+    problem = svc(Gram(Linear(), X), rng.choice([-1.0, 1.0], 60), upper=1.0)
+    assert features_of(problem.gram).shape == (60, columns)
+    found = FeatureDescent(tol=1e-8).solve(problem)
+    exact = SMO(tol=1e-9, precision="double").solve(problem)
+    assert found.status == "optimal"
+    # Σ upper · violation bounds what is left: 60 · 1e-8, of about 10.
+    assert_allclose(found.dual, exact.dual, rtol=1e-7)
+    assert_allclose(found.function, problem.gram @ problem.coef(found.value), atol=1e-9)
+
+
 ALIGNED = ["ACGTACGTAC", "ACGTTCGTAC", "ACGTACGTAC", "TTGTACGAAC", "GCGTACCTAC"]
 OF_ANY_LENGTH = ["ACGT", "", "ACG", "ACGT", "TCGTACG", "A", "ACGA", "", "TCGTA"]
 OF_TOKENS = [tuple(range(k, k + 6)) for k in (0, 1, 0, 3)] + [(0, 1, 7, 3, 9, 5)]
