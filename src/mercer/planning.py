@@ -27,21 +27,27 @@ from mercer import _html
 from mercer.data.points import count, take
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel
-from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.nystrom import POOL, Nystrom
 from mercer.kernels.ways import Precomputed
 from mercer.maps import has_quick_map
 from mercer.native import lapack, memory
 from mercer.outcomes import Run
 from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.clusters import KernelLloyd
+from mercer.solvers.computed_rows import NORMAL_MB, SHORT
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.evidence import EvidenceAscent
 from mercer.solvers.feature_descent import FeatureDescent
+from mercer.solvers.feature_newton import FeatureNewton
 from mercer.solvers.krylov import preconditioner_rank
 from mercer.solvers.l1 import CoordinateDescent
+from mercer.solvers.landmark_rows import SINGLE_MB
 from mercer.solvers.newton import Newton
+from mercer.solvers.normal_equations import NormalEquations
 from mercer.solvers.roads import Road
+from mercer.solvers.semismooth import SemismoothNewton
+from mercer.solvers.single_rows import MOST_GROWTH
 from mercer.solvers.smo import SINGLE_FROM, SMO
 
 WORDS = {
@@ -58,6 +64,13 @@ FIRST, LEAST = 500, 20  # points of the first of them; and at least, of few poin
 SAMPLE = 0.1  # seconds for kernel values that are timed
 LANDMARKS = (2000, 500, 125)  # of the ways out
 SMALLEST, SLACK = 2.4e7, 1.3  # bytes of any fit, and a factor for what is not counted
+# Of landmarks, how long a solver computes k(x, L), in units of a block of them that is
+# written to new memory, and how often it multiplies them with each other, of n p².
+LANDMARK_WORK: dict[type, tuple[float, float]] = {
+    NormalEquations: (3.0, 0.25),
+    FeatureNewton: (5.0, 0.15),
+    SemismoothNewton: (5.0, 0.15),
+}
 IN_VIEW = 1.6e6  # bytes that a step to more evidence reads of the columns in view
 VECTORS = 400.0  # bytes of a solver's arrays, for each point
 BLOCKS = 2 * BLOCK_MB * 2.0**20  # bytes of blocks of kernel values
@@ -223,8 +236,13 @@ def _quickest(call: Callable[[], Any], times: int = 3) -> float:
 
 
 def value_seconds(gram: Gram, single: bool = False) -> float:
-    """Seconds for a kernel value of these points, by some of them."""
+    """Seconds for a kernel value of these points, by some of them.
+
+    Of landmarks, for one of the kernel that they approximate.
+    """
     n, size = gram.shape[0], 4
+    if isinstance(gram.kernel, Nystrom):
+        gram = Gram(gram.kernel.kernel, gram.X)
     if gram.is_held or isinstance(gram.kernel, Precomputed):
         return 8.0 / rates().bytes
     native = gram.kernel.native(gram.X) is not None
@@ -298,7 +316,21 @@ class Costs(NamedTuple):
         again = 4.0 * self.value * n**2 if self.road.single else 0.0
         return self.matrix(n, reads) + again
 
+    def on_landmarks(self, n: float) -> float:
+        """Landmarks chosen, then k(X, L) computed and multiplied with itself.
+
+        As often as the solver does it, of all points; most of it in single precision.
+        """
+        road, p = self.road, float(self.road.columns)
+        readings, squares = LANDMARK_WORK.get(type(road.solver), (5.0, 0.25))
+        chosen = min(n, POOL * p) * p**2 + 4 * p**3
+        multiplied = chosen + squares * n * p**2
+        values = readings * self.value * n * p
+        return (multiplied / self.rates.product + values) * road.n_problems
+
     def on_map(self, n: float) -> float:
+        if isinstance(self.road.gram.kernel, Nystrom):
+            return self.on_landmarks(n)
         road, p = self.road, float(self.road.columns)
         reads = 1500.0 if isinstance(road.solver, FeatureDescent) else 100.0
         work = reads * 8 * n * road.wide / self.rates.bytes
@@ -441,6 +473,9 @@ def estimated(road: Road, found: Sequence[Trial], n: int | None = None) -> Estim
         seconds = base + _scaled(found, works, work, n, _BY_SCAN)
         return Estimate(seconds, 2.0 * spread, rows)
     works = [model.work(costs, trial.n) for trial in found]
+    if isinstance(road.gram.kernel, Nystrom):
+        seconds = _of_landmarks(last, works, model.work(costs, n))
+        return Estimate(base + seconds, spread, rows)
     seconds = _scaled(found, works, model.work(costs, n), n, model.growth)
     return Estimate(base + seconds, spread, rows)
 
@@ -457,6 +492,11 @@ def _scaled(
     rest = [trial.seconds / done for trial, done in zip(found, works, strict=True)]
     growth = growth_of(sizes, rest, known)
     return last.seconds * work / works[-1] * (n / last.n) ** growth
+
+
+def _of_landmarks(last: Trial, works: Sequence[float], work: float) -> float:
+    """W(n) (t(m)/W(m))^½: of few points more is done for each than of many."""
+    return work * math.sqrt(last.seconds / works[-1])
 
 
 def trials(road: Road, fit: Callable[[int], Trial | None]) -> list[Trial]:
@@ -530,10 +570,30 @@ def _memory(road: Road, rows: float | None) -> float:
     if road.name == "products":
         rank = preconditioner_rank(road.n, max(100, int(preconditioner_of(road, n))))
         return road.kept + 16 * n * rank + points + around
+    if isinstance(road.gram.kernel, Nystrom):
+        return _landmark_bytes(road) + 24.0 * min(road.columns, 4000) ** 2 + around
     if road.name in ("features", "landmarks"):
         copies = 3.0 if road.name == "landmarks" else 1.5
         return copies * road.kept + 24.0 * min(road.columns, 4000) ** 2 + around
     return points + VECTORS * n
+
+
+def _landmark_bytes(road: Road) -> float:
+    """k(X, L) as far as it is held, or what landmarks are chosen by."""
+    n, p, kernel = float(road.n), road.columns, road.gram.kernel
+    assert isinstance(kernel, Nystrom)
+    chosen = 8.0 * min(n, POOL * p) * p
+    points = kernel.base_points()
+    short = max(getattr(points, "shape", ())[1:], default=SHORT + 1) <= SHORT
+    compiled = kernel.kernel.native(points) is not None
+    if not (short and compiled and kernel.growth <= MOST_GROWTH):
+        return max(chosen, 1.5 * road.kept)
+    values = min(4.0 * n * p, road.kept)
+    if isinstance(road.solver, SemismoothNewton):
+        values = min(values, SINGLE_MB * 2.0**20)
+    elif isinstance(road.solver, NormalEquations):
+        values = min(values, NORMAL_MB * 2.0**20)
+    return max(chosen, values + min(values, NORMAL_MB * 2.0**20))
 
 
 def _matrix_bytes(road: Road, n: float, available: float) -> float:
