@@ -10,7 +10,7 @@ from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native import memory
-from mercer.solvers import computed_rows, semismooth, single_rows
+from mercer.solvers import computed_rows, newton_steps, semismooth, single_rows
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import features_of
@@ -178,3 +178,22 @@ def test_points_that_come_near_a_kink_from_afar_are_not_missed(monkeypatch):
         found = SemismoothNewton().solve(problem)
         assert found.status == "optimal"
         assert_allclose(found.value, other.value, atol=1e-6)
+
+
+@pytest.mark.parametrize("least", [1.0, 1e-3, 1e-9])
+def test_factors_in_single_precision_give_a_few_digits(least, monkeypatch):
+    monkeypatch.setattr(newton_steps, "NARROW", 1)
+    n = 60
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    A = (
+        (Q * np.geomspace(least, 1, n))
+        @ Q.T
+        * np.multiply.outer(*[np.arange(1, n + 1)] * 2)
+    )
+    x = rng.normal(size=n)
+    b = A @ x
+    found = newton_steps._solve(A, b, single=True)
+    # Beyond its digits what is left of b is still small, which is all a step needs.
+    assert np.linalg.norm(A @ found - b) <= 1e-3 * np.linalg.norm(b)
+    if least >= 1e-3:
+        assert_allclose(found, x, rtol=0, atol=1e-4 * np.abs(x).max())

@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer.native.threads import one_blas_thread
 from mercer.solvers.smoothed import Terms
 
+NARROW = 300  # the side from which on factors in single precision save time
 DIRECT = 2500  # the side of the largest system that is factored
 
 
@@ -177,6 +178,7 @@ def _solve(A: np.ndarray, b: np.ndarray, single: bool = False) -> np.ndarray:
     # Threads of BLAS that wait for each other on a busy machine take a hundred times as
     # long for systems of this size.
     with one_blas_thread():
+        single = single and len(A) >= NARROW
         found = _solved_in_single(A, b, scale) if single else None
         return _solved_in_double(A, b, scale) if found is None else found
 
