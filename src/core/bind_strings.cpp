@@ -46,12 +46,6 @@ struct Both {
   const Sequences* other() const { return one ? nullptr : &Y; }
 };
 
-Index longest(const Sequences& X) {
-  Index most = 0;
-  for (Index i = 0; i < X.n; ++i) most = std::max(most, X.size(i));
-  return most;
-}
-
 template <class T>
 nb::object moved(std::vector<T>&& values) {
   auto* kept = new std::vector<T>(std::move(values));
@@ -89,16 +83,14 @@ void bind_strings(nb::module_& m) {
       },
       "X"_a, "Y"_a.none(), "diagonal"_a, "total"_a, "out"_a);
   m.def(
-      "matching_runs",
-      [](const Held& X, const Held* Y, bool diagonal, Vector<double> value,
+      "matching_stretches",
+      [](const Held& X, const Held* Y, bool diagonal, Vector<double> weights,
          ResultVector<double> out) {
         Both both(X, Y, diagonal, out.shape(0));
-        check(static_cast<Index>(value.shape(0)) > longest(both.X),
-              "matching_runs needs a value for every run up to the longest sequence.");
         WithoutLock unlocked;
-        matching_runs(both.X, both.other(), diagonal, view(value), out.data(), poll);
+        matching_stretches(both.X, both.other(), diagonal, view(weights), out.data(), poll);
       },
-      "X"_a, "Y"_a.none(), "diagonal"_a, "value"_a, "out"_a);
+      "X"_a, "Y"_a.none(), "diagonal"_a, "weights"_a, "out"_a);
   m.def(
       "edit_distances",
       [](const Held& X, const Held* Y, ResultVector<double> out) {

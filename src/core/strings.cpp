@@ -1,8 +1,10 @@
 // Gap-weighted subsequences (the loops are in subsequence.cpp), runs of matches, edit distances.
 #include "strings.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "pairs.hpp"
 #include "wide.hpp"
@@ -212,29 +214,114 @@ void subsequences(const Sequences& X, const Sequences* Y, bool diagonal, double 
       [&] { stop.poll(); });
 }
 
-void matching_runs(const Sequences& X, const Sequences* Y, bool diagonal,
-                   std::span<const double> value, double* out, const Poll& poll) {
-  const Sequences& T = Y ? *Y : X;
-  Stop stop(poll);
-  if (diagonal) {
-    for (Index i = 0; i < X.n; ++i) out[i] = value[static_cast<std::size_t>(X.size(i))];
-    return;
-  }
-  each_row(X, !Y, stop, [&](Index i, Index from, int) {
-    auto s = X[i];
-    for (Index j = from; j < T.n; ++j) {
-      auto t = T[j];
-      std::size_t run = 0, size = std::min(s.size(), t.size());
-      double total = 0;
-      for (std::size_t k = 0; k < size; ++k) {
-        if (s[k] == t[k]) {
-          ++run;
-        } else {
-          total += value[run];
-          run = 0;
+namespace {
+
+// Tokens by their bits: plane p of a word holds bit p of 64 tokens that follow each other.
+class Planes {
+ public:
+  Planes(const Sequences& X, int bits) : bits_(bits), start_(static_cast<std::size_t>(X.n) + 1) {
+    for (Index i = 0; i < X.n; ++i) start_[i + 1] = start_[i] + (X.size(i) + 63) / 64 * bits;
+    word_.resize(static_cast<std::size_t>(start_.back()));
+    for (Index i = 0; i < X.n; ++i) {
+      const auto tokens = X[i];
+      for (std::size_t k = 0; k < tokens.size(); ++k) {
+        std::uint64_t* planes = &word_[static_cast<std::size_t>(start_[i]) + k / 64 * bits];
+        for (int p = 0; p < bits; ++p) {
+          planes[p] |= static_cast<std::uint64_t>(tokens[k] >> p & 1) << k % 64;
         }
       }
-      total += value[run];
+    }
+  }
+  const std::uint64_t* operator[](Index i) const { return word_.data() + start_[i]; }
+  int bits() const { return bits_; }
+
+ private:
+  int bits_;
+  std::vector<Index> start_;
+  std::vector<std::uint64_t> word_;
+};
+
+// Bit k of `match` says that the tokens at place k are equal; from stretches of r tokens to those
+// of r + 1 it is combined with its neighbour. `match` has room for one word more.
+[[gnu::always_inline]] inline double stretches(const std::uint64_t* a, const std::uint64_t* b,
+                                               std::size_t size, int bits,
+                                               std::span<const double> weights,
+                                               std::uint64_t* match) {
+  const std::size_t words = (size + 63) / 64;
+  for (std::size_t w = 0; w < words; ++w, a += bits, b += bits) {
+    std::uint64_t differ = 0;
+    for (int p = 0; p < bits; ++p) differ |= a[p] ^ b[p];
+    match[w] = ~differ;
+  }
+  if (size % 64 != 0) match[words - 1] &= (std::uint64_t{1} << size % 64) - 1;
+  match[words] = 0;
+  double total = 0;
+  for (const double weight : weights) {
+    Index count = 0;
+    for (std::size_t w = 0; w < words; ++w) count += std::popcount(match[w]);
+    if (count == 0) break;
+    total += weight * static_cast<double>(count);
+    for (std::size_t w = 0; w < words; ++w) match[w] &= match[w] >> 1 | match[w + 1] << 63;
+  }
+  return total;
+}
+
+using Stretches = double (*)(const std::uint64_t*, const std::uint64_t*, std::size_t, int,
+                             std::span<const double>, std::uint64_t*);
+
+double stretches_plainly(const std::uint64_t* a, const std::uint64_t* b, std::size_t size, int bits,
+                         std::span<const double> weights, std::uint64_t* match) {
+  return stretches(a, b, size, bits, weights, match);
+}
+#if defined(__x86_64__)
+// With the instruction that counts bits, which the plainest processors lack.
+[[gnu::target("popcnt")]] double stretches_counted(const std::uint64_t* a, const std::uint64_t* b,
+                                                   std::size_t size, int bits,
+                                                   std::span<const double> weights,
+                                                   std::uint64_t* match) {
+  return stretches(a, b, size, bits, weights, match);
+}
+#endif
+
+Stretches quickest_stretches() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("popcnt")) return stretches_counted;
+#endif
+  return stretches_plainly;
+}
+
+}  // namespace
+
+void matching_stretches(const Sequences& X, const Sequences* Y, bool diagonal,
+                        std::span<const double> weights, double* out, const Poll& poll) {
+  const Sequences& T = Y ? *Y : X;
+  if (diagonal) {
+    for (Index i = 0; i < X.n; ++i) {
+      out[i] = 0;
+      Index count = X.size(i);
+      for (std::size_t r = 0; r < weights.size() && count > 0; ++r, --count) {
+        out[i] += weights[r] * static_cast<double>(count);
+      }
+    }
+    return;
+  }
+  Stop stop(poll);
+  const auto largest =
+      static_cast<std::uint32_t>(std::max(1, std::max(X.alphabet, T.alphabet) - 1));
+  const int bits = static_cast<int>(std::bit_width(largest));
+  const Planes of_X(X, bits);
+  const std::optional<Planes> of_Y =
+      Y ? std::optional<Planes>(std::in_place, *Y, bits) : std::nullopt;
+  const Planes& of_T = of_Y ? *of_Y : of_X;
+  Index longest = 0;
+  for (Index i = 0; i < X.n; ++i) longest = std::max(longest, X.size(i));
+  std::vector<std::vector<std::uint64_t>> match(static_cast<std::size_t>(threads()));
+  for (auto& words : match) words.resize(static_cast<std::size_t>(longest / 64 + 2));
+  const Stretches sum = quickest_stretches();
+  each_row(X, !Y, stop, [&](Index i, Index from, int worker) {
+    for (Index j = from; j < T.n; ++j) {
+      const auto size = static_cast<std::size_t>(std::min(X.size(i), T.size(j)));
+      const double total = sum(of_X[i], of_T[j], size, bits, weights, match[worker].data());
       out[i * T.n + j] = total;
       if (!Y) out[j * T.n + i] = total;
     }

@@ -38,10 +38,9 @@ void subsequences(const Sequences& X, const Sequences* Y, bool diagonal, double 
 void substrings(const Sequences& X, const Sequences* Y, bool diagonal,
                 std::span<const double> total, double* out, const Poll&);
 
-// Σ over the maximal runs of equal tokens at equal places of value(length of the run), where
-// value[L] is given for every L up to the longest sequence.
-void matching_runs(const Sequences& X, const Sequences* Y, bool diagonal,
-                   std::span<const double> value, double* out, const Poll&);
+// Σᵣ weights[r - 1] #(the places from which on two sequences have the same r tokens).
+void matching_stretches(const Sequences& X, const Sequences* Y, bool diagonal,
+                        std::span<const double> weights, double* out, const Poll&);
 
 // Levenshtein's distance: the least number of insertions, deletions and substitutions.
 void edit_distances(const Sequences& X, const Sequences* Y, double* out, const Poll&);

@@ -352,3 +352,19 @@ def test_strings_pass_through_grid_searches_and_pipelines(kernel, grid, containe
 def test_parameters_that_make_no_sense_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("alphabet", [1, 2, 4, 21, 1000])
+def test_weighted_degree_of_long_and_short_sequences_is_its_definition(alphabet):
+    # Of several words of 64 places, of their ends, and of none.
+    generator = np.random.default_rng(alphabet)
+    sizes = [0, 1, 63, 64, 65, 127, 128, 129, 200]
+    X = [tuple(generator.integers(0, alphabet, size).tolist()) for size in sizes]
+    base = X[-1]
+    X += [(*base[:100], alphabet, *base[101:]), base[:190], base[1:]]
+    kernel = WeightedDegree(5)
+    expected = gram(lambda s, t: weighted_degree(s, t, 5), X, X)
+    assert_allclose(kernel(X), expected, rtol=1e-14, atol=0)
+    assert_array_equal(kernel(X), kernel(X).T)
+    assert_array_equal(kernel.diag(X), np.diagonal(kernel(X)))
+    assert_allclose(kernel(X[:3], X), expected[:3], rtol=1e-14, atol=0)

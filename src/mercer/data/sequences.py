@@ -195,15 +195,17 @@ def substrings(
     return block(fill, X, Y, diagonal)
 
 
-def matching_runs(
-    X: Sequences, Y: Sequences | None, value: np.ndarray, diagonal: bool = False
+def matching_stretches(
+    X: Sequences, Y: Sequences | None, weights: np.ndarray, diagonal: bool = False
 ) -> np.ndarray:
-    """Σ value[length] over the runs of equal tokens at equal places."""
+    """Σᵣ weights[r - 1] #(places from which on the same r tokens follow)."""
 
     def fill(
         X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
     ) -> None:
-        _core.matching_runs(X, Y, diagonal, np.array(value, dtype=float), out)
+        _core.matching_stretches(
+            X, Y, diagonal, np.array(weights, dtype=float), out
+        )
 
     return block(fill, X, Y, diagonal)
 

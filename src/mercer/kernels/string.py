@@ -23,7 +23,7 @@ from mercer.data.sequences import (
     count_substrings,
     edit_distances,
     encode,
-    matching_runs,
+    matching_stretches,
     placed_stretches,
     subsequences,
 )
@@ -208,11 +208,13 @@ class WeightedDegree(Kernel):
 
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         X, Y = encode("WeightedDegree", X, Y)
-        return matching_runs(X, Y, self._of_runs(X.longest))
+        return matching_stretches(X, Y, self._coefficients(X.longest))
 
     def diag(self, X: Points) -> np.ndarray:
         X, _ = encode("WeightedDegree", X)
-        return matching_runs(X, None, self._of_runs(X.longest), diagonal=True)
+        return matching_stretches(
+            X, None, self._coefficients(X.longest), diagonal=True
+        )
 
     def _coefficients(self, longest: int) -> np.ndarray:
         """w₁, w₂, ... of the lengths up to `longest` that there are."""
@@ -222,13 +224,6 @@ class WeightedDegree(Kernel):
         d = int(self.degree)
         lengths = range(1, min(d, longest) + 1)
         return np.array([2 * (d - r + 1) / (d * (d + 1)) for r in lengths])
-
-    def _of_runs(self, longest: int) -> np.ndarray:
-        """Σᵣ wᵣ (L - r + 1), L = 0..longest: so many of r in a run of L."""
-        ends = np.zeros(longest + 1)
-        weights = self._coefficients(longest)
-        ends[1 : len(weights) + 1] = weights
-        return np.cumsum(np.cumsum(ends))
 
     def features(self, X: Points) -> sp.csr_array:
         """Φ, (n, p): √wᵣ for every stretch of r ≤ degree tokens at its place."""
