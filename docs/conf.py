@@ -45,7 +45,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 
-# Examples that need data of their own are shown as they are where it is absent.
+# Examples with data of their own make some up, and say so, where there are none.
+os.environ.setdefault("MERCER_DATA", str(HERE.parent.parent / "shared" / "data"))
 RUNS = os.environ.get("MERCER_DOCS", "all") == "all"
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],

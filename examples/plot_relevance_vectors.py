@@ -69,8 +69,8 @@ axes[1].set(title="The evidence never falls", xlabel="step",
 # Ripley's synthetic problem: each class has two clusters. A support vector machine of
 # similar accuracy needs many more points, as all those near the boundary are its own.
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-path = Path(os.environ.get("MERCER_DATA", folder)) / "ripley.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+path = folder / "ripley.npz"
 
 
 def ripley():

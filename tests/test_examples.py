@@ -1,6 +1,7 @@
 """Every example runs without a warning and draws what can be looked at."""
 
 import ast
+import os
 import runpy
 import sys
 import warnings
@@ -40,6 +41,8 @@ def shows_something(pixels):
 def fresh(tmp_path, monkeypatch):
     """An empty working directory; no figures and no settings left behind."""
     monkeypatch.chdir(tmp_path)
+    beside = FOLDER.parent.parent / "shared" / "data"
+    monkeypatch.setenv("MERCER_DATA", os.environ.get("MERCER_DATA", str(beside)))
     plt.close("all")
     with plt.rc_context():
         yield
@@ -91,6 +94,11 @@ def test_an_example_has_the_style_and_ends_by_showing_or_saving(script):
     assert lines.count('plt.style.use("mercer.plots.light")') == 1
     assert lines[-1] == "show_or_save()"
     assert not any("plt.show" in line or "savefig" in line for line in lines)
+
+
+@each_script
+def test_an_example_runs_as_a_notebook_too(script):
+    assert "__file__" not in script.read_text(encoding="utf-8")
 
 
 @each_script
