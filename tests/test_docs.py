@@ -97,15 +97,14 @@ def run_plot(block, page, drawn):
     context = re.search(r":context:[ ]*([\w-]*)", options)
     if context and context[1] == "reset":
         drawn.clear()
-    if context is None or context[1] in ("reset", "close-figs"):
-        plt.close("all")
+    plt.close("all")
     names = drawn if context else {}
     if not names:
         run_code("import numpy as np\nimport matplotlib.pyplot as plt", page, 0, names)
     code, line = block.code[len(options) :], block.line + options.count("\n")
     with plt.rc_context():
         run_code(code, page, line, names)
-    assert plt.get_fignums() or ":nofigs:" in options, f"line {line} draws nothing"
+    assert plt.get_fignums(), f"line {line} draws nothing"
 
 
 def run_code(code, page, line, names):
@@ -197,6 +196,7 @@ c = plt.plot([0, 1])
 
 ```{{plot}}
 :context:
+plt.plot([1, 0])
 assert len(c) == {lines}
 ```
 """
