@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
+    "charts",
     "figures",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
