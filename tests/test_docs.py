@@ -1,5 +1,6 @@
 """Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
 
+import ast
 import doctest
 import importlib
 import re
@@ -10,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 from threadpoolctl import threadpool_limits
+
+from mercer.solvers import Status
 
 DOCS = Path(__file__).parent.parent / "docs"
 LEFT_OUT = {"decisions", "gallery", "_build"}
@@ -167,6 +170,35 @@ def test_every_public_name_is_in_the_reference():
     }
     modules = {"data", "densities", "losses", "planning", "plots", "solvers", "theory"}
     assert public - modules - listed == set()
+
+
+GUIDE = (DOCS / "guide" / "certificates.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("status", list(Status), ids=str)
+def test_every_status_is_explained(status):
+    assert re.search(rf"^\| [^|]*`{status}`", GUIDE, flags=re.MULTILINE)
+
+
+def strings_in(call):
+    """The text of a message in the source, without what is put into it."""
+    parts = (part.value for part in ast.walk(call) if isinstance(part, ast.Constant))
+    return " ".join("".join(part for part in parts if isinstance(part, str)).split())
+
+
+def test_every_warning_of_the_library_is_explained():
+    """Those of a status by its row, each other one by words of its own."""
+    explained = re.findall(r'^\| "(.+?)"', GUIDE, flags=re.MULTILINE)
+    calls = [
+        strings_in(call)
+        for file in (DOCS.parent / "src" / "mercer").rglob("*.py")
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "warnings.warn"
+    ]
+    of_a_status = [text for text in calls if not text]
+    assert len(of_a_status) == 1
+    for text in set(calls) - set(of_a_status):
+        assert sum(words in text for words in explained) == 1, text
 
 
 PAGE = """
