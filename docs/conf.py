@@ -32,8 +32,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "README.md", "auto_examples/**/*.ipynb"]
 root_doc = "index"
 nitpicky = True
-# Types in numpydoc's sections are words, not names.
-nitpick_ignore_regex = [("py:.*", r".*")]
+# Names of our own must be found; types in numpydoc's sections are words.
+nitpick_ignore_regex = [("py:.*", r"(?!mercer\.).*")]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "amsmath"]
@@ -63,7 +63,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
     "matplotlib_animations": False,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("figures",),
     "reset_modules": ("matplotlib",),
 }
 

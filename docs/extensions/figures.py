@@ -18,6 +18,7 @@ import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
+from sphinx_gallery.scrapers import matplotlib_scraper
 
 FOLDER = "_figures"  # beside the pages; not kept in the repository
 STYLES = {
@@ -74,7 +75,9 @@ class Plot(SphinxDirective):
         names = []
         for number in plt.get_fignums():
             names.append(f"{stem}-{number}-{page}.png")
-            plt.figure(number).savefig(folder / names[-1], dpi=120)
+            figure = plt.figure(number)
+            figure.canvas.draw()  # as in `settled`
+            figure.savefig(folder / names[-1], dpi=120)
         return names
 
     def _image(self, name, page):
@@ -82,6 +85,21 @@ class Plot(SphinxDirective):
         classes = [f"only-{page}"]
         image = nodes.image(uri=f"/{FOLDER}/{name}", alt=alt, classes=classes)
         return nodes.figure("", image, align="center", classes=classes)
+
+
+def settled(block, block_vars, gallery_conf, **options):
+    """The figures of a cell of the gallery, drawn once before they are saved.
+
+    Axes of equal aspect have their size, and room for titles, after one drawing.
+    """
+    for number in plt.get_fignums():
+        plt.figure(number).canvas.draw()
+    return matplotlib_scraper(block, block_vars, gallery_conf, **options)
+
+
+def _get_sg_image_scraper():
+    """Where sphinx-gallery looks for `settled`, by the name of this module."""
+    return settled
 
 
 def setup(app):
