@@ -9,7 +9,8 @@
 #                shown and written to out/bench
 #   make docs    the site, in docs/_build/html; make docs-serve shows it, and
 #                make docs-quick builds it without running the gallery's examples
-#   make lint    formatting of Python and C++, linting, types, generated stubs in sync
+#   make lint    formatting of Python and C++, linting, spelling, types, generated stubs
+#                in sync
 
 VENV ?= .venv
 python = $(VENV)/bin/python
@@ -47,6 +48,7 @@ lint: $(VENV)/.dev
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
 	$(VENV)/bin/clang-format --dry-run --Werror src/core/*.cpp src/core/*.hpp
+	$(VENV)/bin/codespell
 	$(python) -m mypy
 	$(python) tools/public_names.py --check
 	$(python) tools/stub.py --check

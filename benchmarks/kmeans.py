@@ -27,6 +27,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from record import record
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -102,6 +103,8 @@ def row(n, repeats):
             spent, machines[name] = seconds(run, *arguments)
             times[name].append(spent)
     ours_ = statistics.median(times["mercer"])
+    shown = [name for name in ("mercer", "tslearn") if name in times]
+    record("clusters", n, {name: statistics.median(times[name]) for name in shown})
     problem = Partition(Gram(RBF(GAMMA), X64).held(), K, np.ones(n))
     for name, machine in machines.items():
         spent = statistics.median(times[name])

@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import record
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -121,6 +122,10 @@ def compare(n, everything, components, repeats, cache, check):
             f"{row['residual']:>11.1e}{row['first']:>10.3f}{row['last']:>10.3f}",
             flush=True,
         )
+    seconds = {name: row["seconds"] for name, row in rows.items()}
+    memory = {f"MB, {name}": f"{row['mb']:.0f}" for name, row in rows.items()}
+    left = {f"residual, {name}": f"{row['residual']:.1e}" for name, row in rows.items()}
+    record("components", n, seconds, **memory, **left)
     for name in rows.keys() - {"mercer"}:
         factor = rows[name]["seconds"] / rows["mercer"]["seconds"]
         print(f"{factor:.1f} × the speed of {name}")

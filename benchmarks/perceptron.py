@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from record import record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Perceptron as ReferencePerceptron
 from sklearn.model_selection import train_test_split
@@ -126,7 +127,11 @@ def passes():
             slow, other = rows(points, sign, values)
             name = f"numpy, K[i] @ coef, {dtype.__name__}: {slow / seconds:.0f} ×"
             row(name, slow, other, found[found < STEPS])
+            whole = slow
             slow, other = timed(lambda p=points, v=values: loop(p, sign, v))
+            loops = {"numpy, K[i] @ coef": whole, "numpy, mistakes only": slow}
+            record("perceptron", f"{title}, {dtype.__name__}",
+                   {"mercer": seconds} | loops, mistakes=len(found))  # fmt: skip
             name = f"numpy, mistakes only, {dtype.__name__}: {slow / seconds:.1f} ×"
             row(name, slow, other, found)
     part = X[:10000]

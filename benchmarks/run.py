@@ -5,17 +5,22 @@
     python benchmarks/run.py --full          # each with its own defaults: an hour
     python benchmarks/run.py --only svm      # scripts whose name has this word
 
-A table is shown while it grows, and written to FOLDER/NAME.txt. Run nothing else
-meanwhile. Scripts whose data or peers are missing say so.
+A table is shown while it grows, and written to FOLDER/NAME.txt; its figures go to
+FOLDER/NAME.jsonl too, from where `record.py` takes them into the charts of the site.
+Run nothing else meanwhile. Scripts whose data or peers are missing say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from record import FILE, MACHINE, describe
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,7 +48,8 @@ QUICK = {
 
 
 def scripts(word: str) -> list[Path]:
-    found = [path for path in sorted(HERE.glob("*.py")) if path.stem != "run"]
+    tools = ("run", "record")
+    found = [path for path in sorted(HERE.glob("*.py")) if path.stem not in tools]
     return [path for path in found if word in path.stem]
 
 
@@ -51,10 +57,16 @@ def run(script: Path, options: list[str], target: Path) -> int:
     """The exit code; the output is shown and written."""
     command = [sys.executable, "-u", str(script), *options]
     print(f"== {script.stem} {' '.join(options)}", flush=True)
+    rows = target.with_suffix(".jsonl")
+    rows.unlink(missing_ok=True)
     with (
         target.open("w", encoding="utf-8") as file,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {FILE: str(rows.resolve())},
         ) as process,
     ):
         assert process.stdout is not None
@@ -74,6 +86,8 @@ def main() -> int:
     if not chosen:
         parser.error(f"no benchmark has {options.only!r} in its name")
     options.folder.mkdir(parents=True, exist_ok=True)
+    about = json.dumps(describe(options.full), indent=1)
+    (options.folder / MACHINE).write_text(about + "\n", encoding="utf-8")
     failed = []
     for script in chosen:
         begin = time.monotonic()

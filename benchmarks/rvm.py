@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from record import record
 
 DATA = Path(
     os.environ.get("MERCER_DATA")
@@ -108,6 +109,10 @@ def side_by_side(peer, repeats):
         if isinstance(theirs, dict) and isinstance(ours, dict):
             line += f"{theirs['seconds'] / ours['seconds']:8.0f}"
         print(line, flush=True)
+        found = {"mercer": ours, "sklearn-rvm": theirs}
+        fits = {who: one for who, one in found.items() if isinstance(one, dict)}
+        record("relevance vectors", name,
+               {who: one["seconds"] for who, one in fits.items()})  # fmt: skip
 
 
 def _told(found):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from record import record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression
 
@@ -149,15 +150,17 @@ def main():
             "from points": lambda task: ours(task, from_points=True),
             **PEERS[task.y.dtype == bool],
         }
-        base = 0.0
+        base, spent, gaps = 0.0, {}, {}
         for solver, run in runs.items():
             seconds, gap, used = timed(run, task, options.repeats)
             base = base or seconds
+            spent[solver], gaps[f"gap, {solver}"] = seconds, f"{gap:.1e}"
             print(
                 f"{name:<20}{n:>6}{strength:>9g}  {solver:<12}{seconds:>9.3f}"
                 f"{seconds / base:>12.1f}{gap:>10.1e}{used:>8}",
                 flush=True,
             )
+        record("sparse", f"{name} {n}, penalty {strength:g}", spent, **gaps)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from record import record
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from mercer import Fisher
@@ -59,6 +60,8 @@ def row(title, ours, peer, repeats):
         cells += f"{times['peer']:>10.1f}{times['peer'] / times['ours']:>8.2f}"
         np.testing.assert_allclose(results["ours"], results["peer"], rtol=1e-6)
     print(cells, flush=True)
+    name = "scikit-learn" if title.startswith("mixture") else "hmmlearn"
+    record("densities", title, {"mercer": times["ours"], name: times.get("peer")}, "ms")
 
 
 def mixtures(repeats):

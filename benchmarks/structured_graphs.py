@@ -25,6 +25,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from record import record
 
 from mercer import (
     Diffusion,
@@ -129,6 +130,9 @@ def run(name, kind, repeats):
         pairs = len(graphs) * (len(graphs) + 1) / 2
         line += f"   {1e3 * made_already / pairs:.4f} ms a pair"
     print(line, flush=True)
+    theirs = np.median(times["grakel"]) if times["grakel"] else None
+    figures = {"mercer": ours, "mercer, Graphs made": made_already, "GraKeL": theirs}
+    record("graphs", f"{name}, {kind}", figures, graphs=len(graphs))
 
 
 def diffuse(n):

@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import record
 
 try:
     import strkernels
@@ -139,6 +140,8 @@ def against_kernlab(X, points, peer_points, repeats):
         if other is not None:
             line += f"{other:{13 if theirs is not None else 32}.3f}{other / ours:6.1f}x"
         print(line, flush=True)
+        peers = {"kernlab": whole if theirs is not None else None, "strkernels": other}
+        record("strings", kernel, {"mercer": ours} | peers)
     print(f"\n* from the time of {min(points, peer_points)} strings\n")
 
 

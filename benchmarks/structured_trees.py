@@ -20,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from record import record
 
 from mercer import Normalized, PartialTree, SubsetTree, Subtree, Tree
 from mercer.native import threads
@@ -130,6 +131,8 @@ def main():
         seconds, _ = timed(lambda k=kernel: k(X), chosen.repeats)
         per_pair = 1e9 * seconds / pairs
         ratio = f"{peer / seconds:8.0f} ×" if type(kernel) is SubsetTree else ""
+        theirs = {"Python": peer} if type(kernel) is SubsetTree else {}
+        record("trees", kernel, {"mercer": seconds} | theirs)
         print(f"{kernel!r:<58}"[:58] + f"{seconds:9.3f} s{per_pair:8.0f} ns{ratio}")
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from record import NAMES, record
 from sklearn.datasets import load_iris, load_svmlight_file, make_friedman1
 
 DATA = Path(
@@ -547,6 +548,11 @@ def memory(chosen, machines):
             figure = f"{one['peak_mb']:.0f} ({one['added_mb']:.0f})"
             print(f"{figure:>18}", end="", flush=True)
         print()
+        peaks = {name: one["peak_mb"] for name, one in found.items()}
+        added = {
+            f"added, {name}": f"{one['added_mb']:.0f}" for name, one in found.items()
+        }
+        record("svm memory", row.name, peaks, "MB", **added)
         yield {"name": row.name, "shape": task.X.shape, "memory": found}
 
 
@@ -564,6 +570,7 @@ def growth(machines, repeats, quick):
         times, _ = measured(machines, odd_even(n, 1.0), repeats)
         for name in machines:
             seconds[name].append(statistics.median(times[name]))
+        record("svm growth", n, {name: seconds[name][-1] for name in machines})
     figures = []
     for name in machines:
         exponent = float(np.polyfit(np.log(sizes), np.log(seconds[name]), 1)[0])
@@ -605,7 +612,30 @@ def times(chosen, machines, options):
         fast = {name: m for name, m in machines.items() if name not in row.slow}
         figures = report(row, task, fast, options)
         print(line(figures, peers), flush=True)
+        keep(figures)
         yield figures
+
+
+def keep(figures):
+    """The row for the chart of the site."""
+    found = figures["machines"]
+    ours = found["mercer"]
+    duals = {
+        f"dual,_{NAMES[who]}": f"{ours['objective'] / one['objective'] - 1:+.0e}"
+        for who, one in found.items()
+        if who != "mercer" and "objective" in one
+    }
+    medians = {who: one["median"] for who, one in found.items()}
+    record(
+        "svm",
+        figures["name"],
+        medians,
+        points="{} × {}".format(*figures["shape"]),
+        SVs=ours["n_support"],
+        first=f"{ours['seconds'][0]:.4g}",
+        least=f"{figures['least']:.3g}",
+        **duals,
+    )
 
 
 def main():

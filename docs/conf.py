@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
+    "charts",
     "figures",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -31,8 +32,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "README.md", "auto_examples/**/*.ipynb"]
 root_doc = "index"
 nitpicky = True
-# Types in numpydoc's sections are words, not names.
-nitpick_ignore_regex = [("py:.*", r".*")]
+# Names of our own must be found; types in numpydoc's sections are words.
+nitpick_ignore_regex = [("py:.*", r"(?!mercer\.).*")]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "amsmath"]
@@ -45,7 +46,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 
-# Examples that need data of their own are shown as they are where it is absent.
+# Examples with data of their own make some up, and say so, where there are none.
+os.environ.setdefault("MERCER_DATA", str(HERE.parent.parent / "shared" / "data"))
 RUNS = os.environ.get("MERCER_DOCS", "all") == "all"
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
@@ -56,12 +58,13 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from elsewhere
     "within_subsection_order": "ExampleTitleSortKey",
     "doc_module": ("mercer",),
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
     "matplotlib_animations": False,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("figures",),
     "reset_modules": ("matplotlib",),
 }
 
@@ -69,6 +72,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars = {"index": [], "start": []}  # nothing is below them
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

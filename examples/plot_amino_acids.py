@@ -33,8 +33,8 @@ from mercer.plots import DIVERGING, show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "amp_vs_uniprot.tsv.gz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "amp_vs_uniprot.tsv.gz"
 acids = "ACDEFGHIKLMNPQRSTVWY"
 if file.exists():
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()

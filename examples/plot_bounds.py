@@ -39,8 +39,8 @@ from mercer.theory import rademacher
 plt.style.use("mercer.plots.light")
 
 rng = np.random.default_rng(0)
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "skin_nonskin.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "skin_nonskin.npz"
 if file.exists():
     with np.load(file) as parts:
         X, y = parts["X"] / 255, np.where(parts["y"] == 1, 1, -1)

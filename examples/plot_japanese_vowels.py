@@ -39,8 +39,8 @@ from mercer.plots import DIVERGING, show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "ts_japanese_vowels.jsonl.gz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "ts_japanese_vowels.jsonl.gz"
 published = file.exists()
 
 

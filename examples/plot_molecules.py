@@ -41,8 +41,7 @@ plt.style.use("mercer.plots.light")
 ATOMS = ["C", "N", "O", "F", "I", "Cl", "Br"]
 BONDS = ["aromatic", "single", "double", "triple"]
 LINES = dict(zip([*BONDS, None], [1.5, 1, 2, 3, 1], strict=True))  # of each, drawn
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-folder = Path(os.environ.get("MERCER_DATA", folder))
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
 
 
 def read(name, letters):

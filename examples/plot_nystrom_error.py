@@ -38,8 +38,8 @@ from mercer.plots import show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "shuttle.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "shuttle.npz"
 if file.exists():
     name = "shuttle"
     with np.load(file) as parts:

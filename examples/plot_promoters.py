@@ -48,8 +48,8 @@ from mercer.solvers import SMO, svc
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "promoters.tsv.gz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "promoters.tsv.gz"
 published = {"KBANN": 4, "backpropagation": 8, "3 neighbours": 13, "ID3": 19}
 if file.exists():
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()

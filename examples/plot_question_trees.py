@@ -41,8 +41,7 @@ KINDS = {
     "ABBR": "abbreviation", "DESC": "description", "ENTY": "thing",
     "HUM": "person", "LOC": "place", "NUM": "number",
 }  # fmt: skip
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-folder = Path(os.environ.get("MERCER_DATA", folder))
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
 
 
 def read(name):

@@ -46,8 +46,8 @@ noise = machine.beta_**-0.5
 print(f"{len(machine.relevance_)} relevance vectors, noise {noise:.3f} (true: 0.1)")
 assert 5 <= len(machine.relevance_) <= 9 and 0.07 < noise < 0.13
 
-figure, axes = plt.subplots(2, 1, figsize=(9, 8.2), layout="constrained")
-ax = plot_band(machine, x, y, ax=axes[0]).ax_
+figure, ax = plt.subplots(figsize=(9, 4.6), layout="constrained")
+plot_band(machine, x, y, ax=ax)
 ax.plot(x, np.sinc(x[:, 0] / np.pi), color="black", lw=1, ls=":", label="sin(x)/x")
 ax.legend(fontsize="small")
 ax.set(title=f"{len(machine.relevance_)} of 100 points, noise estimated {noise:.3f}",
@@ -59,9 +59,9 @@ ax.set(title=f"{len(machine.relevance_)} of 100 points, noise estimated {noise:.
 
 curve = machine.evidence_curve_
 assert (np.diff(curve) >= 0).all()
-axes[1].plot(np.arange(1, len(curve) + 1), curve, "o-", markersize=3)
-axes[1].set(title="The evidence never falls", xlabel="step",
-            ylabel="log p(y)")  # fmt: skip
+figure, ax = plt.subplots(figsize=(9, 3.8), layout="constrained")
+ax.plot(np.arange(1, len(curve) + 1), curve, "o-", markersize=3)
+ax.set(title="The evidence never falls", xlabel="step", ylabel="log p(y)")
 
 # %%
 # Two classes
@@ -69,8 +69,8 @@ axes[1].set(title="The evidence never falls", xlabel="step",
 # Ripley's synthetic problem: each class has two clusters. A support vector machine of
 # similar accuracy needs many more points, as all those near the boundary are its own.
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-path = Path(os.environ.get("MERCER_DATA", folder)) / "ripley.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+path = folder / "ripley.npz"
 
 
 def ripley():

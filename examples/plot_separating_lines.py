@@ -53,15 +53,15 @@ assert np.isclose(margin(w, b), machine.certificate_.margin)
 assert np.isclose(margin(w, b), 1 / np.linalg.norm(w))
 assert margin(w, b) > 2 * max(margin(*lines["H1"]), margin(*lines["H2"]))
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5.2), layout="constrained")
-plot_margin(machine, X, y, left, legend=False)
+figure, ax = plt.subplots(figsize=(7.6, 5.6), layout="constrained")
+plot_margin(machine, X, y, ax, legend=False)
 for (name, (direction, offset)), colour in zip(lines.items(), ("C2", "C4", "black"),
                                                strict=True):  # fmt: skip
     foot = -offset * direction / (direction @ direction)
-    left.axline(foot, foot + direction[::-1] * [-1, 1], color=colour,
-                label=f"{name}, margin {margin(direction, offset):.2f}")  # fmt: skip
-left.set(title="Three lines, no mistakes", xlabel="x₁", ylabel="x₂")
-left.legend(*(part[4:] for part in left.get_legend_handles_labels()), loc="lower left")
+    ax.axline(foot, foot + direction[::-1] * [-1, 1], color=colour,
+              label=f"{name}, margin {margin(direction, offset):.2f}")  # fmt: skip
+ax.set(title="Three lines, no mistakes", xlabel="x₁", ylabel="x₂")
+ax.legend(*(part[4:] for part in ax.get_legend_handles_labels()), loc="lower left")
 
 # %%
 # What w, b and the distances are
@@ -70,7 +70,8 @@ left.legend(*(part[4:] for part in left.get_legend_handles_labels()), loc="lower
 # the distance |b|/‖w‖, and the two dashed lines, f = ±1, run through the nearest
 # points, at the distance 1/‖w‖.
 
-plot_margin(machine, X, y, right, distances=True, legend=False)
-right.set(title="The geometry of H3: f(x) = ⟨w, x⟩ + b", xlabel="x₁")
-figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+figure, ax = plt.subplots(figsize=(7.6, 6), layout="constrained")
+plot_margin(machine, X, y, ax, distances=True, legend=False)
+ax.set(title="The geometry of H3: f(x) = ⟨w, x⟩ + b", xlabel="x₁", ylabel="x₂")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 show_or_save()

@@ -30,8 +30,8 @@ from mercer.plots import DIVERGING, show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "spambase.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "spambase.npz"
 if file.exists():
     name = "spambase"
     with np.load(file) as parts:

@@ -34,8 +34,8 @@ from mercer.plots import show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "usps.npz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "usps.npz"
 published = file.exists()
 if published:
     with np.load(file) as parts:

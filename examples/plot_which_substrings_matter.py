@@ -32,8 +32,8 @@ from mercer.plots import show_or_save
 
 plt.style.use("mercer.plots.light")
 
-folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-file = Path(os.environ.get("MERCER_DATA", folder)) / "splice_junction.tsv.gz"
+folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
+file = folder / "splice_junction.tsv.gz"
 rng = np.random.default_rng(0)
 if file.exists():
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()

@@ -1,5 +1,6 @@
 """Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
 
+import ast
 import doctest
 import importlib
 import re
@@ -11,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from threadpoolctl import threadpool_limits
 
+from mercer.solvers import Status
+
 DOCS = Path(__file__).parent.parent / "docs"
 LEFT_OUT = {"decisions", "gallery", "_build"}
 PAGES = sorted(
@@ -18,9 +21,7 @@ PAGES = sorted(
     for page in DOCS.rglob("*.md")
     if not LEFT_OUT & set(page.relative_to(DOCS).parts)
 )
-# Lists and tables, with nothing on them that could run.
-TABLES = {"index", "benchmarks", "changelog", "contributing", "coverage", "departures",
-          "more", "scaling"}  # fmt: skip
+AS_THEY_ARE = {"changelog", "contributing"}  # files of the repository
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 each_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix(""))
@@ -97,15 +98,14 @@ def run_plot(block, page, drawn):
     context = re.search(r":context:[ ]*([\w-]*)", options)
     if context and context[1] == "reset":
         drawn.clear()
-    if context is None or context[1] in ("reset", "close-figs"):
-        plt.close("all")
+    plt.close("all")
     names = drawn if context else {}
     if not names:
         run_code("import numpy as np\nimport matplotlib.pyplot as plt", page, 0, names)
     code, line = block.code[len(options) :], block.line + options.count("\n")
     with plt.rc_context():
         run_code(code, page, line, names)
-    assert plt.get_fignums() or ":nofigs:" in options, f"line {line} draws nothing"
+    assert plt.get_fignums(), f"line {line} draws nothing"
 
 
 def run_code(code, page, line, names):
@@ -131,10 +131,10 @@ def test_page_runs(page):
 @each_page
 def test_page_has_a_picture_or_a_runnable_line(page):
     text = page.read_text(encoding="utf-8")
-    picture = re.search(r"!\[|\{image\}|\{figure\}|<img", text)
+    picture = re.search(r"!\[|\{image\}|\{figure\}|\{benchmark\}|<img", text)
     # The examples of names in the reference run in test_docstrings.py.
     reference = re.search(r"auto(summary|class|function|module)", text)
-    assert runnable(page) or picture or reference or page.stem in TABLES
+    assert runnable(page) or picture or reference or page.stem in AS_THEY_ARE
 
 
 def not_run(text):
@@ -170,6 +170,35 @@ def test_every_public_name_is_in_the_reference():
     assert public - modules - listed == set()
 
 
+GUIDE = (DOCS / "guide" / "certificates.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("status", list(Status), ids=str)
+def test_every_status_is_explained(status):
+    assert re.search(rf"^\| [^|]*`{status}`", GUIDE, flags=re.MULTILINE)
+
+
+def strings_in(call):
+    """The text of a message in the source, without what is put into it."""
+    parts = (part.value for part in ast.walk(call) if isinstance(part, ast.Constant))
+    return " ".join("".join(part for part in parts if isinstance(part, str)).split())
+
+
+def test_every_warning_of_the_library_is_explained():
+    """Those of a status by its row, each other one by words of its own."""
+    explained = re.findall(r'^\| "(.+?)"', GUIDE, flags=re.MULTILINE)
+    calls = [
+        strings_in(call)
+        for file in (DOCS.parent / "src" / "mercer").rglob("*.py")
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "warnings.warn"
+    ]
+    of_a_status = [text for text in calls if not text]
+    assert len(of_a_status) == 1
+    for text in set(calls) - set(of_a_status):
+        assert sum(words in text for words in explained) == 1, text
+
+
 PAGE = """
 # Title
 
@@ -197,6 +226,7 @@ c = plt.plot([0, 1])
 
 ```{{plot}}
 :context:
+plt.plot([1, 0])
 assert len(c) == {lines}
 ```
 """

@@ -1,9 +1,12 @@
 """Every example runs without a warning and draws what can be looked at."""
 
 import ast
+import os
+import re
 import runpy
 import sys
 import warnings
+from bisect import bisect
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 FOLDER = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(FOLDER.glob("plot_*.py"))
+DRAWN_ON = re.compile(r"\.(subplots|subfigures|figure|add_subplot)\(")
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 
@@ -40,6 +44,8 @@ def shows_something(pixels):
 def fresh(tmp_path, monkeypatch):
     """An empty working directory; no figures and no settings left behind."""
     monkeypatch.chdir(tmp_path)
+    beside = FOLDER.parent.parent / "shared" / "data"
+    monkeypatch.setenv("MERCER_DATA", os.environ.get("MERCER_DATA", str(beside)))
     plt.close("all")
     with plt.rc_context():
         yield
@@ -66,14 +72,15 @@ def test_an_example_runs_and_its_figures_are_complete(
     assert said == [f"wrote {file}" for file in files]
     for number in plt.get_fignums():
         figure = plt.figure(number)
+        # As it was saved: another drawing may lay it out again.
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        assert (box.min >= -0.02).all() and (box.max <= size + 0.02).all(), "clipped"
         # A glyph that the font lacks, or a layout without room, is a warning.
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             figure.canvas.draw()
         assert all(ax.has_data() for ax in figure.axes)
         assert shows_something(np.asarray(figure.canvas.buffer_rgba())[..., :3])
-        box, size = figure.get_tightbbox(), figure.get_size_inches()
-        assert (box.min >= -0.02).all() and (box.max <= size + 0.02).all(), "clipped"
 
 
 @each_script
@@ -91,6 +98,31 @@ def test_an_example_has_the_style_and_ends_by_showing_or_saving(script):
     assert lines.count('plt.style.use("mercer.plots.light")') == 1
     assert lines[-1] == "show_or_save()"
     assert not any("plt.show" in line or "savefig" in line for line in lines)
+
+
+@each_script
+def test_a_figure_is_complete_in_its_cell(script):
+    """The gallery and notebooks show the figures of a cell when it ends."""
+    text = script.read_text(encoding="utf-8")
+    starts = [i for i, line in enumerate(text.splitlines(), 1) if line == "# %%"]
+    made_in = {}  # names of figures and axes, with the cell that made them
+    for statement in ast.parse(text).body:
+        cell = bisect(starts, statement.lineno)
+        if isinstance(statement, ast.FunctionDef):
+            continue
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        for node in names:
+            if node.id not in stored:
+                assert made_in.get(node.id, cell) == cell, f"{node.id}: {node.lineno}"
+        made_in = {name: made_in[name] for name in made_in.keys() - stored}
+        if DRAWN_ON.search(ast.unparse(statement)):
+            made_in |= dict.fromkeys(stored, cell)
+
+
+@each_script
+def test_an_example_runs_as_a_notebook_too(script):
+    assert "__file__" not in script.read_text(encoding="utf-8")
 
 
 @each_script

@@ -64,7 +64,7 @@ def test_every_public_name_has_its_place_in_the_coverage_page():
 def test_readme_snippets_run():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(snippets) >= 5
+    assert len(snippets) >= 3  # vectors, strings, size
     names: dict = {}
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), names)

@@ -7,7 +7,13 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm as reference
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import (
+    ConvergenceWarning,
+    NotFittedError,
+    PositiveSpectrumWarning,
+)
 
+from mercer import KernelPCA, KernelRidge
 from mercer.kernels.radial import RBF
 from mercer.machines import svm
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
@@ -101,6 +107,42 @@ def test_probabilities_agree_with_predict():
 def test_points_on_the_boundary_are_inside():
     machine = OneClassSVM(nu=0.3).fit(X)
     assert np.mean(machine.predict(X) < 0) <= 0.3
+
+
+def test_a_singular_ridge_is_the_least_squares_of_the_weights():
+    with pytest.warns(ConvergenceWarning, match="Singular matrix"):
+        machine = KernelRidge(alpha=0, kernel="linear").fit(X, Y)
+    w = np.linalg.lstsq(X, Y.astype(float), rcond=None)[0]
+    assert_allclose(machine.predict(X), X @ w, atol=1e-6)
+
+
+def test_ridge_and_components_take_sparse_matrices_and_keep_points_of_their_own():
+    K = RBF(0.5)(X)
+    for machine in (KernelRidge(kernel="precomputed"),
+                    KernelPCA(2, kernel="precomputed")):  # fmt: skip
+        assert machine.fit(sp.csr_array(K), Y).X_fit_.shape == (40, 40)
+    assert not np.shares_memory(KernelRidge(kernel="rbf").fit(X, Y).X_fit_, X)
+    with pytest.raises(ValueError, match="Negative values"):
+        KernelRidge().fit(X, Y, -WEIGHT)
+
+
+def test_components_of_an_indefinite_matrix_are_given_with_a_warning():
+    spectrum = np.r_[5.0, 4.0, np.full(37, 0.1), -1.0]
+    basis = np.linalg.qr(RNG.normal(size=(40, 40)))[0]
+    with pytest.warns(PositiveSpectrumWarning, match="no kernel on these points"):
+        KernelPCA(2, kernel="precomputed").fit(basis * spectrum @ basis.T)
+
+
+def test_coordinates_have_a_preimage_without_a_regression():
+    machine = KernelPCA(2, kernel=RBF(0.5)).fit(X)
+    assert machine.inverse_transform(machine.transform(X[:2])).shape == (2, 3)
+    with pytest.raises(NotFittedError):
+        KernelPCA(2, kernel="rbf").fit(X).inverse_transform(np.zeros((1, 2)))
+
+
+def test_a_machine_has_no_parameters_of_other_machines():
+    for machine, name in ((SVC(), "nu"), (NuSVC(), "C"), (SVR(), "class_weight")):
+        assert not hasattr(machine, name)
 
 
 def test_further_departures():

@@ -185,7 +185,10 @@ def show_or_save() -> list[Path]:
     files = []
     for k, number in enumerate(plt.get_fignums(), start=1):
         files.append(folder / f"{name}_{k}.png")
-        plt.figure(number).savefig(files[-1])
+        figure = plt.figure(number)
+        # Axes of equal aspect have their size, and room for titles, after one drawing.
+        figure.canvas.draw()
+        figure.savefig(files[-1])
         print(f"wrote {files[-1]}")
     return files
 
