@@ -46,7 +46,7 @@ FOUNDATIONS = {
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
     "cli": [],
-    "io": ["container", "classes", "records"],
+    "io": ["container", "classes", "records", "formulas"],
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them.
@@ -76,7 +76,7 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "container classes records save onnx",
+    "io": "container classes records save formulas onnx",
     "cli": "libsvm tools",
     "lab": "server",
 }

@@ -6,5 +6,6 @@ __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
         "mercer.io.save": "save load load_expansion",
+        "mercer.io.onnx": "to_onnx save_onnx",
     },
 )
