@@ -364,7 +364,9 @@ class Reader:
             raise ValueError(f"a value is of the kind {kind[:80]!r}, which is unknown")
         try:
             return _READ[kind](self, record, depth)
-        except (TypeError, KeyError, AttributeError, OverflowError) as error:
+        except (ValueError, MemoryError, RecursionError, ImportError):
+            raise
+        except Exception as error:  # data frames have errors of their own
             raise ValueError(f"a value of the kind {kind!r} is damaged: {error}") from (
                 error
             )
