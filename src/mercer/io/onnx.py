@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import describe
 from mercer.io import classes
-from mercer.io.container import Path
+from mercer.io.container import Path, replacing
 from mercer.io.formulas import (
     Against,
     Graph,
@@ -86,7 +86,7 @@ def to_onnx(machine: Any) -> Any:
 
 
 def save_onnx(machine: Any, path: Path) -> None:
-    """Write `to_onnx(machine)` to a file.
+    """Write `to_onnx(machine)` to a file, whole or not at all.
 
     Examples
     --------
@@ -95,8 +95,9 @@ def save_onnx(machine: Any, path: Path) -> None:
     >>> machine = mercer.KernelRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> save_onnx(machine, "ridge.onnx")  # doctest: +SKIP
     """
-    model = to_onnx(machine)
-    onnx.save(model, path)
+    model = to_onnx(machine).SerializeToString()
+    with replacing(path) as file:
+        file.write(model)
 
 
 def _model(name: str, graph: Graph, outputs: Outputs) -> Any:

@@ -421,8 +421,7 @@ class Reader:
     def _range(self, record: Any, depth: int) -> range:
         [ends] = _entries(record, "range")
         found = range(*ends)
-        if len(found) > 2**31:
-            raise ValueError("a range has more than 2**31 numbers")
+        self._weigh(len(found))  # it may be made a list
         return found
 
     def _bytes(self, record: Any, depth: int) -> bytes:
