@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import describe
+from mercer.data.points import brief, describe
 from mercer.io import classes
 from mercer.io.container import Path, replacing
 from mercer.io.formulas import (
@@ -79,7 +79,7 @@ def to_onnx(machine: Any) -> Any:
         )
     check_is_fitted(machine)
     if not hasattr(machine, "n_features_in_"):
-        known_points(None, name)  # says that they are no vectors
+        known_points(None, f"{name}(kernel={brief(machine.kernel)})")
     graph = Graph(int(machine.n_features_in_))
     outputs = _WRITTEN[name](machine, Value(graph, "X"))
     return _model(name, graph, outputs)
