@@ -48,7 +48,7 @@ FOUNDATIONS = {
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
     "cli": [],
-    "io": [],
+    "io": ["container", "classes", "records", "formulas"],
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
@@ -82,7 +82,7 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "libsvm save",
+    "io": "container classes records save formulas onnx",
     "cli": "libsvm tools",
     "lab": "server",
 }
@@ -95,6 +95,7 @@ ALLOWED = {
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
     "rich": {"machines/base"},
+    "onnx": {"io/onnx"},
     "threadpoolctl": {"native/threads"},
 }
 # One Python file for each native source.

@@ -2,6 +2,7 @@
 
 from mercer import data as data
 from mercer import densities as densities
+from mercer import io as io
 from mercer import losses as losses
 from mercer import planning as planning
 from mercer import plots as plots
@@ -11,6 +12,8 @@ from mercer.data.graphs import Graph as Graph
 from mercer.data.trees import Tree as Tree
 from mercer.expansion import Expansion as Expansion
 from mercer.gram import Gram as Gram
+from mercer.io.save import load as load
+from mercer.io.save import save as save
 from mercer.kernels.algebra import Centered as Centered
 from mercer.kernels.algebra import Conformal as Conformal
 from mercer.kernels.algebra import Exp as Exp

@@ -214,6 +214,45 @@ def frame_columns(X: Points) -> Iterator[np.ndarray]:
     return (series.to_numpy() for series in _opened(X).iter_columns())
 
 
+_LIBRARIES = ("pandas", "polars", "pyarrow")  # of frames that can be made anew
+_KINDS: dict[str, Any] = {"": None, "String": nw.String, "Object": nw.Object}
+
+
+def frame_columns_by_name(X: Points) -> tuple[str, list[tuple[Any, str, Any]]]:
+    """The library of a data frame, and the name, kind and values of each column.
+
+    Values are those that kernels read: numbers as an array, of the kind "", NaN where
+    one is missing; others as a list, of the kind "String" or "Object", None there.
+    """
+    frame = _opened(X)
+    library = str(frame.implementation)
+    if library not in _LIBRARIES:
+        raise TypeError(
+            f"Data frames of {', '.join(_LIBRARIES)} can be taken apart; got one of "
+            f"{library}. Convert it."
+        )
+    columns = [(one.name, _column(one)) for one in frame.iter_columns()]
+    return library, [(name, _kind_of(values), values) for name, values in columns]
+
+
+def _kind_of(values: np.ndarray | list[Any]) -> str:
+    if isinstance(values, np.ndarray):
+        return ""
+    texts = all(value is None or isinstance(value, str) for value in values)
+    return "String" if texts else "Object"
+
+
+def frame_of_columns(library: Any, columns: Sequence[tuple[Any, str, Any]]) -> Points:
+    """The data frame that `frame_columns_by_name` took apart."""
+    if library not in _LIBRARIES:
+        raise ValueError(f"{library!r:.40} makes no data frames")
+    made = [
+        nw.new_series(name, values, _KINDS[kind], backend=library)
+        for name, kind, values in columns
+    ]
+    return nw.concat([one.to_frame() for one in made], how="horizontal").to_native()
+
+
 def holds_numbers(X: Points) -> bool:
     """Whether all columns of a data frame are of numbers, some perhaps missing."""
     return all(map(_is_of_numbers, _opened(X).iter_columns()))
