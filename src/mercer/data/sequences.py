@@ -203,9 +203,7 @@ def matching_stretches(
     def fill(
         X: _core.Sequences, Y: _core.Sequences | None, diagonal: bool, out: np.ndarray
     ) -> None:
-        _core.matching_stretches(
-            X, Y, diagonal, np.array(weights, dtype=float), out
-        )
+        _core.matching_stretches(X, Y, diagonal, np.array(weights, dtype=float), out)
 
     return block(fill, X, Y, diagonal)
 

@@ -58,7 +58,8 @@ KERNELS = {
     "mercer.kernels.node": "Diffusion MatrixExponential",
     "mercer.kernels.generative": "Fisher Natural",
     "mercer.kernels.distance": "FromDistance",
-    "mercer.kernels.approximate": "Nystrom RandomFourier PolynomialSketch",
+    "mercer.kernels.nystrom": "Nystrom",
+    "mercer.kernels.random_features": "RandomFourier PolynomialSketch",
 }
 _PARTS = {
     "mercer.data.trees": "Tree",
@@ -86,7 +87,10 @@ _PARTS = {
     "mercer.solvers.feature_descent": "FeatureDescent",
     "mercer.solvers.auto": "AutoSMO AutoL1 AutoLinear AutoPenalized AutoComponents",
     "mercer.solvers.coordinate": "CoordinateAscent",
-    "mercer.solvers.linear": "LinearSystem Cholesky ConjugateGradient NormalEquations",
+    "mercer.solvers.linear": "LinearSystem",
+    "mercer.solvers.cholesky": "Cholesky",
+    "mercer.solvers.conjugate_gradient": "ConjugateGradient",
+    "mercer.solvers.normal_equations": "NormalEquations",
     "mercer.solvers.newton": "Newton",
     "mercer.solvers.l1": "CoordinateDescent",
     "mercer.solvers.perceptron": "PerceptronRule PerceptronSolution Weights",

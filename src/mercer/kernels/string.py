@@ -212,9 +212,7 @@ class WeightedDegree(Kernel):
 
     def diag(self, X: Points) -> np.ndarray:
         X, _ = encode("WeightedDegree", X)
-        return matching_stretches(
-            X, None, self._coefficients(X.longest), diagonal=True
-        )
+        return matching_stretches(X, None, self._coefficients(X.longest), diagonal=True)
 
     def _coefficients(self, longest: int) -> np.ndarray:
         """w₁, w₂, ... of the lengths up to `longest` that there are."""
