@@ -46,11 +46,11 @@ FOUNDATIONS = {
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
     "cli": [],
-    "io": [],
+    "io": ["files", "cells", "dataset", "strings", "tables"],
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them.
-ROOFS = {"parse", "auto", "__init__"}
+ROOFS = {"parse", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
@@ -76,7 +76,8 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "libsvm save",
+    "io": "libsvm save files cells dataset tables parquet strings trees graphs "
+    "molecules reading",
     "cli": "libsvm tools",
     "lab": "server",
 }
@@ -88,7 +89,9 @@ ALLOWED = {
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
-    "rich": {"machines/base"},
+    "rich": {"cli/live"},
+    "pyarrow": {"io/parquet"},
+    "rdkit": {"io/molecules"},
     "threadpoolctl": {"native/threads"},
 }
 # One Python file for each native source.
