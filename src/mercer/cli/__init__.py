@@ -1,0 +1,1 @@
+"""Commands: look-alikes of LIBSVM's tools."""
