@@ -5,6 +5,8 @@
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, the solvers under TSan
+#   make fuzz    damaged files for the parsers under ASan and UBSan, for a minute;
+#                FUZZ="--runs 10000000" for so many of them
 #   make bench   build, install, run all benchmarks against their peers; the tables are
 #                shown and written to out/bench
 #   make docs    the site, in docs/_build/html; make docs-serve shows it, and
@@ -16,7 +18,7 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings sanitize bench docs docs-quick docs-serve lint clean
+.PHONY: demo test test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
 	$(python) examples/demo.py --save out
@@ -29,6 +31,9 @@ test-roundings: $(VENV)/.test
 
 sanitize: $(VENV)/.test
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/sanitize.py
+
+fuzz: $(VENV)/.test
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/fuzz.py $(FUZZ)
 
 bench: $(VENV)/.test
 	$(python) benchmarks/run.py out/bench

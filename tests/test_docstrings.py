@@ -11,6 +11,7 @@ PACKAGES = [
     "mercer",
     "mercer.data",
     "mercer.densities",
+    "mercer.io",
     "mercer.kernels",
     "mercer.machines",
     "mercer.solvers",

@@ -25,7 +25,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 PACKAGES = [
     "mercer",
-    *(f"mercer.{name}" for name in "data densities kernels machines".split()),
+    *(f"mercer.{name}" for name in "data densities io kernels machines".split()),
     *(f"mercer.{name}" for name in "solvers theory".split()),
 ]
 NAMES = [

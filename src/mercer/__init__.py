@@ -62,6 +62,6 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
     },
-    ("data", "densities", "losses", "planning", "plots", "solvers", "theory"),
+    ("data", "densities", "io", "losses", "planning", "plots", "solvers", "theory"),
     ("__version__",),
 )

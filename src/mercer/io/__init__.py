@@ -1,4 +1,4 @@
-"""Files: data that are read."""
+"""Files: data that are read, and models."""
 
 from mercer._names import loaded_on_use
 
@@ -13,5 +13,9 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.io.trees": "read_trees",
         "mercer.io.graphs": "read_tu read_edges from_networkx",
         "mercer.io.molecules": "read_smiles from_smiles",
+        "mercer.io.svmlight": (
+            "read_svmlight write_svmlight SvmlightData SvmlightBlocks"
+        ),
+        "mercer.io.libsvm": "LibsvmModel read_libsvm_model write_libsvm_model",
     },
 )
