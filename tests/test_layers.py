@@ -46,9 +46,10 @@ FOUNDATIONS = {
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
-    "cli": "options svm_data svm_train live settings scores pictures report "
+    "cli": "main options svm_data svm_train live settings scores pictures report "
     "checkpoints".split(),
-    "io": ["svmlight", "files", "cells", "dataset", "strings", "tables"],
+    "io": "container classes records svmlight files cells dataset strings "
+    "tables".split(),
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them.
@@ -56,8 +57,8 @@ ROOFS = {"parse", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "__main__ _names _html multiclass calibration distributed expansion gram losses maps "
-    "outcomes planning",
+    "": "__main__ _names _html multiclass calibration distributed expansion gram losses "
+    "maps outcomes planning",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
@@ -78,8 +79,8 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "svmlight libsvm save files cells dataset tables parquet strings trees graphs "
-    "molecules reading checkpoints",
+    "io": "container classes records save onnx svmlight libsvm files cells dataset "
+    "tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_data svm_train svm_predict svm_scale svm_grid main "
     "completion live settings scores pictures report checkpoints training prediction "
     "looking conversion bench",
@@ -96,6 +97,7 @@ ALLOWED = {
     "rich": {"cli/live"},
     "pyarrow": {"io/parquet"},
     "rdkit": {"io/molecules"},
+    "onnx": {"io/onnx"},
     "threadpoolctl": {"native/threads"},
 }
 # One Python file for each native source.

@@ -2,8 +2,8 @@
 
 Here are the kernels, the machines and what most people need besides; the rest has its
 place: `mercer.solvers`, `mercer.losses`, `mercer.densities`, `mercer.theory`,
-`mercer.data`, `mercer.planning`. Names are loaded when they are first used, so that
-importing the package costs next to nothing.
+`mercer.data`, `mercer.io`, `mercer.planning`. Names are loaded when they are first
+used, so that importing the package costs next to nothing.
 """
 
 from mercer._names import loaded_on_use
@@ -61,6 +61,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         ),
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
+        "mercer.io.save": "save load",
     },
     ("data", "densities", "io", "losses", "planning", "plots", "solvers", "theory"),
     ("__version__",),

@@ -39,7 +39,8 @@ def read_for(
     """Data as the machine's own were read, and the points as it takes them."""
     layout = getattr(machine, "data_layout_", None) or {}
     named = layout.get("names") or []
-    data = dataset_of(path, options, layout if named else None)
+    columns = getattr(machine, "n_features_in_", None)
+    data = dataset_of(path, options, layout if named else None, columns)
     data = as_read_by(getattr(machine, "kernel", "rbf"), data)
     if layout and layout["kind"] != data.kind:
         raise ValueError(

@@ -33,7 +33,10 @@ _TABLES = ("table", "parquet")  # formats with columns
 
 
 def dataset_of(
-    path: str, options: argparse.Namespace, layout: Mapping[str, Any] | None = None
+    path: str,
+    options: argparse.Namespace,
+    layout: Mapping[str, Any] | None = None,
+    columns: int | None = None,
 ) -> Dataset:
     """The data of a command line.
 
@@ -41,6 +44,7 @@ def dataset_of(
     ----------
     layout : of the data that a model learnt from: what is read as it was then; None
         for a model that has none, or no model
+    columns : of sparse points, as many as that model learnt from
     """
     target = getattr(options, "target", None)
     if path in EMBEDDED and not Path(path).exists():
@@ -52,6 +56,8 @@ def dataset_of(
     if layout and kind in _TABLES:
         given.setdefault("columns", list(layout["names"]))
         given.setdefault("types", dict(layout["types"]))
+    if kind == "svmlight" and columns is not None:
+        given["n_features"] = columns
     return read(path, target, kind, **given)
 
 

@@ -1,4 +1,4 @@
-"""Files: data that are read, and models."""
+"""Files: machines, written and read without running code; data; other formats."""
 
 from mercer._names import loaded_on_use
 
@@ -17,5 +17,6 @@ __getattr__, __dir__, __all__ = loaded_on_use(
             "read_svmlight write_svmlight SvmlightData SvmlightBlocks"
         ),
         "mercer.io.libsvm": "LibsvmModel read_libsvm_model write_libsvm_model",
+        "mercer.io.save": "save load load_expansion",
     },
 )

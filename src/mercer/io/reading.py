@@ -11,12 +11,14 @@ from typing import Any
 
 from mercer.io.dataset import Dataset
 from mercer.io.files import Source, read_text, refused, suffix_of
+from mercer.io.tables import as_target
 
 # Modules are loaded when a file is of their format: some of them need others.
 _READERS = {
     "table": ("tables", "read_csv"),
     "numpy": ("tables", "read_numpy"),
     "parquet": ("parquet", "read_parquet"),
+    "svmlight": ("svmlight", "read_svmlight"),
     "fasta": ("strings", "read_fasta"),
     "fastq": ("strings", "read_fastq"),
     "strings": ("strings", "read_strings"),
@@ -78,6 +80,9 @@ def read(
     reader = reader_of(kind)
     if kind == "tu":
         return reader(path, **options)
+    if kind == "svmlight":
+        X, y, _ = reader(path, **options)  # the target stands before each point
+        return Dataset(X, as_target(y), kind="numbers")
     if kind == "edges":
         if target is not None:
             options.setdefault("labels", target)
@@ -96,7 +101,7 @@ def read(
     return reader(path, target, **options)
 
 
-def reader_of(kind: str) -> Callable[..., Dataset]:
+def reader_of(kind: str) -> Callable[..., Any]:
     """The function that reads a format."""
     module, name = _READERS[kind]
     return getattr(importlib.import_module(f"mercer.io.{module}"), name)
