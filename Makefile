@@ -1,6 +1,7 @@
 # Everything from a bare machine with Python >= 3.11, a C++ compiler and make.
 #
-#   make demo    build, install, train and judge a kernel machine, draw a picture
+#   make demo    build, install, train a kernel machine on digits; its report is
+#                out/digits.html
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
@@ -21,7 +22,9 @@ sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
 .PHONY: demo test test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
-	$(python) examples/demo.py --save out
+	@mkdir -p out
+	$(python) -m mercer train digits --kernel "RBF(0.001)" --C 10 --cv 5 \
+		-o out/digits.mercer --report out/digits.html
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto

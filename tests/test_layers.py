@@ -57,8 +57,8 @@ ROOFS = {"parse", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "__main__ _names _html multiclass calibration distributed expansion gram losses "
-    "maps outcomes planning",
+    "": "__main__ _names _html multiclass calibration distributed expansion gram "
+    "losses maps outcomes planning",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",

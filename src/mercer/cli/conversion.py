@@ -153,7 +153,7 @@ def from_libsvm(model: Any) -> Any:
             "The model has a precomputed kernel, and no points; mercer svm-predict "
             "reads it."
         )
-    machine = _TYPES[model.svm_type](kernel=model.kernel())
+    machine = _TYPES[model.svm_type](kernel=model.kernel)
     X = model.vectors.toarray()
     n = len(X)
     none = np.nan
@@ -171,7 +171,7 @@ def from_libsvm(model: Any) -> Any:
     bias = -np.asarray(model.rho, dtype=float)
     if not model.is_classifier:
         coef = model.coef[0]
-        machine.expansion_ = Expansion(model.kernel(), X, coef, float(bias[0]))
+        machine.expansion_ = Expansion(model.kernel, X, coef, float(bias[0]))
         return machine
     return _classifier(machine, model, X, bias)
 
@@ -182,7 +182,7 @@ def _classifier(machine: Any, model: Any, X: np.ndarray, bias: np.ndarray) -> An
     machine.classes_ = np.sort(labels)
     if len(labels) == 2:
         sign = -1.0 if labels[0] < labels[1] else 1.0
-        f = Expansion(model.kernel(), X, sign * model.coef[0], float(sign * bias[0]))
+        f = Expansion(model.kernel, X, sign * model.coef[0], float(sign * bias[0]))
         machine.expansion_ = f
     else:
         if not np.array_equal(labels, machine.classes_):
@@ -192,8 +192,7 @@ def _classifier(machine: Any, model: Any, X: np.ndarray, bias: np.ndarray) -> An
             )
         label = np.repeat(np.arange(len(labels)), sizes)
         machine._pair_function = PairExpansion(
-            model.kernel(), X, label, np.ascontiguousarray(model.coef.T), bias
+            model.kernel, X, label, np.ascontiguousarray(model.coef.T), bias
         )
-    order = np.argsort(labels, kind="stable")
-    machine._n_support = sizes[order].astype(np.int32)
+    machine._label = np.repeat(np.searchsorted(machine.classes_, labels), sizes)
     return machine

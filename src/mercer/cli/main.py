@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     try:
         module = importlib.import_module(f"mercer.cli.{COMMANDS[options.command]}")
-        return int(module.run(options) or 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = _warn
+            return int(module.run(options) or 0)
     except KeyboardInterrupt:
         print("mercer: stopped; nothing was written.", file=sys.stderr)
         return INTERRUPTED
@@ -58,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"mercer: {one_line(error)}", file=sys.stderr)
         return 1
+
+
+def _warn(message: Any, *_: Any, **__: Any) -> None:
+    """A warning of the library, as a line of this command."""
+    print(f"mercer: {one_line(message)}", file=sys.stderr)
 
 
 def one_line(error: BaseException) -> str:
@@ -163,8 +172,7 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         "--machine",
         default="auto",
         metavar="CLASS",
-        help="SVC, SVR, KernelRidge, ...; default: SVC for classes, SVR for numbers, "
-        "OneClassSVM without a target",
+        help="SVC, SVR, KernelRidge, ...; default: SVC for classes, SVR for numbers",
     )
     machine.add_argument(
         "--kernel",

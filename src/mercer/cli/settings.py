@@ -186,8 +186,11 @@ def machine_class(name: str, data: Dataset, task: str | None) -> type:
     """The class of a machine, by its name or by the target."""
     if name == "auto":
         if data.target is None:
-            name = "OneClassSVM"
-        elif task is not None:
+            raise ValueError(
+                "What is to be learnt? Name it with --target, or a machine that needs "
+                "none: --machine OneClassSVM."
+            )
+        if task is not None:
             name = "SVC" if task == "classification" else "SVR"
         else:
             name = "SVC" if are_classes(data.target) else "SVR"

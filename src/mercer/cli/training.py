@@ -46,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
     console = Console(options)
     _check_places(options)
     data = dataset_of(options.data, options)
+    if options.machine == "auto":
+        needs_target(data, options.data)
     machine = machine_of(options, data)
     name = type(machine).__name__
     if name not in (*_WITHOUT_TARGET, "FeatureMap"):
