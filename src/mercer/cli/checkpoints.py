@@ -40,7 +40,7 @@ def check_machine(machine: Any) -> None:
     why = f"it has no {lacking[0]}" if lacking else ""
     if name in _NOT:
         why = "its passes are counted anew in every fit"
-    if known.get("probability"):
+    if known.get("probability") is True:
         why = "probability=True fits five more machines each time"
     if why:
         raise ValueError(

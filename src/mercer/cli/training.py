@@ -73,8 +73,7 @@ def run(options: argparse.Namespace) -> int:
     _written(made, layout_of(data, scale), options, console)
     console.tell(**report.as_object(made))
     console.end()
-    stopped = made.run.status in (Status.STOPPED,)
-    if stopped and not options.output and not options.checkpoint:
+    if made.run.status == Status.STOPPED and not options.output:
         console.warn("stopped, and no model was written: name one with -o.")
     return 0
 
@@ -151,8 +150,11 @@ def _fitted(
             _fit_whole(machine, data, training, options)
             seconds = time.perf_counter() - begin
             iterations = machine.run_.iterations
+    ended = machine.run_
+    if training.stop and not ended.status.at_the_end:  # between two parts, perhaps
+        ended = replace(ended, status=Status.STOPPED)
     return report.Trained(
-        machine, data, plan, training.history, seconds, iterations, machine.run_
+        machine, data, plan, training.history, seconds, iterations, ended
     )
 
 
