@@ -9,7 +9,16 @@ import pytest
 from looped import looped
 
 import mercer as library
-from mercer import RBF, SVC, KernelRidge
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Sigmoid,
+)
 from mercer.cli.completion import bash, zsh
 from mercer.cli.conversion import as_libsvm, from_libsvm
 from mercer.cli.main import COMMANDS, main, make_parser
@@ -151,7 +160,12 @@ def test_models_of_libsvm_are_converted_both_ways(classes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = np.digitize(X[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])
-    for machine in (SVC(kernel=RBF(0.5), C=5), SVC(kernel="poly", coef0=1.0)):
+    machines = [
+        SVC(kernel=RBF(0.5), C=5),
+        SVC(kernel="poly", coef0=1.0),
+        NuSVC(kernel="linear", nu=0.2),
+    ]
+    for machine in machines:
         machine.fit(X, y)
         model = as_libsvm(machine, libsvm)
         assert model.predict(X).tolist() == machine.predict(X).tolist()
@@ -160,6 +174,24 @@ def test_models_of_libsvm_are_converted_both_ways(classes):
             again.decision_function(X), machine.decision_function(X), atol=1e-9
         )
         assert again.predict(X).tolist() == machine.predict(X).tolist()
+
+
+def test_models_of_one_f_are_converted_both_ways():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.1
+    kernel = Sigmoid(0.1, 0.5)
+    for machine in (SVR(kernel=kernel), NuSVR(kernel="rbf"), OneClassSVM(nu=0.3)):
+        machine.fit(X, y)
+        f = getattr(machine, "decision_function", machine.predict)
+        model = as_libsvm(machine, libsvm)
+        np.testing.assert_allclose(model.values(X).ravel(), f(X), atol=1e-9)
+        again = from_libsvm(model)
+        np.testing.assert_allclose(again.predict(X), machine.predict(X), atol=1e-9)
+    with pytest.raises(ValueError, match="LIBSVM has no KernelRidge"):
+        as_libsvm(KernelRidge().fit(X, y), libsvm)
+    with pytest.raises(ValueError, match="LIBSVM has no kernel"):
+        as_libsvm(SVR(kernel=RBF(1.0) + RBF(2.0)).fit(X, y), libsvm)
 
 
 def test_convert_writes_what_the_suffix_says(mercer, rings, tmp_path):
@@ -212,6 +244,11 @@ def test_errors_are_one_line_with_the_remedy(mercer, rings, words, reason):
     code, _, err = mercer(*(word.format(rings) for word in words), *(["-q"]))
     assert code == 1 and err.startswith("mercer: ") and err.count("\n") == 1
     assert reason in err
+
+
+def test_the_tools_of_libsvm_are_commands_too(capsys):
+    assert main(["svm-train"]) == 1
+    assert "svm-train" in capsys.readouterr().out
 
 
 def test_debug_shows_where_an_error_arose(rings):

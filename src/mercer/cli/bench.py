@@ -135,7 +135,7 @@ def _jobs() -> Iterator[Job]:
 def _own(options: argparse.Namespace) -> Iterator[Job]:
     """The machine of the command line against scikit-learn's of the same name."""
     data = dataset_of(options.data, options)
-    needs_target(data, options.data)
+    y = needs_target(data, options.data)
     ours = machine_of(options, data)
     theirs = {**vars(svm), **vars(kernel_ridge)}.get(type(ours).__name__)
     if theirs is None or data.kind != "numbers":
@@ -161,7 +161,6 @@ def _own(options: argparse.Namespace) -> Iterator[Job]:
         peer.set_params(kernel="linear")
     elif isinstance(ours, KernelRidge):
         raise ValueError("KernelRidge has a peer with the kernels RBF and Linear.")
-    y = data.target
     yield Job(type(ours).__name__, ours, {"scikit-learn": peer}, X, y)
 
 

@@ -134,7 +134,7 @@ def _kernel_words(kernel: Kernel) -> dict[str, Any]:
     if isinstance(kernel, Sigmoid):
         return {
             "kernel_type": "sigmoid",
-            "gamma": kernel.scale,
+            "gamma": kernel.gamma,
             "coef0": kernel.offset,
         }
     raise ValueError(

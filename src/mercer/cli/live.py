@@ -24,7 +24,9 @@ try:
     from rich.live import Live
     from rich.text import Text
 except ImportError:
-    RichConsole = Live = Text = None
+    HAS_RICH = False
+else:
+    HAS_RICH = True
 
 PAUSE = 2.0  # seconds between plain lines of progress
 _RECENT = 0.5  # the share of the history that tells how quickly a violation falls
@@ -172,7 +174,7 @@ def shown(training: Training, silent: bool) -> Iterator[None]:
     if silent:
         yield
         return
-    if Live is not None and sys.stderr.isatty():
+    if HAS_RICH and sys.stderr.isatty():
         with Live(
             console=RichConsole(stderr=True), refresh_per_second=8, transient=True
         ) as live:

@@ -26,7 +26,7 @@ from mercer.cli.settings import (
 )
 from mercer.data.points import Points, take
 from mercer.gram import Gram
-from mercer.io.dataset import Dataset
+from mercer.io.dataset import Dataset, are_classes
 from mercer.io.save import load
 from mercer.kernels.base import Kernel
 from mercer.machines.words import as_kernel
@@ -133,12 +133,14 @@ def _info(options: argparse.Namespace, console: Console) -> None:
     )
     console.rows(shown)
     console.rows([("target", target_text(data)), ("kernel", kernel)])
+    target = data.target
+    classes = None if target is None or not are_classes(target) else np.unique(target)
     console.tell(
         kind=data.kind,
         points=len(data),
         types=data.types,
         target=data.target_name,
-        classes=np.unique(data.target) if data.is_classification else None,
+        classes=classes,
         kernel=repr(data.kernel),
     )
 

@@ -16,8 +16,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from mercer import __version__
-
 # Which module has the function `run` of a command.
 COMMANDS = {
     "train": "training",
@@ -98,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="LIBSVM's tools: mercer " + ", ".join(LIBSVM_TOOLS) + " (-h for help).",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"mercer {__version__}")
+    parser.add_argument("--version", action="version", version=f"mercer {_version()}")
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="command", title="commands"
     )
@@ -112,6 +110,10 @@ def make_parser() -> argparse.ArgumentParser:
         else:
             command.set_defaults(debug=False)
     return parser
+
+
+def _version() -> str:
+    return str(importlib.import_module("mercer").__version__)
 
 
 def _sentence(text: str) -> str:

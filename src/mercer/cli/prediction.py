@@ -106,15 +106,16 @@ def _evaluate(machine: Any, options: argparse.Namespace, console: Console) -> in
     if options.target is None:
         options.target = layout.get("target")
     data, points = read_for(machine, options.data, options)
-    needs_target(data, options.data)
+    target = needs_target(data, options.data)
     if not is_judged(machine):
         raise ValueError(f"There are no scores for a {type(machine).__name__}.")
-    scores = judged(machine, data.target, machine.predict(points))
+    scores = judged(machine, target, machine.predict(points))
     console.rows([("points", f"{len(data):,}"), ("scores", scores.text())])
-    if scores.confusion is not None and len(scores.confusion) <= MOST_SHOWN:
-        head = ["true \\ predicted", *map(str, scores.classes)]
-        rows = zip(scores.classes, scores.confusion.tolist(), strict=True)
-        body = [[name, *counts] for name, counts in rows]
+    classes, counts = scores.classes, scores.confusion
+    if classes is not None and counts is not None and len(classes) <= MOST_SHOWN:
+        head = ["true \\ predicted", *map(str, classes)]
+        rows = zip(classes, counts.tolist(), strict=True)
+        body = [[name, *some] for name, some in rows]
         for line in table([head, *body], range(1, len(head))):
             console.line(line)
     console.tell(model=options.model, points=len(data), **scores.as_object())

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import mercer
 from mercer.data.points import Points
 from mercer.io.dataset import Dataset, are_classes
 from mercer.io.reading import kind_of, read
@@ -26,6 +25,7 @@ from mercer.machines.words import WORDS
 EMBEDDED = ("digits", "iris", "wine")  # of scikit-learn, by name where no file has it
 FLAGS = ("C", "gamma", "epsilon", "nu", "alpha", "tol")
 UNEVEN = 30.0  # the ratio of the spreads of two columns from which it is worth a note
+_mercer: Any = importlib.import_module("mercer")  # its names, as users write them
 _TABLES = ("table", "parquet")  # formats with columns
 
 
@@ -122,10 +122,10 @@ def _embedded(name: str) -> Dataset:
     )
 
 
-def needs_target(data: Dataset, path: str) -> None:
-    """Refuse data without a target, where one is needed."""
+def needs_target(data: Dataset, path: str) -> np.ndarray:
+    """The target; data without one are refused."""
     if data.target is not None:
-        return
+        return data.target
     names = ", ".join(data.names[:8]) + (", ..." if len(data.names) > 8 else "")
     known = f" Its columns are {names}." if data.kind in ("numbers", "records") else ""
     raise ValueError(f"{path} has no target yet: name it with --target.{known}")
@@ -194,7 +194,7 @@ def machine_class(name: str, data: Dataset, task: str | None) -> type:
             name = "SVC" if task == "classification" else "SVR"
         else:
             name = "SVC" if are_classes(data.target) else "SVR"
-    found = getattr(mercer, name, None) if name in mercer.__all__ else None
+    found = getattr(_mercer, name) if name in _mercer.__all__ else None
     if not (isinstance(found, type) and issubclass(found, KernelEstimator)):
         known = _machines()
         near = difflib.get_close_matches(name, known, 1)
@@ -206,7 +206,7 @@ def machine_class(name: str, data: Dataset, task: str | None) -> type:
 
 
 def _machines() -> list[str]:
-    found = ((name, getattr(mercer, name)) for name in mercer.__all__)
+    found = ((name, getattr(_mercer, name)) for name in _mercer.__all__)
     return sorted(
         name
         for name, thing in found

@@ -13,7 +13,9 @@ from mercer.io.strings import as_labels
 try:
     from rdkit import Chem, rdBase
 except ImportError:
-    Chem = rdBase = None
+    HAS_RDKIT = False
+else:
+    HAS_RDKIT = True
 
 
 def from_smiles(smiles: Sequence[str], hydrogens: bool = False) -> list[Graph]:
@@ -109,7 +111,7 @@ def read_smiles(
 
 
 def _check_rdkit() -> None:
-    if Chem is None:
+    if not HAS_RDKIT:
         raise ImportError(
             "SMILES are read with RDKit, which is not installed: pip install "
             "'mercer[chem]'."

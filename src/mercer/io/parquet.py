@@ -12,7 +12,9 @@ from mercer.io.tables import Column, Name, check_choice, dataset_of
 try:
     from pyarrow import parquet
 except ImportError:
-    parquet = None
+    HAS_PYARROW = False
+else:
+    HAS_PYARROW = True
 
 
 def read_parquet(
@@ -31,7 +33,7 @@ def read_parquet(
     >>> from mercer.io import read_parquet
     >>> read_parquet("data.parquet", target="y")  # doctest: +SKIP
     """
-    if parquet is None:
+    if not HAS_PYARROW:
         raise ImportError(
             "Parquet files are read with pyarrow, which is not installed: pip install "
             "pyarrow."
