@@ -45,7 +45,7 @@ FOUNDATIONS = {
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
-    "cli": ["options", "svm_data", "svm_train"],
+    "cli": ["options", "svm_text", "svm_data", "svm_train"],
     "io": ["svmlight"],
     "lab": [],
 }
@@ -77,7 +77,8 @@ MODULES = {
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
     "io": "svmlight libsvm save",
-    "cli": "options libsvm svm_data svm_train svm_predict svm_scale svm_grid tools",
+    "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
+    "tools",
     "lab": "server",
 }
 
