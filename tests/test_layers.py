@@ -46,8 +46,8 @@ FOUNDATIONS = {
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
-    "cli": "main options svm_data svm_train live settings scores pictures report "
-    "checkpoints".split(),
+    "cli": "main options svm_text svm_data svm_train live settings scores pictures "
+    "report checkpoints".split(),
     "io": "container classes records svmlight files cells dataset strings "
     "tables".split(),
     "lab": [],
@@ -81,9 +81,9 @@ MODULES = {
     "plots": "base gram regions curves losses runs structures margins maps smo",
     "io": "container classes records save onnx svmlight libsvm files cells dataset "
     "tables parquet strings trees graphs molecules reading checkpoints",
-    "cli": "options libsvm svm_data svm_train svm_predict svm_scale svm_grid main "
-    "completion live settings scores pictures report checkpoints training prediction "
-    "looking conversion bench",
+    "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
+    "main completion live settings scores pictures report checkpoints training "
+    "prediction looking conversion bench",
     "lab": "server",
 }
 

@@ -10,14 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.options import Refused, TrainOptions
+from mercer.cli.svm_text import DIALECT, malformed
 from mercer.gram import Gram
-from mercer.io.libsvm import KERNEL_TYPES, LARGEST, kernel_of
-from mercer.io.svmlight import Dialect, MalformedLine, gathered, opened, parsed_parts
+from mercer.io.libsvm import KERNEL_TYPES, kernel_of
+from mercer.io.svmlight import MalformedLine, gathered, opened, parsed_parts
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 
-# No queries, a point on every line, indices of 32 bits.
-DIALECT = Dialect(query=False, blank=False, largest=LARGEST)
 # A sparse array takes longer for an entry: one is held with its zeros where that takes
 # at most so much memory, or so many times that of its entries.
 DENSE_MB = 64.0
@@ -50,11 +49,6 @@ class Data:
     def serial(self) -> np.ndarray:
         """The numbers of points of a precomputed kernel, in column 0."""
         return self.X[:, [0]].toarray().ravel().astype(np.int64)
-
-
-def malformed(error: MalformedLine) -> Refused:
-    """The error in LIBSVM's words, and then in ours."""
-    return Refused(f"Wrong input format at line {error.line}\n{error}")
 
 
 def read_file(path: str) -> tuple[sp.csr_array, np.ndarray]:

@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.options import PredictOptions, Refused
-from mercer.cli.svm_data import DIALECT, malformed
-from mercer.cli.svm_train import regression_scores, shown
+from mercer.cli.svm_text import DIALECT, malformed, regression_scores, shown
 from mercer.io.libsvm import LibsvmModel, read_libsvm_model
 from mercer.io.svmlight import MalformedLine, formatted, gathered, opened, parsed_parts
 

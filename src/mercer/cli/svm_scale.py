@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.options import Refused, ScaleOptions
-from mercer.cli.svm_data import DIALECT, malformed
+from mercer.cli.svm_text import DIALECT, malformed
 from mercer.io.svmlight import MalformedLine, formatted, gathered, opened, parsed_parts
 
 ROWS_MB = 16.0  # of rows with all their zeros
@@ -124,7 +124,8 @@ class _Ranges:
         with open(path, encoding="ascii", errors="backslashreplace") as file:
             lines = _Lines(path, [line.split() for line in file if line.strip()])
         if lines.next_is("y"):
-            self.y_range = lines.numbers(2)
+            low, high = lines.numbers(2)
+            self.y_range = low, high
             self.y_least, self.y_most = lines.numbers(2)
         if not lines.next_is("x"):
             raise Refused(f"ERROR: failed to read scaling parameters\n{path} has no x.")

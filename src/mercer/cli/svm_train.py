@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from mercer.calibration import platt
 from mercer.cli.options import Refused, TrainOptions
 from mercer.cli.svm_data import Data, data_of, largest_index, read_file
+from mercer.cli.svm_text import regression_scores
 from mercer.data.points import take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -280,7 +281,7 @@ def _classifier(data: Data, options: TrainOptions, random: Random, say: Say) -> 
         coef[own, np.repeat([j - 1, i], [len(members[i]), len(members[j])])] = beta
         rho[number] = -bias
     order = np.concatenate(members)
-    used = coef.any(axis=1)
+    used = np.asarray(coef.any(axis=1))
     support = order[used[order]]
     say(f"Total nSV = {len(support)}\n")
     counts = np.array([np.count_nonzero(used[some]) for some in members])
@@ -429,7 +430,9 @@ def _marks(fit: Fit, data: Data, options: TrainOptions) -> np.ndarray:
     The values at the points are cut into five parts of equally many below 0, and five
     above.
     """
-    values = np.sort(fit.model(data, options).values(data.X)[:, 0])
+    values = fit.model(data, options).values(data.X)[:, 0]
+    # f is 0 at free support vectors; on which side of it they are is rounding.
+    values = np.sort(np.where(np.abs(values) <= options.eps, 0.0, values))
     below = int(np.searchsorted(values, 0.0))
     below = 0 if below == len(values) else below  # as LIBSVM counts, with none above
     half, above = MARKS // 2, len(values) - below
@@ -517,22 +520,3 @@ def judged(data: Data, options: TrainOptions, random: Random, say: Say) -> str:
         f"Cross Validation Mean squared error = {error}\n"
         f"Cross Validation Squared correlation coefficient = {correlation}\n"
     )
-
-
-def regression_scores(predicted: np.ndarray, y: np.ndarray) -> tuple[str, str]:
-    """The mean squared error and the squared correlation, as they are printed."""
-    n, v = len(y), predicted
-    error = float(np.sum((v - y) ** 2)) / n if n else math.nan
-    joint = n * float(v @ y) - float(v.sum()) * float(y.sum())
-    spread = (n * float(v @ v) - float(v.sum()) ** 2) * (
-        n * float(y @ y) - float(y.sum()) ** 2
-    )
-    correlation = joint**2 / spread if spread else math.copysign(math.inf, joint)
-    if not spread and not joint:
-        correlation = math.nan
-    return shown(error), shown(correlation)
-
-
-def shown(value: float) -> str:
-    """The number as C prints it; what is 0/0 has a sign there."""
-    return "-nan" if math.isnan(value) else f"{value:g}"

@@ -98,7 +98,7 @@ class LibsvmModel:
     def has_probabilities(self) -> bool:
         """Whether it holds what LIBSVM's `-b 1` needs."""
         if self.is_classifier:
-            return bool(self.probA.size and self.probB.size) or len(self.label) == 1
+            return bool(self.probA.size and self.probB.size)
         return bool(self.probA.size if self.is_regression else self.marks.size)
 
     # What it predicts, with LIBSVM's roundings

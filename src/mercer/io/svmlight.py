@@ -267,7 +267,7 @@ def gathered(
     label_ends = np.zeros(n + 1 if multilabel else 1, dtype=np.int64)
     ends = np.zeros(n + 1, dtype=np.int64)
     query = np.empty(n if queries else 0, dtype=np.int64)
-    columns = np.empty(entries, dtype=np.int32 if narrow else np.int64)
+    columns: Any = np.empty(entries, dtype=np.int32 if narrow else np.int64)
     values = np.empty(entries)
     row = entry = label = 0
     while parts:
@@ -460,11 +460,13 @@ def formatted(
     first : the index of the first column
     """
     columns = np.empty((X.shape[0], 0)) if labels is None else labels
+    if columns.ndim == 1:
+        columns = columns[:, None]
     return _core.format_text(
         np.ascontiguousarray(X.indptr, dtype=np.int64),
         np.ascontiguousarray(X.indices, dtype=np.int64),
         np.ascontiguousarray(X.data, dtype=float),
-        np.ascontiguousarray(columns.reshape(X.shape[0], -1), dtype=float),
+        np.ascontiguousarray(columns, dtype=float),
         np.empty(0, dtype=np.int64) if query is None else query,
         first,
         label_precision,
