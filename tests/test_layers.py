@@ -48,7 +48,7 @@ FOUNDATIONS = {
     "plots": ["base"],
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
-    "io": "container classes records svmlight files cells dataset strings "
+    "io": "container classes records formulas svmlight files cells dataset strings "
     "tables".split(),
     "lab": [],
 }
@@ -79,7 +79,7 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "container classes records save onnx svmlight libsvm files cells dataset "
+    "io": "container classes records save formulas onnx svmlight libsvm files cells dataset "
     "tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "

@@ -419,9 +419,15 @@ def fuzz_load(seed, executions, folder):
 
 def _asked(machine, new):
     """What is wrong in a machine may show as any error, but as no crash."""
-    for name in ("predict", "transform", "decision_function"):
+    calls = [
+        lambda: machine.predict(new),
+        lambda: machine.transform(new),
+        lambda: machine.decision_function(new),
+        lambda: machine.partial_fit(new[:2], machine.classes_[:2]),
+    ]
+    for call in calls:
         try:
-            getattr(machine, name)(new)
+            call()
         except Exception:
             pass
 

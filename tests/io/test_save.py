@@ -1,10 +1,12 @@
 """Model files: what is loaded is what was saved, to the last bit."""
 
 import copy
+import inspect
 import json
 import subprocess
 import sys
 import warnings
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import FunctionType
 
@@ -123,6 +125,18 @@ def test_every_machine_has_a_case_and_every_kernel_a_place():
     abstract = {"Kernel", "PairKernel", "FeatureKernel"}
     kernels = {kind.__name__ for kind in found if issubclass(kind, Kernel)} - abstract
     assert kernels == public(classes.KERNELS).keys()
+
+
+def test_densities_losses_and_solvers_have_a_place_too():
+    densities = [getattr(mercer.densities, name) for name in mercer.densities.__all__]
+    losses = [part for part in vars(mercer.losses).values() if is_dataclass(part)]
+    solvers = [getattr(mercer.solvers, name) for name in mercer.solvers.__all__]
+    needed = [
+        *(kind for kind in (*densities, *losses) if not inspect.isabstract(kind)),
+        *(kind for kind in solvers if hasattr(kind, "solve")),
+    ]
+    assert len(needed) > 30
+    assert [kind for kind in needed if classes.name_of(kind) is None] == []
 
 
 def holds_function(kernel):

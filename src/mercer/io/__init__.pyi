@@ -9,6 +9,8 @@ from mercer.io.libsvm import read_libsvm_model as read_libsvm_model
 from mercer.io.libsvm import write_libsvm_model as write_libsvm_model
 from mercer.io.molecules import from_smiles as from_smiles
 from mercer.io.molecules import read_smiles as read_smiles
+from mercer.io.onnx import save_onnx as save_onnx
+from mercer.io.onnx import to_onnx as to_onnx
 from mercer.io.parquet import read_parquet as read_parquet
 from mercer.io.reading import read as read
 from mercer.io.save import load as load

@@ -308,6 +308,7 @@ class Reader:
         self._values: dict[int, Any] = {}
         self._weights: dict[int, int] = {}
         self._weight = 0
+        self._views: dict[Any, np.ndarray] = {}  # arrays in other types and orders
 
     def value(self, record: Any) -> Any:
         """What a record says, with all objects that it refers to."""
@@ -364,7 +365,9 @@ class Reader:
             raise ValueError(f"a value is of the kind {kind[:80]!r}, which is unknown")
         try:
             return _READ[kind](self, record, depth)
-        except (TypeError, KeyError, AttributeError, OverflowError) as error:
+        except (ValueError, MemoryError, RecursionError, ImportError):
+            raise
+        except Exception as error:  # data frames have errors of their own
             raise ValueError(f"a value of the kind {kind!r} is damaged: {error}") from (
                 error
             )
@@ -444,18 +447,14 @@ class Reader:
     def _array(self, record: Any, depth: int) -> np.ndarray:
         name, dtype, order = _entries(record, "array", "dtype?", "order?")
         key = name, dtype, order
-        if key not in self._made_arrays:
+        if key not in self._views:
             array = self._numbers(name)
             if dtype is not None:
                 array = _of_numbers(array, _dtype(dtype))
             if order not in (None, "F"):
                 raise ValueError(f"an array is in the order {order!r:.40}")
-            self._made_arrays[key] = array if order is None else array.T
-        return self._made_arrays[key]
-
-    @property
-    def _made_arrays(self) -> dict[Any, np.ndarray]:
-        return self.__dict__.setdefault("_views", {})
+            self._views[key] = array if order is None else array.T
+        return self._views[key]
 
     def _objects(self, record: Any, depth: int) -> np.ndarray:
         inner, shape = _entries(record, "objects", "shape")

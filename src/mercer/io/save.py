@@ -137,6 +137,11 @@ def _opened(path: Path) -> tuple[Reader, dict[str, Any]]:
 def _value(reader: Reader, record: Any, path: Path) -> Any:
     try:
         return reader.value(record)
+    except ImportError as error:
+        raise ImportError(
+            f"{os.fspath(path)!r} holds points in a data frame of a library that is "
+            f"not installed ({error}). Install it."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise _unreadable(path, error) from error
 
