@@ -21,7 +21,10 @@ from mercer.machines.pca import KernelPCA
 
 MOST = 300  # points of a Gram matrix that is drawn
 MOST_MAPPED = 1000  # points of a map
-_HUES = (212, 28, 140, 355, 275, 185, 48, 325, 95, 0)
+COLOURS = (  # readable on light and on dark
+    *(f"hsl({hue} 65% 52%)" for hue in (212, 28, 140, 355, 275, 185, 48, 325, 95)),
+    "hsl(220 8% 55%)",
+)
 
 
 def of(made: Any) -> list[tuple[str, str]]:
@@ -128,9 +131,9 @@ def _map(made: Any) -> tuple[str, str] | None:
     y = made.data.target[some]
     if made.training is not None and made.training.classes is not None:
         values, codes = np.unique(y, return_inverse=True)
-        if len(values) > len(_HUES):
+        if len(values) > len(COLOURS):
             return None
-        colours = [f"hsl({_HUES[c]} 65% 52%)" for c in codes]
+        colours = [COLOURS[c] for c in codes]
         words = "; ".join(str(value) for value in values)
         legend = "".join(_key(j, str(value)) for j, value in enumerate(values))
     else:
@@ -143,10 +146,7 @@ def _map(made: Any) -> tuple[str, str] | None:
 
 def _key(j: int, name: str) -> str:
     shown = name.replace("&", "&amp;").replace("<", "&lt;")
-    return (
-        f'<span style="color:hsl({_HUES[j]} 65% 52%)">&#9679;</span> '
-        f"<small>{shown}</small> "
-    )
+    return f'<span style="color:{COLOURS[j]}">&#9679;</span> <small>{shown}</small> '
 
 
 def _components(kernel: Kernel, points: Points) -> np.ndarray | None:

@@ -259,7 +259,8 @@ def _cards(made: Trained) -> str:
         cards.append((f"{made.support:,}", "support vectors"))
     found = getattr(made.machine, "certificate_", None)
     if found is not None and not np.isnan(found.gap):
-        cards.append((f"{found.gap:.2g}", "gap to the optimum, at most"))
+        share = found.gap / max(abs(found.primal), 1e-300)
+        cards.append((f"{share:.2g}", "of the objective, at most, above its optimum"))
     cards.append((seconds_text(made.seconds), "of training"))
     body = "".join(
         f'<div class="card"><b>{_text(value)}</b>{_text(words)}</div>'
