@@ -47,6 +47,7 @@ def stopping_after(monkeypatch, reports):
     "options",
     [
         COMMON,
+        ["--kernel", "Nystrom(RBF(0.3), 50)", *COMMON[2:]],
         ["--machine", "KernelLogisticRegression", "--kernel", "RBF(0.3)", "--no-plan"],
         ["--machine", "KernelRidge", "--kernel", "RBF(0.3)", "--no-plan", "--alpha",
          "0.01"],

@@ -123,7 +123,7 @@ def fitted_in_parts(
     found = kept.found() if options.resume else None
     if found is not None:
         machine, seconds, iterations = found.machine, found.seconds, found.iterations
-        before = violation_of(machine)
+        before = distance_of(machine)
         console.rows([("resumed", f"from {kept.path}, after {seconds_text(seconds)}")])
     end = None if options.time_limit is None else time.monotonic() + options.time_limit
     part = kept.every
@@ -141,7 +141,7 @@ def fitted_in_parts(
         over = end is not None and time.monotonic() >= end
         if done or training.stop or over:
             return machine, seconds, iterations
-        now = violation_of(machine)
+        now = distance_of(machine)
         if not now < before:
             part *= _LONGER
             console.warn(
@@ -161,8 +161,8 @@ def fit_quietly(machine: Any, X: Points, y: Any) -> None:
             machine.fit(X, y)
 
 
-def violation_of(machine: Any) -> float:
-    """How far from the end; infinite where that is not known."""
+def distance_of(machine: Any) -> float:
+    """How far from the optimum: the gap, else the violation; infinite if unknown."""
     found = getattr(machine, "certificate_", None)
-    value = float("inf") if found is None else float(found.violation)
-    return value if value == value else float("inf")
+    numbers = [] if found is None else [float(found.gap), float(found.violation)]
+    return next((value for value in numbers if value == value), float("inf"))

@@ -73,7 +73,8 @@ def run(options: argparse.Namespace) -> int:
     _written(made, layout_of(data, scale), options, console)
     console.tell(**report.as_object(made))
     console.end()
-    if made.run.status == Status.STOPPED and not options.output:
+    kept = options.output or options.checkpoint
+    if made.run.status == Status.STOPPED and not kept:
         console.warn("stopped, and no model was written: name one with -o.")
     return 0
 
