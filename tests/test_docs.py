@@ -162,11 +162,28 @@ def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
     public = {
         name
-        for module in ("", ".data", ".densities", ".plots", ".solvers", ".theory")
+        for module in (
+            "",
+            ".data",
+            ".densities",
+            ".io",
+            ".plots",
+            ".solvers",
+            ".theory",
+        )
         for name in importlib.import_module(f"mercer{module}").__all__
         if not name.startswith("_")
     }
-    modules = {"data", "densities", "losses", "planning", "plots", "solvers", "theory"}
+    modules = {
+        "data",
+        "densities",
+        "io",
+        "losses",
+        "planning",
+        "plots",
+        "solvers",
+        "theory",
+    }
     assert public - modules - listed == set()
 
 
