@@ -108,10 +108,13 @@ class Evaluator {
     double sum = 0;
     while (a < a_end && b < b_end) {
       Index here = X.columns[a], there = Y.columns[b];
-      double t = (here <= there ? X.values[a] : 0.0) - (there <= here ? Y.values[b] : 0.0);
-      sum += t * t;
-      a += here <= there;
-      b += there <= here;
+      if (here == there) {
+        double t = X.values[a++] - Y.values[b++];
+        sum += t * t;
+      } else {
+        double t = here < there ? X.values[a++] : Y.values[b++];
+        sum += t * t;
+      }
     }
     for (; a < a_end; ++a) sum += X.values[a] * X.values[a];
     for (; b < b_end; ++b) sum += Y.values[b] * Y.values[b];

@@ -58,8 +58,9 @@ def same(X, Y):
 def test_numbers_are_those_of_scikit_learn_to_the_last_bit(rng):
     text = text_of(rng)
     X, y, query = read_svmlight(io.BytesIO(text))
-    ours = load_svmlight_file(io.BytesIO(text))
-    assert same(X, ours[0]) and y.tobytes() == ours[1].tobytes() and query is None
+    theirs = load_svmlight_file(io.BytesIO(text))
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+    assert same(X, theirs[0]) and y.tobytes() == theirs[1].tobytes() and query is None
 
 
 @looped(

@@ -282,6 +282,7 @@ def gathered(
         part.columns(columns[some], first)
         part.values(values[some])
         row, entry, label = rows.stop, some.stop, label + part.n_labels
+    ends = ends.astype(columns.dtype, copy=False)  # of one type, or both are copied
     X = sp.csr_array((values, columns, ends), shape=(n, d), copy=False)
     y: Any = labels
     if multilabel:
