@@ -226,6 +226,12 @@ def bomb(content):
     content["root"] = {"object": first + 61}
 
 
+def many_columns(content):
+    parts = {"size": 10**15, "place": {"dict": ["a"], "values": [0]}}
+    content["objects"].append({"class": "ColumnIndex", "parts": parts})
+    content["root"] = {"object": len(content["objects"]) - 1}
+
+
 def kernels_of_kernels(content):
     content["objects"] = [{"class": "RBF", "parts": {"gamma": 1.0}}]
     for place in range(60):
@@ -257,7 +263,9 @@ def kernels_of_kernels(content):
         (put(kernel={"eval": "1"}), "kind 'eval', which is unknown"),
         (put(kernel={}), "kind '', which is unknown"),
         (put(C={"float": "1e5"}), "kind 'float' is damaged"),
-        (put(C={"range": [0, 10**18]}), "more than 2\\*\\*31"),
+        (put(C={"range": [0, 10**18]}), "more values than its size allows"),
+        (put(C={"range": [0, 10**30]}), "kind 'range' is damaged"),
+        (put(C={"range": [0, 10**6]}), "more values than its size allows"),
         (put(C={"range": ["a"]}), "kind 'range' is damaged"),
         (put(C={"array": "999"}), "kind 'array' is damaged"),
         (put(C={"array": "0", "dtype": "O"}), "is of the type 'O'"),
@@ -292,6 +300,7 @@ def kernels_of_kernels(content):
             "Sum needs 'left', which is not there",
         ),
         (bomb, "more values than its size allows"),
+        (many_columns, "ColumnIndex needs the places"),
         (kernels_of_kernels, "is no Sum: .*at most 10,000"),
     ],
 )

@@ -148,9 +148,9 @@ def test_a_common_offset_costs_no_digits():
 @looped(
     "name, words",
     [
-        ("on words", "no vectors.*mercer.save"),
-        ("on trees", "no vectors"),
-        ("on graphs", "no vectors"),
+        ("on words", "Subsequence.*no vectors.*mercer.save"),
+        ("on trees", "SubsetTree.*no vectors"),
+        ("on graphs", "WeisfeilerLehman.*no vectors"),
         ("on records", "no vectors"),
         ("on pandas", "no vectors|by name"),
     ],

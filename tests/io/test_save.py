@@ -13,6 +13,8 @@ from types import FunctionType
 import catalog
 import model_cases
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import write_fixtures
@@ -23,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import mercer
 from mercer import RBF, SVC, BlockFunction, Kernel, KernelRidge, Precomputed
-from mercer.data.points import is_frame
+from mercer.data.points import field, is_frame
 from mercer.io import classes, load_expansion
 from mercer.kernels.base import Sum
 
@@ -244,6 +246,37 @@ def test_values_of_every_kind_are_kept(tmp_path):
         loaded = trip(machine, tmp_path).class_weight
         assert loaded.keys() == weight.keys()
         assert all(same(loaded[key], weight[key]) for key in weight)
+
+
+PANDAS = {
+    "word": catalog.words(3, 12),
+    "gap": [1.5, None] * 6,
+    "truth": [True, False] * 6,
+    "small": np.arange(12, dtype="f4"),
+    "kind": pd.Categorical(["x", "y"] * 6),
+    "whole": pd.array([1, None] * 6, dtype="Int64"),
+    "tokens": [["a", "b"], ("c",)] * 6,
+    "text": ["a", None] * 6,
+}
+POLARS = PANDAS | {
+    "kind": pl.Series(["x", "y"] * 6, dtype=pl.Enum(["x", "y"])),
+    "whole": [1, None] * 6,
+    "tokens": [["a", "b"], ["c"]] * 6,
+}
+
+
+@looped("frame", [pd.DataFrame(PANDAS), pl.DataFrame(POLARS)])
+def test_columns_of_every_kind_are_kept(frame, tmp_path):
+    kernel = mercer.On("word", mercer.Spectrum(1)) * mercer.On(
+        ["truth", "small"], RBF(0.1)
+    )
+    machine = SVC(kernel=kernel).fit(frame, model_cases.KINDS)
+    loaded = trip(machine, tmp_path)
+    mine, theirs = (one.expansion_.points for one in (machine, loaded))
+    assert type(mine) is type(theirs) and list(mine.columns) == list(theirs.columns)
+    for name in PANDAS:
+        assert same(field(mine, name), field(theirs, name)), name
+    assert same(machine.decision_function(frame), loaded.decision_function(frame))
 
 
 def test_a_deep_kernel_is_no_deep_file(tmp_path):

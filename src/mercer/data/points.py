@@ -215,22 +215,14 @@ def frame_columns(X: Points) -> Iterator[np.ndarray]:
 
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")  # of frames that can be made anew
-_KINDS: dict[str, Any] = {
-    "Boolean": nw.Boolean,
-    "Categorical": nw.Categorical,
-    "Float32": nw.Float32,
-    "Float64": nw.Float64,
-    "Int64": nw.Int64,
-    "Object": nw.Object,
-    "String": nw.String,
-}
+_KINDS: dict[str, Any] = {"": None, "String": nw.String, "Object": nw.Object}
 
 
 def frame_columns_by_name(X: Points) -> tuple[str, list[tuple[Any, str, Any]]]:
     """The library of a data frame, and the name, kind and values of each column.
 
-    Numbers are an array, of the kind ""; other values a list, None where one is
-    missing.
+    Values are those that kernels read: numbers as an array, of the kind "", NaN where
+    one is missing; others as a list, of the kind "String" or "Object", None there.
     """
     frame = _opened(X)
     library = str(frame.implementation)
@@ -239,19 +231,15 @@ def frame_columns_by_name(X: Points) -> tuple[str, list[tuple[Any, str, Any]]]:
             f"Data frames of {', '.join(_LIBRARIES)} can be taken apart; got one of "
             f"{library}. Convert it."
         )
-    return library, [_kept_column(one) for one in frame.iter_columns()]
+    columns = [(one.name, _column(one)) for one in frame.iter_columns()]
+    return library, [(name, _kind_of(values), values) for name, values in columns]
 
 
-def _kept_column(series: Series[Any]) -> tuple[Any, str, Any]:
-    kind, gaps = series.dtype, series.is_null().to_list()
-    floats = kind.is_float() and series.to_numpy().dtype.kind == "f"
-    if (floats or kind.is_integer() or kind == nw.Boolean) and not any(gaps):
-        return series.name, "", series.to_numpy()
-    if floats and series.implementation.is_pandas():
-        return series.name, "", series.to_numpy()  # NaN is what is missing there
-    name = "Int64" if kind.is_integer() else type(kind).__name__
-    values = zip(series.to_list(), gaps, strict=True)
-    return series.name, name, [None if gap else value for value, gap in values]
+def _kind_of(values: np.ndarray | list[Any]) -> str:
+    if isinstance(values, np.ndarray):
+        return ""
+    texts = all(value is None or isinstance(value, str) for value in values)
+    return "String" if texts else "Object"
 
 
 def frame_of_columns(library: Any, columns: Sequence[tuple[Any, str, Any]]) -> Points:
@@ -259,7 +247,7 @@ def frame_of_columns(library: Any, columns: Sequence[tuple[Any, str, Any]]) -> P
     if library not in _LIBRARIES:
         raise ValueError(f"{library!r:.40} makes no data frames")
     made = [
-        nw.new_series(name, values, _KINDS[kind] if kind else None, backend=library)
+        nw.new_series(name, values, _KINDS[kind], backend=library)
         for name, kind, values in columns
     ]
     return nw.concat([one.to_frame() for one in made], how="horizontal").to_native()

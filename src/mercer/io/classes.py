@@ -365,7 +365,9 @@ def _column_index(kind: Any, parts: dict[str, Any]) -> Any:
     size, place = parts["size"], parts["place"]
     if type(size) is not int or size < 0:
         raise ValueError("ColumnIndex needs a number of columns")
-    if place is not None and sorted(place.values()) != list(range(size)):
+    if place is not None and (
+        len(place) != size or sorted(place.values()) != list(range(size))
+    ):
         raise ValueError(f"ColumnIndex needs the places 0 to {size - 1}, each once")
     index = kind()
     index._size, index._place = size, place

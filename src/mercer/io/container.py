@@ -70,7 +70,7 @@ def write(
     for array in plain:
         found.update(_bytes_of(array))
     header = header.replace(_text(_BLANK), _text(found.hexdigest()), 1)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(start + header)
         for array in plain:
             file.write(_bytes_of(array))
@@ -248,7 +248,7 @@ def _refuse(path: Path, why: str, error: Exception | None = None) -> NoReturn:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when it is complete and on the disk."""
     target = os.path.realpath(path)
     folder, name = os.path.split(target)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import describe
+from mercer.data.points import brief, describe
 from mercer.io import classes
-from mercer.io.container import Path
+from mercer.io.container import Path, replacing
 from mercer.io.formulas import (
     Against,
     Graph,
@@ -79,14 +79,14 @@ def to_onnx(machine: Any) -> Any:
         )
     check_is_fitted(machine)
     if not hasattr(machine, "n_features_in_"):
-        known_points(None, name)  # says that they are no vectors
+        known_points(None, f"{name}(kernel={brief(machine.kernel)})")
     graph = Graph(int(machine.n_features_in_))
     outputs = _WRITTEN[name](machine, Value(graph, "X"))
     return _model(name, graph, outputs)
 
 
 def save_onnx(machine: Any, path: Path) -> None:
-    """Write `to_onnx(machine)` to a file.
+    """Write `to_onnx(machine)` to a file, whole or not at all.
 
     Examples
     --------
@@ -95,8 +95,9 @@ def save_onnx(machine: Any, path: Path) -> None:
     >>> machine = mercer.KernelRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> save_onnx(machine, "ridge.onnx")  # doctest: +SKIP
     """
-    model = to_onnx(machine)
-    onnx.save(model, path)
+    model = to_onnx(machine).SerializeToString()
+    with replacing(path) as file:
+        file.write(model)
 
 
 def _model(name: str, graph: Graph, outputs: Outputs) -> Any:

@@ -284,6 +284,11 @@ def _why_not(value: Any, where: str) -> str:
             "use a kernel of the library, or Precomputed(K) with its values; set a "
             "callback to None."
         )
+    if all(hasattr(value, name) for name in ("nodes", "edges", "is_directed")):
+        return (
+            f"{where} is of the class {full}, which model files do not know. Fit on "
+            "points Graph.from_networkx(graph)."
+        )
     return (
         f"{where} is of the class {full}, which model files do not know. They hold "
         "numbers, texts, lists, arrays, CSR matrices, data frames, Tree and Graph "
@@ -416,8 +421,7 @@ class Reader:
     def _range(self, record: Any, depth: int) -> range:
         [ends] = _entries(record, "range")
         found = range(*ends)
-        if len(found) > 2**31:
-            raise ValueError("a range has more than 2**31 numbers")
+        self._weigh(len(found))  # it may be made a list
         return found
 
     def _bytes(self, record: Any, depth: int) -> bytes:
