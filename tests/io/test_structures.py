@@ -262,6 +262,7 @@ def test_smiles_are_labelled_graphs(written):
         ("@a\nAC\n+\nII\n", "sequences"),
         ("(a b)\n", "trees"),
         ("a b\n1 2\n", "numbers"),
+        ("+1 1:0.5 7:2 # first\n-1\n-1 2:1\n", "numbers"),
         ("1,2\n", "numbers"),
     ],
 )

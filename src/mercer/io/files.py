@@ -86,7 +86,7 @@ def unpacked(raw: IO[bytes], path: Source, limit: float | None = None) -> bytes:
     limit = most_bytes() if limit is None else limit
     head = raw.read(6)
     raw.seek(0)
-    opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
+    opener = _opener(head)
     stream = raw if opener is None else opener(raw)
     parts, size = [], 0
     try:
@@ -107,6 +107,26 @@ def unpacked(raw: IO[bytes], path: Source, limit: float | None = None) -> bytes:
             raise
         raise refused(path, f"is damaged: {error}.") from error
     return b"".join(parts)
+
+
+def first_lines(path: Source, size: int = 2**16) -> list[str]:
+    """The lines at the beginning of a file that are not empty, the last perhaps cut."""
+    with Path(path).open("rb") as raw:
+        head = raw.read(6)
+        raw.seek(0)
+        opener = _opener(head)
+        try:
+            data = (raw if opener is None else opener(raw)).read(size)
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+            raise refused(path, f"is damaged or cut off: {error}.") from error
+    text = data.decode("utf-8-sig", errors="replace")
+    found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line for line in found if line.strip()]
+
+
+def _opener(head: bytes) -> Any:
+    """What unpacks a file that begins so; None for a plain one."""
+    return next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
 
 
 def read_text(path: Source, limit: float | None = None) -> str:

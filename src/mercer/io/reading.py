@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer.io.dataset import Dataset
-from mercer.io.files import Source, read_text, refused, suffix_of
+from mercer.io.files import Source, first_lines, refused, suffix_of
 from mercer.io.tables import as_target
 
 # Modules are loaded when a file is of their format: some of them need others.
@@ -42,7 +42,7 @@ SUFFIXES = {
     **dict.fromkeys((".smi", ".smiles"), "smiles"),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
 }
-_SVMLIGHT = re.compile(r"[+-]?[\d.eE+,-]+(\s+(qid:)?\d+:\S+)+\s*(#.*)?$")
+_SVMLIGHT = re.compile(r"[+-]?[\d.eE+,-]+(\s+(qid|\d+):\S+)*\s*(#.*)?$")
 _NUMBERED = ("trees", "smiles", "strings")  # where a target may be a column's number
 
 
@@ -130,7 +130,7 @@ def kind_of(path: Source) -> str:
 
 
 def _by_content(path: Source) -> str:
-    found = [line for line in read_text(path).split("\n", 20)[:20] if line.strip()]
+    found = first_lines(path)
     if not found:
         raise refused(path, "is empty.")
     first = found[0].lstrip()
@@ -140,6 +140,7 @@ def _by_content(path: Source) -> str:
         return "fastq"
     if first.startswith("("):
         return "trees"
-    if all(_SVMLIGHT.match(line) for line in found[:-1] or found):
+    some = found[:20] if len(found) > 20 else found[:-1] or found
+    if all(map(_SVMLIGHT.match, some)) and any(":" in line for line in some):
         return "svmlight"
     return "table"
