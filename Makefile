@@ -1,10 +1,13 @@
 # Everything from a bare machine with Python >= 3.11, a C++ compiler and make.
 #
-#   make demo    build, install, train and judge a kernel machine, draw a picture
+#   make demo    build, install, train a kernel machine on digits; its report is
+#                out/digits.html
 #   make test    build, install, run the test suite
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, its threads under TSan
+#   make fuzz    damaged files for the parsers under ASan and UBSan, for a minute;
+#                FUZZ="--runs 10000000" for so many of them
 #   make bench   build, install, run all benchmarks against their peers; the tables are
 #                shown and written to out/bench
 #   make docs    the site, in docs/_build/html; make docs-serve shows it, and
@@ -17,10 +20,12 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings sanitize bench docs docs-quick docs-serve lint clean
+.PHONY: demo test test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
-	$(python) examples/demo.py --save out
+	@mkdir -p out
+	$(python) -m mercer train digits --kernel "RBF(0.001)" --C 10 --cv 5 \
+		-o out/digits.mercer --report out/digits.html
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
@@ -30,6 +35,9 @@ test-roundings: $(VENV)/.test
 
 sanitize: $(VENV)/.test
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/sanitize.py
+
+fuzz: $(VENV)/.test
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(python) tools/fuzz.py $(FUZZ)
 
 bench: $(VENV)/.test
 	$(python) benchmarks/run.py out/bench

@@ -33,7 +33,8 @@ TESTS = {
         machines/test_many_classes machines/test_neighbors machines/test_perceptron
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
         kernels/test_graph densities/test_normals densities/test_passes
-        solvers/test_features machines/test_sgd machines/test_kmeans
+        solvers/test_features machines/test_sgd machines/test_kmeans io/test_svmlight
+        io/test_libsvm_models
     """,
     "thread": """
         solvers/test_smo solvers/test_class_pairs native/test_threads
@@ -95,9 +96,9 @@ def library(name: str) -> str:
     ).stdout.strip()
 
 
-def run(kind: str) -> int:
-    package = build(kind)
-    environment = {
+def environment(kind: str, package: Path) -> dict[str, str]:
+    """That of a process which loads the core of this package."""
+    return {
         **os.environ,
         **OPTIONS[kind],
         "PYTHONPATH": str(package),
@@ -107,6 +108,10 @@ def run(kind: str) -> int:
         # finds the functions that throw exceptions only where they are loaded already.
         "LD_PRELOAD": f"{library(LIBRARY[kind])} {library('libstdc++.so.6')}",
     }
+
+
+def run(kind: str) -> int:
+    package = build(kind)
     tests = [f"tests/{name}.py" for name in TESTS[kind].split()]
     command = [
         # TSan wants its memory where addresses that are chosen at random may be.
@@ -114,7 +119,7 @@ def run(kind: str) -> int:
         *[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2"],
         *["-k", CHOSEN[kind], *tests],
     ]
-    return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    return subprocess.run(command, cwd=ROOT, env=environment(kind, package)).returncode
 
 
 def main() -> int:

@@ -53,6 +53,44 @@ def _slope(size: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
     return float(np.exp((low + high) / 2))
 
 
+def platt(values: np.ndarray, sign: np.ndarray) -> tuple[float, float]:
+    """(A, B) of 1 / (1 + exp(A f + B)), by maximum likelihood on values of f.
+
+    Platt's sigmoid as it is, for LIBSVM's model files: p need not be ½ where f = 0. The
+    likelihood is concave; Newton's method with halved steps, as Lin, Lin and Weng,
+    "A note on Platt's probabilistic outputs", Machine Learning 68 (2007).
+
+    Parameters
+    ----------
+    values : (n,) array, f at points it was not fitted on
+    sign : (n,) array of ±1, the true classes
+    """
+    above, below = np.sum(sign > 0), np.sum(sign < 0)
+    target = np.where(sign > 0, (above + 1) / (above + 2), 1 / (below + 2))
+    rows = np.vstack([values, np.ones(len(values))])
+
+    def loss(at: np.ndarray) -> float:
+        t = at @ rows
+        return float(np.sum(target * t + np.logaddexp(0, -t)))
+
+    at = np.array([0.0, np.log((below + 1.0) / (above + 1.0))])
+    now = loss(at)
+    for _ in range(100):
+        p = expit(-(at @ rows))
+        slope = rows @ (target - p)
+        # A ridge as small as rounding, where all values are equal.
+        curvature = (rows * (p * (1 - p))) @ rows.T + 1e-12 * np.eye(2)
+        step = -np.linalg.solve(curvature, slope)
+        if not -slope @ step > 1e-14 * max(1.0, abs(now)):
+            break
+        while (then := loss(at + step)) > now + 1e-4 * float(slope @ step):
+            step /= 2
+            if not np.abs(step).max() > 1e-12 * max(1.0, np.abs(at).max()):
+                return float(at[0]), float(at[1])
+        at, now = at + step, then
+    return float(at[0]), float(at[1])
+
+
 def sigmoids(
     values: np.ndarray, sign: np.ndarray, weight: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:

@@ -202,6 +202,7 @@ def test_bad_parameters_are_refused_in_scikit_learn_s_words(params, message):
 def test_signature_is_scikit_learn_s_a_solver_and_reports():
     ours, reference = KernelRidge().get_params(), Reference().get_params()
     assert ours.pop("solver") is ours.pop("time_limit") is None
+    assert ours.pop("warm_start") is False
     assert (ours.pop("verbose"), ours.pop("callback")) == (False, None)
     assert ours == reference
     assert KernelRidge().__sklearn_tags__() == Reference().__sklearn_tags__()
@@ -566,3 +567,26 @@ def test_offset_points_of_a_small_map_are_warned_of():
         KernelRidge(1e-3, kernel="linear").fit(
             np.tile(POINTS, (5, 1)) + 1e7, np.tile(TARGETS, (5, 1))
         )
+
+
+def test_a_warm_start_goes_on_from_what_was_found():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    solver = ConjugateGradient(tol=1e-10)
+    whole = KernelRidge(alpha=1e-2, kernel=RBF(0.5), solver=solver).fit(X, y)
+    stops = iter([False] * 5 + [True])
+    warm = KernelRidge(alpha=1e-2, kernel=RBF(0.5), solver=solver, warm_start=True)
+    warm.set_params(callback=lambda progress: next(stops))
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        warm.fit(X, y)
+    half = warm.certificate_.violation
+    assert half > 1e-10
+    warm.set_params(callback=None).fit(X, y)
+    assert_allclose(warm.predict(X), whole.predict(X), atol=1e-8)
+    assert warm.fit(X, y).run_.iterations == 0  # it is there
+    # New points start from 0, those that are known from where they were.
+    other = np.concatenate([X[50:], rng.normal(size=(20, 3))])
+    target = np.concatenate([y[50:], np.zeros((20, 2))])
+    cold = KernelRidge(alpha=1e-2, kernel=RBF(0.5), solver=solver).fit(other, target)
+    assert_allclose(warm.fit(other, target).predict(X), cold.predict(X), atol=1e-8)

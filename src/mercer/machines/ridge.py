@@ -14,6 +14,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.blocks import Blocks
+from mercer.data.matching import carried_over
 from mercer.data.points import Points, describe
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
@@ -49,6 +51,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         for the last where the map is small and for the second elsewhere, to the
         relative residual 1e-8 (1e-6 of float32 points), with the first in reserve. A
         residual above 1e-4, rounding included, is warned of
+    warm_start : whether `fit` starts from the last solution, on points known from it;
+        factors have no use for it
     verbose : whether to print how far the solver is: its residual, and about how long
         it will take. Factors report that they are at work, and no more
     callback : called with a `Progress` after every product of the solver, and within
@@ -90,6 +94,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "solver": [HasMethods("solve"), None],
+        "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "callback": [callable, None],
         "time_limit": TIME_LIMIT,
@@ -125,6 +130,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         solver: Any = None,
+        warm_start: bool = False,
         verbose: Any = False,
         callback: Any = None,
         time_limit: float | None = None,
@@ -136,6 +142,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.solver = solver
+        self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
         self.time_limit = time_limit
@@ -163,12 +170,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         points, _, _ = self._weighted_points(X, None)
         gram = self._gram(X, points, weight)
         problem = LinearSystem(gram, y, self._reg(y), weight)
+        start = self._before(gram.X, y)
+        options = {} if start is None else {"start": start}
         solver: Any = self.solver or AutoLinear()
         begun = breakable() if isinstance(solver, Cholesky) else nullcontext()
         self._check_room(lambda: self._road_of(problem), gram.shape[0])
         with watching(self, [""], X, y, sample_weight) as watcher:
             with reporting(watcher) as watch, begun:
-                solution = solve_within(solver, problem, seconds_left(), watch=watch)
+                solution = solve_within(
+                    solver, problem, seconds_left(), watch=watch, **options
+                )
             coef = problem.coef(solution.value)
             f = self._expanded(gram, X, coef, solution.bias)
             self.expansion_ = self._on_landmarks(f, coef, solution.weights)
@@ -179,6 +190,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             self.__dict__.pop("loo_predictions_", None)
         self._warn_unless_optimal(solution)
         return self
+
+    def _before(self, points: Points, y: np.ndarray) -> np.ndarray | None:
+        """c of the last fit at these points, 0 at new ones; None to start afresh."""
+        f = self._of_points if self.warm_start and hasattr(self, "expansion_") else None
+        q = y.shape[1] if y.ndim == 2 else 1
+        if f is None or f.points is None or f.n_outputs != q:
+            return None
+        if isinstance(points, Blocks) or isinstance(f.points, Blocks):
+            return None  # to compare them would take a pass over all
+        rows = f.coef.reshape(-1, q)
+        places = np.arange(len(rows))
+        return carried_over(rows, f.points, points, places).reshape(y.shape)
 
     def _road(self, X: Points, y: Any) -> Road:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)

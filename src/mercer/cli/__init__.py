@@ -1,0 +1,1 @@
+"""The command `mercer`, and look-alikes of LIBSVM's tools."""
