@@ -102,7 +102,7 @@ def targets() -> dict[str, tuple[bytes, Callable[[bytes, int], None]]]:
         parsed.labels(found)
         assert found.tobytes() == np.array(labels, dtype=float).tobytes()
         try:
-            data = gathered([parsed], options["multilabel"], 0, None, "file")
+            data = gathered([parsed], "file", multilabel=options["multilabel"])
         except ValueError:
             assert 0 < sum(row[1] is not None for row in rows) < len(rows)
             return

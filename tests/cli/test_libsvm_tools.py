@@ -157,6 +157,41 @@ def test_cross_validation_judges_the_same_folds(ours, tmp_path, options, classes
         np.testing.assert_allclose(float(own), float(value), rtol=1e-4)
 
 
+ODD = {
+    "empty": "1\n-1\n1\n",
+    "far": "1 1:1 3000000:2\n-1 2:1 4000000:2\n1 2000000000:1\n",
+    "few": "1 5:1\n-1\n-1 2:3\n1 1:1 5:2\n",
+    "fractions": "1.7 1:1\n2.2 1:2\n1.2 1:3\n2.9 1:1.5\n",
+}
+
+
+@with_theirs
+@looped(
+    "points, options",
+    [
+        ("few", "-t 1 -r -1 -d 3"),  # no kernel
+        ("few", "-t 1 -d 0"),
+        ("few", "-s 3 -t 3 -r -2"),
+        ("empty", ""),
+        ("empty", "-t 3"),
+        ("empty", "-s 3 -t 0"),
+        ("far", ""),
+        ("far", "-s 2"),
+        ("fractions", ""),
+    ],
+)
+def test_odd_points_are_no_exception(ours, tmp_path, points, options):
+    (tmp_path / "data").write_text(ODD[points])
+    words = [*options.split(), "-e", "1e-6", "data"]
+    _, said, _ = theirs("svm-train", *words, "their.model", cwd=tmp_path)
+    code, out, err = ours("svm-train", *words, "our.model")
+    assert (code, err) == (0, "")
+    np.testing.assert_allclose(numbers(out, "obj"), numbers(said, "obj"), rtol=1e-5)
+    first = theirs("svm-predict", "data", "our.model", "their.out", cwd=tmp_path)
+    assert first == ours("svm-predict", "data", "our.model", "our.out")
+    assert Path("our.out").read_bytes() == Path("their.out").read_bytes()
+
+
 def test_random_numbers_are_those_of_the_gnu_c_library():
     random = Random()
     # As the manual of `rand` has them for the seed 1.

@@ -55,8 +55,7 @@ def read_file(path: str) -> tuple[sp.csr_array, np.ndarray]:
     """The points of a file, column j being index j, and their labels."""
     try:
         with opened(path) as source:
-            parts = list(parsed_parts(source, path, DIALECT))
-        X, y, _ = gathered(parts, False, 0, None, path)
+            X, y, _ = gathered(parsed_parts(source, path, DIALECT), path)
     except MalformedLine as error:
         raise malformed(error) from error
     except OSError as error:

@@ -86,7 +86,7 @@ def _predict(
         output.write(b"label normal outlier\n")
     answered = _Answered()
     for parsed in parsed_parts(source, options.data_file, DIALECT, CHUNK):
-        X, y, _ = gathered([parsed], False, 0, None, options.data_file)
+        X, y, _ = gathered([parsed], options.data_file)
         predicted, text = _answer(model, X, probable)
         output.write(text)
         answered.predicted.append(predicted)

@@ -52,7 +52,7 @@ def run(options: ScaleOptions) -> int:
 def _parts(path: str) -> Iterator[tuple[sp.csr_array, np.ndarray]]:
     with opened(path) as source:
         for parsed in parsed_parts(source, path, DIALECT):
-            X, y, _ = gathered([parsed], False, 0, None, path)
+            X, y, _ = gathered([parsed], path)
             yield X, y
 
 

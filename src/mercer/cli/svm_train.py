@@ -70,6 +70,8 @@ def prepared(options: TrainOptions) -> Data:
         why = "specified nu is infeasible"
     if why is not None:
         raise Refused(f"ERROR: {why}")
+    if options.svm_type in (0, 1) and np.abs(y).max() >= 2**31:
+        raise Refused("ERROR: the label of a class needs more than 32 bits")
     for number in (options.C, options.gamma, options.coef0, options.p, options.eps):
         if not math.isfinite(number):
             raise Refused(f"ERROR: {number} is not a finite number")

@@ -473,7 +473,7 @@ class _Reader:
             raise self._wrong(reason)
         labels = np.empty(parsed.n_labels)
         parsed.labels(labels)
-        data = gathered([parsed], several, 0, None, self.name)
+        data = gathered([parsed], self.name, multilabel=several)
         return np.ascontiguousarray(labels.reshape(n, width).T), data.X
 
     def _joined(self, line: bytes, width: int, number: int) -> bytes:

@@ -19,7 +19,7 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -139,14 +139,13 @@ def read_svmlight(
     ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])
     """
     dialect = Dialect(multilabel=multilabel, not_finite=allow_nan)
-    name, parts = name_of(file), []
+    name = name_of(file)
     with opened(file, max_text_mb) as source:
-        for parsed in parsed_parts(source, name, dialect):
-            parts.append(parsed)
-    if not sum(part.rows for part in parts):
+        parts = parsed_parts(source, name, dialect)
+        data = gathered(parts, name, zero_based, n_features, multilabel)
+    if not len(data.y):
         raise ValueError(f"{name} holds no points.")
-    first = first_column(parts, zero_based, name)
-    return gathered(parts, multilabel, first, n_features, name)
+    return data
 
 
 def name_of(file: File) -> str:
@@ -227,11 +226,8 @@ def parsed_parts(
             return
 
 
-def first_column(
-    parts: Sequence[_core.ParsedText], zero_based: bool | str, name: str
-) -> int:
-    """The index of the first column, 0 or 1."""
-    least = min((part.least for part in parts), default=1)
+def _first_column(least: int, zero_based: bool | str, name: str) -> int:
+    """The index of the first column, 0 or 1; `least` is the least there is."""
     if zero_based not in (True, False, "auto"):
         raise ValueError(
             f'zero_based is True, False or "auto"; got zero_based={zero_based!r}.'
@@ -245,52 +241,68 @@ def first_column(
     return 0 if zero_based else 1
 
 
+class _Growing:
+    """An array that grows part by part, in place where the system can move pages.
+
+    Parts and the whole are then never in memory at the same time.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike, first: Sequence[int] = ()) -> None:
+        self.array: Any = np.array(first, dtype=dtype)
+
+    def more(self, count: int) -> Any:
+        """Room for so many more."""
+        size = len(self.array)
+        self.array.resize(size + count, refcheck=False)
+        return self.array[size:]
+
+
 def gathered(
-    parts: list[_core.ParsedText],
-    multilabel: bool,
-    first: int,
-    n_features: int | None,
+    parts: Iterable[_core.ParsedText],
     name: str,
+    zero_based: bool | str = True,
+    n_features: int | None = None,
+    multilabel: bool = False,
 ) -> SvmlightData:
-    """The points of all parts, which are let go one after another."""
-    n = sum(part.rows for part in parts)
-    entries = sum(part.entries for part in parts)
-    most = max(part.most for part in parts) if parts else -1
-    d = _width(most, first, n_features, name)
-    queries = sum(part.with_query for part in parts)
+    """The points of all parts, each of which is let go before the next is read."""
+    labels, values, columns = _Growing(float), _Growing(float), _Growing(np.int32)
+    ends, label_ends = _Growing(np.int64, [0]), _Growing(np.int64, [0])
+    query, queries, least, most = _Growing(np.int64), 0, LARGEST, -1
+    for part in parts:
+        if part.most >= 2**31 and columns.array.dtype == np.int32:
+            columns.array = columns.array.astype(np.int64)
+        if multilabel:
+            part.label_ends(label_ends.more(part.rows), len(labels.array))
+        part.labels(labels.more(part.n_labels))
+        part.row_ends(ends.more(part.rows), len(values.array))
+        part.values(values.more(part.entries))
+        part.columns(columns.more(part.entries), 0)
+        queries += part.with_query
+        if queries:
+            part.query(query.more(part.rows))
+        least, most = min(least, part.least), max(most, part.most)
+    n = len(ends.array) - 1
     if queries not in (0, n):
         raise ValueError(
             f"{name} has qid on {queries} of its {n} points; it is on all or on none."
         )
-    narrow = max(entries, d) < 2**31
-    labels = np.empty(sum(part.n_labels for part in parts))
-    label_ends = np.zeros(n + 1 if multilabel else 1, dtype=np.int64)
-    ends = np.zeros(n + 1, dtype=np.int64)
-    query = np.empty(n if queries else 0, dtype=np.int64)
-    columns: Any = np.empty(entries, dtype=np.int32 if narrow else np.int64)
-    values = np.empty(entries)
-    row = entry = label = 0
-    while parts:
-        part = parts.pop(0)
-        rows, some = slice(row, row + part.rows), slice(entry, entry + part.entries)
-        part.labels(labels[label : label + part.n_labels])
-        if multilabel:
-            part.label_ends(label_ends[row + 1 : row + 1 + part.rows], label)
-        if queries:
-            part.query(query[rows])
-        part.row_ends(ends[row + 1 : row + 1 + part.rows], entry)
-        part.columns(columns[some], first)
-        part.values(values[some])
-        row, entry, label = rows.stop, some.stop, label + part.n_labels
-    ends = ends.astype(columns.dtype, copy=False)  # of one type, or both are copied
-    X = sp.csr_array((values, columns, ends), shape=(n, d), copy=False)
-    y: Any = labels
+    first = _first_column(least, zero_based, name)
+    columns.array -= first
+    shape = n, _width(most, first, n_features, name)
+    wide = max(len(values.array), *shape) >= 2**31
+    index = np.int64 if wide else np.int32  # of one type, or scipy copies both
+    entries = (
+        columns.array.astype(index, copy=False),
+        ends.array.astype(index, copy=False),
+    )
+    X = sp.csr_array((values.array, *entries), shape=shape, copy=False)
+    y: Any = labels.array
     if multilabel:
         y = [
-            tuple(sorted(labels[begin:end].tolist()))
-            for begin, end in pairwise(label_ends.tolist())
+            tuple(sorted(labels.array[begin:end].tolist()))
+            for begin, end in pairwise(label_ends.array.tolist())
         ]
-    return SvmlightData(X, y, query if queries else None)
+    return SvmlightData(X, y, query.array if queries else None)
 
 
 def _width(most: int, first: int, n_features: int | None, name: str) -> int:
@@ -351,8 +363,7 @@ class SvmlightBlocks:
                 if not parsed.rows:
                     continue
                 found = True
-                first = first_column([parsed], self.zero_based, name)
-                data = gathered([parsed], False, first, self.n_features, name)
+                data = gathered([parsed], name, self.zero_based, self.n_features)
                 yield data.X, data.y
         if not found:
             raise ValueError(f"{name} holds no points.")
