@@ -18,8 +18,8 @@ from mercer.io.dataset import Dataset, are_classes
 from mercer.io.reading import kind_of, read
 from mercer.kernels.base import Kernel
 from mercer.kernels.parse import parse
-from mercer.machines.base import KernelEstimator
 from mercer.machines.checks import reads_names
+from mercer.machines.estimator import KernelEstimator
 from mercer.machines.words import WORDS
 
 EMBEDDED = ("digits", "iris", "wine")  # of scikit-learn, by name where no file has it

@@ -33,8 +33,9 @@ from mercer.io.libsvm import (
 from mercer.multiclass import PairExpansion
 from mercer.outcomes import Solution, Status
 from mercer.solvers.auto import AutoSMO
-from mercer.solvers.boxqp import BoxQP, nu_svc, nu_svr, one_class, svc, svr
+from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairSolutions, nu_svc_pairs, svc_pairs
+from mercer.solvers.programs import nu_svc, nu_svr, one_class, svc, svr
 
 FOLDS = 5  # of the values that probabilities are fitted to
 Say = Callable[[str], Any]
