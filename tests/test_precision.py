@@ -301,7 +301,7 @@ def test_equal_entries_have_no_scale_whatever_they_are():
 @pytest.mark.parametrize(
     "module, name",
     [
-        ("linear", Cholesky),
+        ("cholesky", Cholesky),
         ("newton", Newton),
         ("eigen", Lapack),
         ("l1", CoordinateDescent),

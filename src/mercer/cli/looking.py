@@ -30,6 +30,7 @@ from mercer.io.dataset import Dataset, are_classes
 from mercer.io.save import load
 from mercer.kernels.base import Kernel
 from mercer.machines.words import as_kernel
+from mercer.native.sorting import distinct
 from mercer.theory.condition import check
 
 _SUFFIXES = (".npy", ".csv")
@@ -134,7 +135,7 @@ def _info(options: argparse.Namespace, console: Console) -> None:
     console.rows(shown)
     console.rows([("target", target_text(data)), ("kernel", kernel)])
     target = data.target
-    classes = None if target is None or not are_classes(target) else np.unique(target)
+    classes = None if target is None or not are_classes(target) else distinct(target)
     console.tell(
         kind=data.kind,
         points=len(data),

@@ -13,6 +13,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from mercer.data.points import Points, count, take
+from mercer.native.sorting import distinct
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ def judged(machine: Any, true: np.ndarray, predicted: np.ndarray) -> Scores:
     """The scores of predictions."""
     if is_regressor(machine):
         return Scores(_of_numbers(true, predicted), true, predicted)
-    classes = np.unique(np.concatenate([np.unique(true), np.unique(predicted)]))
+    classes = distinct(np.concatenate([distinct(true), distinct(predicted)]))
     counts = confusion_matrix(true, predicted, labels=classes)
     return Scores(_of_classes(counts), true, predicted, classes, counts)
 

@@ -31,6 +31,7 @@ from mercer.io.libsvm import (
     write_libsvm_model,
 )
 from mercer.multiclass import PairExpansion
+from mercer.native.sorting import distinct
 from mercer.outcomes import Solution, Status
 from mercer.solvers.auto import AutoSMO
 from mercer.solvers.boxqp import BoxQP
@@ -360,7 +361,7 @@ def _report(
     value, n = solution.value, problem.gram.shape[0]
     coef, bias = problem.decision(solution)
     lines = f"*\noptimization finished, #iter = {solution.run.iterations}\n"
-    prices = np.unique(problem.upper)
+    prices = distinct(problem.upper)
     if options.svm_type == 0 and len(prices) == 1:
         lines += f"nu = {value.sum() / (prices[0] * n):f}\n"
     elif options.svm_type == 1:

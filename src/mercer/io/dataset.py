@@ -20,6 +20,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.tree import SubsetTree
+from mercer.native.sorting import distinct
 
 KINDS = ("numbers", "records", "text", "sequences", "trees", "graphs", "nodes")
 MOST_CLASSES = 20  # whole numbers of a target with more values are numbers
@@ -105,7 +106,7 @@ def are_classes(target: np.ndarray) -> bool:
     """Whether targets are classes: words, or whole numbers of few different values."""
     if target.dtype.kind not in "iuf":
         return True
-    different = np.unique(target)
+    different = distinct(target)
     return len(different) <= MOST_CLASSES and bool(np.all(different % 1 == 0))
 
 

@@ -30,6 +30,7 @@ from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.multiclass import pair_of
+from mercer.native.sorting import distinct
 
 SVM_TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")
 KERNEL_TYPES = ("linear", "polynomial", "rbf", "sigmoid", "precomputed")
@@ -120,7 +121,7 @@ class LibsvmModel:
         vectors, serial = _parts(self.vectors), self.serial
         rows = _parts(X)
         # Indices may be far apart: those that there are keep their order.
-        used = np.unique(np.concatenate([vectors[1], serial, rows[1]]))
+        used = distinct(np.concatenate([vectors[1], serial, rows[1]]))
         first = np.empty(0, dtype=np.int64)
         if self.is_classifier:
             first = np.concatenate([[0], np.cumsum(self.n_support)]).astype(np.int64)

@@ -137,8 +137,9 @@ class SingleRows(ComputedRows):
             return self.fine.pull_some(index, v)
         size, sums = _size(v), np.zeros(self.shape[1])
         narrow = (v / size).astype(np.float32)
-        for begin in range(0, len(index), SUMMED):
-            part = slice(begin, begin + SUMMED)
+        step = min(SUMMED, self._rows_of_a_piece(max(self.shape[1], self._coordinates)))
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
             sums += narrow[part] @ self._summed(index[part])
         return self.landmarks.turned(size * sums)
 
@@ -179,9 +180,12 @@ class SingleRows(ComputedRows):
         return max(getattr(self.X, "shape", ())[1:], default=1)
 
     def _pieces(self, wide: int) -> Iterator[slice]:
-        step = max(64, int(memory.block_mb(PIECE_MB) * 2**17) // wide)
+        step = self._rows_of_a_piece(wide)
         for begin in range(0, self.shape[0], step):
             yield slice(begin, min(begin + step, self.shape[0]))
+
+    def _rows_of_a_piece(self, wide: int) -> int:
+        return max(64, int(memory.block_mb(PIECE_MB) * 2**17) // wide)
 
     def _narrow(self, X: Any) -> Any:
         X = X if self.origin is None else X - self.origin
