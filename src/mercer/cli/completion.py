@@ -88,10 +88,10 @@ def bash() -> str:
             if not action.choices:
                 continue
             given = " ".join(map(str, action.choices))
-            befores = action.option_strings or [name]
+            preceding = action.option_strings or [name]
             choices.append(
                 "        "
-                + " | ".join(f'"{name} {before}"' for before in befores)
+                + " | ".join(f'"{name} {before}"' for before in preceding)
                 + f') COMPREPLY=($(compgen -W "{given}" -- "$word")); return ;;'
             )
         options.append(f'        {name}) words="{" ".join(words)}" ;;')
