@@ -39,9 +39,9 @@ TESTS = {
     "thread": """
         solvers/test_smo solvers/test_class_pairs native/test_threads
         densities/test_normals densities/test_passes test_multiclass
-        native/test_vectors solvers/test_features data/test_sequences kernels/test_tree
-        kernels/test_graph machines/test_kmeans machines/test_sgd
-        machines/test_neighbors machines/test_perceptron
+        native/test_vectors native/test_number_of_threads solvers/test_features
+        kernels/test_tree kernels/test_graph machines/test_kmeans machines/test_sgd
+        machines/test_perceptron
     """,
 }
 # By -k of pytest, which reads the names of tests and of their files.

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from mercer import Spectrum, Subsequence, WeightedDegree, WeightedSubstrings, _core
+from mercer import Spectrum, Subsequence, WeightedSubstrings, _core
 from mercer.data.sequences import encode
 from mercer.kernels.string import EditSimilarity
-from mercer.native.threads import set_threads, threads
 
 WORDS = ["statistics", "computation", "", "ab𝔸b"]
 
@@ -69,30 +68,6 @@ def test_a_single_string_is_not_a_dataset():
 def test_the_core_refuses_malformed_sequences(token, start):
     with pytest.raises(ValueError, match="Sequences need"):
         _core.Sequences(np.array(token, np.int32), np.array(start, np.int64), 2)
-
-
-KERNELS = [
-    Subsequence(3, 0.8, [1.0, 1.0, 1.0]),
-    WeightedSubstrings(0.7),
-    WeightedDegree(4),
-    EditSimilarity(0.2),
-]
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_values_do_not_depend_on_the_number_of_threads(kernel, rng):
-    sizes = rng.integers(0, 40, size=70)
-    X = ["".join(rng.choice(list("acgt"), size=size)) for size in sizes]
-    before = threads()
-    try:
-        set_threads(1)
-        alone = kernel(X), kernel(X[:9], X), kernel.diag(X)
-        set_threads(4)
-        together = kernel(X), kernel(X[:9], X), kernel.diag(X)
-    finally:
-        set_threads(before)
-    for one, other in zip(alone, together, strict=True):
-        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])

@@ -330,20 +330,6 @@ def test_sums_of_pairs_agree_with_loops(part, d, dtype):
         assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-def test_the_number_of_threads_does_not_change_the_neighbours():
-    A, B = rng.normal(size=(700, 20)), rng.normal(size=(900, 20))
-    before, found = threads.threads(), []
-    try:
-        for number in (1, 2, 3):
-            threads.set_threads(number)
-            found.append(nearest(RBF(0.01), A, B, 4))
-    finally:
-        threads.set_threads(before)
-    for squares, index in found[1:]:
-        assert_array_equal(squares, found[0][0])
-        assert_array_equal(index, found[0][1])
-
-
 def test_the_core_refuses_what_does_not_fit():
     recipe = Recipe("product", "identity")
     with pytest.raises(ValueError, match="nearest needs"):
