@@ -85,7 +85,7 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",
-    "io": "container classes records save formulas onnx svmlight libsvm files cells "
+    "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "

@@ -12,8 +12,8 @@ from mercer.data.graphs import Graph as Graph
 from mercer.data.trees import Tree as Tree
 from mercer.expansion import Expansion as Expansion
 from mercer.gram import Gram as Gram
-from mercer.io.save import load as load
-from mercer.io.save import save as save
+from mercer.io.models import load as load
+from mercer.io.models import save as save
 from mercer.kernels.algebra import Centered as Centered
 from mercer.kernels.algebra import Conformal as Conformal
 from mercer.kernels.algebra import Exp as Exp

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from mercer.cli.live import Console
 from mercer.expansion import Expansion
-from mercer.io.save import load, save
+from mercer.io.models import load, save
 from mercer.kernels.base import Kernel
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF

@@ -27,7 +27,7 @@ from mercer.cli.settings import (
 from mercer.data.points import Points, take
 from mercer.gram import Gram
 from mercer.io.dataset import Dataset, are_classes
-from mercer.io.save import load
+from mercer.io.models import load
 from mercer.kernels.base import Kernel
 from mercer.machines.words import as_kernel
 from mercer.native.sorting import distinct

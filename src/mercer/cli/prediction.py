@@ -15,7 +15,7 @@ from mercer.cli.scores import is_judged, judged
 from mercer.cli.settings import as_read_by, dataset_of, needs_target, scaled
 from mercer.data.points import Points
 from mercer.io.dataset import Dataset
-from mercer.io.save import load
+from mercer.io.models import load
 
 MOST_SHOWN = 12  # classes of a confusion matrix in the terminal
 

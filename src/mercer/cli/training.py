@@ -34,7 +34,7 @@ from mercer.cli.settings import (
     uneven,
 )
 from mercer.io.dataset import Dataset
-from mercer.io.save import save
+from mercer.io.models import save
 from mercer.outcomes import Status
 from mercer.planning import Plan
 

@@ -17,7 +17,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
             "read_svmlight write_svmlight SvmlightData SvmlightBlocks"
         ),
         "mercer.io.libsvm": "LibsvmModel read_libsvm_model write_libsvm_model",
-        "mercer.io.save": "save load load_expansion",
+        "mercer.io.models": "save load load_expansion",
         "mercer.io.onnx": "to_onnx save_onnx",
     },
 )
