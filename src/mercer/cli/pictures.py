@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import importlib
 import io
+import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,16 @@ from mercer.machines.pca import KernelPCA
 
 MOST = 300  # points of a Gram matrix that is drawn
 MOST_MAPPED = 1000  # points of a map
-COLOURS = (  # readable on light and on dark
-    *(f"hsl({hue} 65% 52%)" for hue in (212, 28, 140, 355, 275, 185, 48, 325, 95)),
-    "hsl(220 8% 55%)",
-)
+
+
+def _palette() -> tuple[str, ...]:
+    """The colours of classes in all pictures, which matplotlib is not needed for."""
+    style = Path(__file__).parents[1] / "plots" / "light.mplstyle"
+    cycle = next(line for line in style.read_text().splitlines() if "cycle" in line)
+    return tuple(f"#{code}" for code in re.findall(r"\b[0-9a-fA-F]{6}\b", cycle))
+
+
+COLOURS = _palette()
 
 
 def of(made: Any) -> list[tuple[str, str]]:
