@@ -54,6 +54,7 @@ FEW_DIMENSIONS = 16
 MANY_POINTS = 1000
 MANY_SEARCHES = 500
 PILOTS = (4, 32)  # searches that tell how much of the tree is looked at
+THINNED = 8  # a tree of every 8th point shows soon where the whole one is hopeless
 
 
 def nearest(
@@ -168,9 +169,15 @@ class SearchTree:
             return None
         tree = self._tree
         if tree is None:
+            # Searches look at no less in the whole tree than in one of fewer points.
+            thin = KdTree(np.ascontiguousarray(Y[::THINNED]))
+            pilots = min(n, PILOTS[-1])
+            if not self._pays(thin, len(Y), part, X, k, None, pilots):
+                self._too_many = k
+                return None
             tree = self._tree = KdTree(Y)
         for pilots in PILOTS:
-            if pilots < n and not self._pays(tree, part, X, k, own, pilots):
+            if pilots < n and not self._pays(tree, len(Y), part, X, k, own, pilots):
                 self._tree, self._too_many = None, k
                 return None
         return tree.nearest(part, X, k, own)[:2]
@@ -192,20 +199,20 @@ class SearchTree:
     def _pays(
         self,
         tree: KdTree,
+        m: int,
         part: str,
         X: np.ndarray,
         k: int,
         own: np.ndarray | None,
         pilots: int,
     ) -> bool:
-        """Whether some searches look at so little that it is quicker than at all."""
+        """Whether some searches look at so little that it is quicker than at m points."""
         some = np.linspace(0, len(X) - 1, pilots).astype(np.intp)
         own = None if own is None else own[some]
-        _, _, work = tree.nearest(part, X[some], k, own)
-        m, d = tree.shape
+        _, _, work = tree.nearest(part, X[some], min(k, tree.shape[0]), own)
         # The fewer the pilots, the more a tree must fail to be given up.
         doubt = PILOTS[-1] / pilots
-        return work * (35 + 7 * d) < doubt * pilots * m
+        return work * (35 + 7 * X.shape[1]) < doubt * pilots * m
 
 
 def _ascending(squares: np.ndarray) -> np.ndarray:
