@@ -39,7 +39,8 @@ FOUNDATIONS = {
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior".split(),
+    "feature_newton lasso lasso_features sgd components bayes posterior smo "
+    "feature_descent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["base", "classifier"],
@@ -74,7 +75,7 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads",
+    "nearest windows roads chunking",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",

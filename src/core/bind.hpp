@@ -79,6 +79,13 @@ class WithLock {
   PyGILState_STATE state_;
 };
 
+// Places of rows of features.
+inline void check_places(Vector<std::int32_t> place, Index rows) {
+  for (std::size_t k = 0; k < place.shape(0); ++k) {
+    check(place(k) >= 0 && place(k) < rows, "A product needs places of rows that there are.");
+  }
+}
+
 // Lets Ctrl-C end a computation; called without the lock.
 inline void poll() {
   WithLock lock;

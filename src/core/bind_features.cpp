@@ -10,16 +10,6 @@
 using namespace nanobind::literals;
 
 namespace mercer {
-namespace {
-
-void check_places(Vector<std::int32_t> place, Index rows) {
-  for (std::size_t k = 0; k < place.shape(0); ++k) {
-    check(place(k) >= 0 && place(k) < rows, "SparseRows needs places of its rows.");
-  }
-}
-
-}  // namespace
-
 void bind_features(nb::module_& m) {
   class_of<DescentState>(m, "DescentState").def(nb::init<Index>(), "variables"_a);
   class_of<SparseRows>(m, "SparseRows")

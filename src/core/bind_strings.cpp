@@ -32,6 +32,15 @@ struct Held {
   }
 };
 
+void check_stretches(const Held& X, Vector<double> weights, Vector<double> factor) {
+  check(std::all_of(weights.data(), weights.data() + weights.shape(0),
+                    [](double weight) { return weight >= 0; }),
+        "Stretches at places need weights >= 0.");
+  const std::size_t n = X.start.shape(0) - 1;
+  check(factor.shape(0) == n || factor.shape(0) == 0,
+        "Stretches at places need a factor for every sequence.");
+}
+
 // X, Y or null, checked to have one alphabet and room for the result.
 struct Both {
   Sequences X, Y;
@@ -102,16 +111,44 @@ void bind_strings(nb::module_& m) {
   m.def(
       "placed_stretches",
       [](const Held& X, Vector<double> weights, Vector<double> factor) {
-        check(std::all_of(weights.data(), weights.data() + weights.shape(0),
-                          [](double weight) { return weight >= 0; }),
-              "placed_stretches needs weights >= 0.");
-        const std::size_t n = X.start.shape(0) - 1;
-        check(factor.shape(0) == n || factor.shape(0) == 0,
-              "placed_stretches needs a factor for every sequence.");
+        check_stretches(X, weights, factor);
         WithoutLock unlocked;
         return placed_stretches(X.view(), view(weights), view(factor), poll);
       },
       "X"_a, "weights"_a, "factor"_a);
+  class_of<PlacedTries>(m, "PlacedTries")
+      .def(
+          "__init__",
+          [](PlacedTries* self, const Held& X, Vector<double> weights, Vector<double> factor) {
+            check_stretches(X, weights, factor);
+            WithoutLock unlocked;
+            new (self) PlacedTries(X.view(), view(weights), view(factor), poll);
+          },
+          "X"_a, "weights"_a, "factor"_a)
+      .def_prop_ro("size", &PlacedTries::size)
+      .def_prop_ro("width", &PlacedTries::width)
+      .def_prop_ro("entries", &PlacedTries::entries)
+      .def_prop_ro("bytes", &PlacedTries::bytes)
+      .def(
+          "times",
+          [](const PlacedTries& rows, Vector<double> w, ResultVector<double> out) {
+            check(extent(w.shape(0)) == rows.width() && extent(out.shape(0)) == rows.size(),
+                  "A product needs a weight for every column and a place for every row.");
+            WithoutLock unlocked;
+            rows.times(view(w), view(out), poll);
+          },
+          "w"_a, "out"_a)
+      .def(
+          "pull",
+          [](const PlacedTries& rows, Vector<std::int32_t> index, Vector<double> v,
+             ResultVector<double> out) {
+            check(extent(out.shape(0)) == rows.width() && v.shape(0) == index.shape(0),
+                  "A product needs a number for every row and a place for every column.");
+            check_places(index, rows.size());
+            WithoutLock unlocked;
+            rows.pull(view(index), view(v), view(out), poll);
+          },
+          "index"_a, "v"_a, "out"_a);
   m.def(
       "count_substrings",
       [](const Held& X, Index length, bool placed) {

@@ -4,6 +4,10 @@
 // one child) are one column, and those that no other row has are a part of the row's own column:
 // ΦΦᵀ is the same, with fewer entries and much fewer columns. The nodes that are left are where
 // neighbours among the sorted stretches begin to differ.
+//
+// SparseRows lists the columns of every row; PlacedTries keeps the tries themselves, which are a
+// tenth of that, and whose products with vectors read each node once and then one number for every
+// row and place.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -83,7 +87,9 @@ class Tries {
   };
 
   // The tries of some places that follow each other.
-  void build(Index from, Index to, std::vector<Trie>& tries, Scratch& scratch) const {
+  // If `by_level`, parents come before their children.
+  void build(Index from, Index to, bool by_level, std::vector<Trie>& tries,
+             Scratch& scratch) const {
     scratch.key.assign(static_cast<std::size_t>(X_.n), 0);
     for (Index i = 0; i < X_.n; ++i) {
       for (int r = 0; r + 1 < degree_; ++r) append(scratch.key[i], i, from + r);
@@ -98,7 +104,7 @@ class Tries {
       }
       sort(scratch);
       link(place, tries[static_cast<std::size_t>(place)], scratch);
-      arrange(tries[static_cast<std::size_t>(place)], scratch);
+      arrange(by_level, tries[static_cast<std::size_t>(place)], scratch);
       finish(tries[static_cast<std::size_t>(place)], scratch);
     }
   }
@@ -175,7 +181,7 @@ class Tries {
 
   // Nodes that many rows have level by level, the others as they are, next to those they lead to:
   // what is read often is together, and so is what is read one after another.
-  void arrange(Trie& trie, Scratch& scratch) const {
+  void arrange(bool by_level, Trie& trie, Scratch& scratch) const {
     auto& [key, item, other, stack, of_depth] = scratch;
     auto& node = trie.node;
     for (auto& nodes : of_depth) nodes.clear();
@@ -186,7 +192,7 @@ class Tries {
     rank.assign(node.size(), none);
     std::int32_t next = 0;
     for (const auto& nodes : of_depth) {
-      if (nodes.size() * often > item.size()) break;
+      if (!by_level && nodes.size() * often > item.size()) break;
       for (const std::int32_t k : nodes) rank[k] = next++;
     }
     for (std::int32_t& place : rank) {
@@ -292,13 +298,135 @@ SparseRows placed_stretches(const Sequences& X, std::span<const double> weights,
            [&](Index task, int worker) {
              const Index begin = task * places_of_task;
              if (stop.asked()) return;
-             tries.build(begin, std::min(tries.places(), begin + places_of_task), built,
+             tries.build(begin, std::min(tries.places(), begin + places_of_task), false, built,
                          scratch[static_cast<std::size_t>(worker)]);
            },
            [&] { stop.poll(); });
   SparseRows::Parts parts = listed(X, tries, built, stop);
   parts.factor.assign(factor.begin(), factor.end());
   return SparseRows(std::move(parts));
+}
+
+PlacedTries::PlacedTries(const Sequences& X, std::span<const double> weights,
+                         std::span<const double> factor, const Poll& poll)
+    : n_(X.n), factor_(factor.begin(), factor.end()) {
+  const Tries tries(X, weights);
+  table_ = tries.table();
+  place_.resize(static_cast<std::size_t>(tries.places()));
+  std::vector<Tries::Scratch> scratch(static_cast<std::size_t>(threads()));
+  // What is summed over the places of each task; the sums are added in their order.
+  std::vector<std::vector<double>> own(static_cast<std::size_t>(tasks()));
+  std::vector<Index> entries(own.size(), 0);
+  Stop stop(poll);
+  parallel(
+      tasks(), static_cast<int>(scratch.size()),
+      [&](Index task, int worker) {
+        if (stop.asked()) return;
+        std::vector<Trie> built(place_.size());
+        const Index from = task * places_of_task;
+        const Index to = std::min(tries.places(), from + places_of_task);
+        tries.build(from, to, true, built, scratch[worker]);
+        own[task].assign(static_cast<std::size_t>(n_), 0.0);
+        each_place(task, [&](Index place) {
+          Trie& trie = built[place];
+          for (Index i = 0; i < n_; ++i) {
+            const std::int32_t deepest = trie.deepest[i];
+            const Node* node = deepest == none ? nullptr : &trie.node[deepest];
+            own[task][i] += tries.square(node ? node->depth : 0, tries.room(i, place));
+            if (node) entries[task] += node->length;
+          }
+          Place& kept = place_[place];
+          for (const Node& node : trie.node) {
+            kept.parent.push_back(node.parent + 1);
+            kept.code.push_back(node.code);
+          }
+          kept.deepest = std::move(trie.deepest);
+          for (std::int32_t& deepest : kept.deepest) ++deepest;  // none is 0
+          trie.node = {};
+        });
+      },
+      [&] { stop.poll(); });
+  for (Place& place : place_) place.first = std::exchange(nodes_, nodes_ + place.size());
+  own_.assign(static_cast<std::size_t>(n_), 0.0);
+  for (std::size_t task = 0; task < own.size(); ++task) {
+    for (Index i = 0; i < n_; ++i) own_[i] += own[task][i];
+    entries_ += entries[task];
+  }
+  for (double& square : own_) square = std::sqrt(square);
+}
+
+void PlacedTries::times(std::span<const double> w, std::span<double> out, const Poll& poll) const {
+  std::vector<std::vector<double>> part(static_cast<std::size_t>(tasks()));
+  std::vector<std::vector<double>> sums(static_cast<std::size_t>(threads()));
+  Stop stop(poll);
+  parallel(
+      tasks(), static_cast<int>(sums.size()),
+      [&](Index task, int worker) {
+        if (stop.asked()) return;
+        part[task].assign(static_cast<std::size_t>(n_), 0.0);
+        auto& sum = sums[worker];  // of the entries from the root to each node
+        each_place(task, [&](Index at) {
+          const Place& place = place_[at];
+          sum.assign(1 + static_cast<std::size_t>(place.size()), 0.0);
+          for (Index k = 0; k < place.size(); ++k) {
+            sum[k + 1] = sum[place.parent[k]] + table_[place.code[k]] * w[place.first + k];
+          }
+          for (Index i = 0; i < n_; ++i) part[task][i] += sum[place.deepest[i]];
+        });
+      },
+      [&] { stop.poll(); });
+  for (Index i = 0; i < n_; ++i) {
+    double total = own_[i] * w[nodes_ + i];
+    for (const auto& some : part) total += some[i];
+    out[i] = factor_.empty() ? total : factor_[i] * total;
+  }
+}
+
+void PlacedTries::pull(std::span<const std::int32_t> index, std::span<const double> v,
+                       std::span<double> out, const Poll& poll) const {
+  std::vector<double> given(v.begin(), v.end());
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    if (!factor_.empty()) given[k] *= factor_[index[k]];
+    out[nodes_ + index[k]] += given[k] * own_[index[k]];
+  }
+  std::vector<std::vector<double>> sums(static_cast<std::size_t>(threads()));
+  Stop stop(poll);
+  parallel(
+      tasks(), static_cast<int>(sums.size()),
+      [&](Index task, int worker) {
+        if (stop.asked()) return;
+        auto& sum = sums[worker];  // over the rows below each node
+        each_place(task, [&](Index at) {
+          const Place& place = place_[at];
+          sum.assign(1 + static_cast<std::size_t>(place.size()), 0.0);
+          for (std::size_t k = 0; k < index.size(); ++k) {
+            sum[place.deepest[index[k]]] += given[k];
+          }
+          for (Index k = place.size() - 1; k >= 0; --k) {
+            out[place.first + k] += table_[place.code[k]] * sum[k + 1];
+            sum[place.parent[k]] += sum[k + 1];
+          }
+        });
+      },
+      [&] { stop.poll(); });
+}
+
+std::size_t PlacedTries::bytes() const {
+  std::size_t sum = 8 * (own_.size() + factor_.size());
+  for (const Place& place : place_) {
+    sum += 4 * (place.parent.size() + place.deepest.size()) + place.code.size();
+  }
+  return sum;
+}
+
+Index PlacedTries::tasks() const {
+  return (static_cast<Index>(place_.size()) + places_of_task - 1) / places_of_task;
+}
+
+template <class Use>
+void PlacedTries::each_place(Index task, const Use& use) const {
+  const auto end = std::min(static_cast<Index>(place_.size()), (task + 1) * places_of_task);
+  for (Index place = task * places_of_task; place < end; ++place) use(place);
 }
 
 }  // namespace mercer

@@ -176,17 +176,84 @@ void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span
   });
 }
 
+namespace {
+
+// Some rows with their columns in order.
+struct SortedRows {
+  std::vector<Index> begin{0};
+  Buffer<std::int32_t> column;
+  Buffer<double> entry;
+};
+
+SortedRows sorted_rows(const SparseRows& rows, std::span<const std::int32_t> index) {
+  SortedRows out;
+  rows.visit(false, [&](const auto& view) {
+    std::vector<std::pair<std::int32_t, double>> row;
+    for (const std::int32_t i : index) {
+      out.begin.push_back(out.begin.back() + view.length(i) + (view.own ? 1 : 0));
+    }
+    out.column.resize(static_cast<std::size_t>(out.begin.back()));
+    out.entry.resize(out.column.size());
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      row.clear();
+      view.each(index[k],
+                [&](Index j, double x) { row.emplace_back(static_cast<std::int32_t>(j), x); });
+      std::sort(row.begin(), row.end());
+      auto at = static_cast<std::size_t>(out.begin[k]);
+      for (const auto& [j, x] : row) {
+        out.column[at] = j;
+        out.entry[at++] = x;
+      }
+    }
+  });
+  return out;
+}
+
+// Lines of the square that stay in the cache while all rows are read.
+constexpr Index lines_of_task = 64;
+// So many rows at a time: their entries are what is held beside the square.
+constexpr std::size_t rows_at_a_time = 1 << 14;
+
+}  // namespace
+
 void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
               std::span<const double> weight, std::span<double> out, const Poll& poll) {
   const Index width = rows.width();
-  rows.visit(false, [&](const auto& view) {
-    for_each(view, index, poll, [&](std::int32_t row, std::size_t k) {
-      view.each(row, [&](Index i, double x) {
-        double* line = out.data() + width * i;
-        view.each(row, [&](Index j, double y) { line[j] += weight[k] * (x * y); });
-      });
-    });
-  });
+  Stop stop(poll);
+  for (std::size_t first = 0; first < index.size(); first += rows_at_a_time) {
+    const std::size_t many = std::min(rows_at_a_time, index.size() - first);
+    const SortedRows some = sorted_rows(rows, index.subspan(first, many));
+    parallel((width + lines_of_task - 1) / lines_of_task, threads(),
+             [&](Index task, int) {
+               const Index from = task * lines_of_task;
+               const Index to = std::min(width, from + lines_of_task);
+               for (std::size_t k = 0; k < many; ++k) {
+                 const std::int32_t* column = some.column.data() + some.begin[k];
+                 const double* entry = some.entry.data() + some.begin[k];
+                 const Index size = some.begin[k + 1] - some.begin[k];
+                 Index e = std::lower_bound(column, column + size, from) - column;
+                 for (; e < size && column[e] < to; ++e) {
+                   double* line = out.data() + width * column[e];
+                   const double x = weight[first + k] * entry[e];
+                   for (Index f = e; f < size; ++f) line[column[f]] += x * entry[f];
+                 }
+               }
+             },
+             [&] { stop.asked(); });
+  }
+  // What is below the diagonal.
+  parallel((width + lines_of_task - 1) / lines_of_task, threads(),
+           [&](Index task, int) {
+             const Index from = task * lines_of_task;
+             const Index to = std::min(width, from + lines_of_task);
+             for (Index j = 0; j < to; j += lines_of_task) {
+               for (Index i = std::max(from, j); i < to; ++i) {
+                 const Index end = std::min(i, j + lines_of_task);
+                 for (Index l = j; l < end; ++l) out[width * i + l] = out[width * l + i];
+               }
+             }
+           },
+           [&] { stop.asked(); });
 }
 
 void squares(const SparseRows& rows, std::span<double> out, const Poll& poll) {

@@ -71,7 +71,8 @@ void times(const SparseRows& rows, std::span<const std::int32_t> index, std::spa
 void pull(const SparseRows& rows, std::span<const std::int32_t> index, std::span<const double> v,
           std::span<double> out, bool magnitudes, const Poll& poll = {});
 
-// out += Φ_indexᵀ D Φ_index, width² numbers, D having these weights.
+// out += Φ_indexᵀ D Φ_index, width² numbers that are symmetric, D having these weights. Each number
+// is summed in the order of the index.
 void weighted(const SparseRows& rows, std::span<const std::int32_t> index,
               std::span<const double> weight, std::span<double> out, const Poll& poll = {});
 

@@ -72,14 +72,19 @@ class Gram(LinearOperator):
     _matrix: np.ndarray | None = None  # all of K, where it is held
     _features: Any = None  # Φ with K = ΦΦᵀ, where a solver has made it
     _packed: Any = None  # the same in columns that no one else knows
+    _placed: Any = None  # the same for products with vectors alone
     _origin: tuple[Gram, Any] | None = None  # whose points were taken, and which
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for repeated use."""
         if self._matrix is not None:
             return self
+        return self.holding(self.dense())
+
+    def holding(self, matrix: np.ndarray) -> Gram:
+        """The same Gram with this matrix, which is K, in memory."""
         held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
-        held._matrix = self.dense()
+        held._matrix = matrix
         return held
 
     def held_in_double(self) -> Gram:
@@ -87,9 +92,7 @@ class Gram(LinearOperator):
 
         Its points stay as they are.
         """
-        held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
-        held._matrix = self.double().dense()
-        return held
+        return self.holding(self.double().dense())
 
     def double(self) -> Gram:
         """The same Gram with kernel values in float64, also of float32 points."""

@@ -250,10 +250,25 @@ def placed_stretches(
     ----------
     factor : > 0, what each row is multiplied by; None for 1
     """
+    if not can_be_placed(X, len(weights)):
+        return None
+    return _core.placed_stretches(X.native, weights, _or_none(factor))
+
+
+def placed_tries(
+    X: Sequences, weights: np.ndarray, factor: np.ndarray | None = None
+) -> _core.PlacedTries | None:
+    """The same Φ by the tries of the stretches at each place, for products alone."""
+    if not can_be_placed(X, len(weights)):
+        return None
+    return _core.PlacedTries(X.native, weights, _or_none(factor))
+
+
+def can_be_placed(X: Sequences, degree: int) -> bool:
+    """Whether stretches of so many tokens fit into 64 bits."""
     largest = max(1, X.alphabet - (len(set(X.sizes.tolist())) <= 1))
-    if not 0 < len(weights) <= MOST_DEGREES:
-        return None
-    if len(weights) * largest.bit_length() > 64:
-        return None
-    factor = np.empty(0) if factor is None else factor
-    return _core.placed_stretches(X.native, weights, factor)
+    return 0 < degree <= MOST_DEGREES and degree * largest.bit_length() <= 64
+
+
+def _or_none(factor: np.ndarray | None) -> np.ndarray:
+    return np.empty(0) if factor is None else factor

@@ -84,6 +84,7 @@ _PARTS = {
     ),
     "mercer.solvers.smo": "SMO",
     "mercer.solvers.semismooth": "SemismoothNewton",
+    "mercer.solvers.chunking": "Chunking",
     "mercer.solvers.feature_descent": "FeatureDescent",
     "mercer.solvers.auto": "AutoSMO AutoL1 AutoLinear AutoPenalized AutoComponents",
     "mercer.solvers.coordinate": "CoordinateAscent",

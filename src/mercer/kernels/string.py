@@ -20,11 +20,13 @@ import scipy.sparse as sp
 from mercer.data.points import Points
 from mercer.data.sequences import (
     Sequences,
+    can_be_placed,
     count_substrings,
     edit_distances,
     encode,
     matching_stretches,
     placed_stretches,
+    placed_tries,
     subsequences,
 )
 from mercer.kernels.base import Kernel, Rule
@@ -238,6 +240,16 @@ class WeightedDegree(Kernel):
         """
         X, _ = encode("WeightedDegree", X)
         return placed_stretches(X, self._coefficients(X.longest), factor)
+
+    def can_be_placed(self, X: Points) -> bool:
+        """Whether there is what `packed` and `placed` return."""
+        X, _ = encode("WeightedDegree", X)
+        return can_be_placed(X, min(int(self.degree), X.longest))
+
+    def placed(self, X: Points, factor: np.ndarray | None = None) -> Any:
+        """The same Φ for products with vectors alone, in a tenth of the room."""
+        X, _ = encode("WeightedDegree", X)
+        return placed_tries(X, self._coefficients(X.longest), factor)
 
     def most_entries(self, X: Points) -> float:
         """How many entries `features` has at most."""

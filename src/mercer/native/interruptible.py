@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 
 LONG = 3e8  # multiplications, some 30 ms of one core: a thread costs 0.1 ms
 SORTING = 3000  # multiplications in the time that sorting one number takes, and more
+STRIP = 2**20  # numbers that are converted at a time
 LEAST_PRIORITY = 19
 STEP = 0.1  # seconds; some systems handle signals only when a wait has ended
 
@@ -91,6 +92,15 @@ def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
         return A @ B  # sparse matrices
     columns = B.shape[-1] if B.ndim > 1 else 1
+    if A.ndim == 2 and A.dtype == np.float32 and B.dtype == np.float64:
+        # numpy would convert all of A before it multiplies.
+        out = np.empty((len(A), *B.shape[1:]))
+        step = max(64, STRIP // max(A.shape[1], 1))
+        for begin in range(0, len(A), step):
+            part = A[begin : begin + step]
+            work = float(part.size) * columns
+            out[begin : begin + step] = interruptible(np.matmul, part, B, work=work)
+        return out
     return interruptible(np.matmul, A, B, work=float(A.size) * columns)
 
 

@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.solvers.programs": ("svc nu_svc svr nu_svr one_class svdd quadratic"),
         "mercer.solvers.smo": "SMO",
         "mercer.solvers.semismooth": "SemismoothNewton",
+        "mercer.solvers.chunking": "Chunking",
         "mercer.solvers.feature_descent": "FeatureDescent",
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",

@@ -10,6 +10,7 @@ from mercer.solvers.bayes import Posterior as Posterior
 from mercer.solvers.bayes import SparseBayes as SparseBayes
 from mercer.solvers.boxqp import BoxQP as BoxQP
 from mercer.solvers.cholesky import Cholesky as Cholesky
+from mercer.solvers.chunking import Chunking as Chunking
 from mercer.solvers.clusters import Clustering as Clustering
 from mercer.solvers.clusters import KernelLloyd as KernelLloyd
 from mercer.solvers.clusters import Partition as Partition

@@ -13,6 +13,7 @@ from mercer.native.interruptible import interruptible, multiply
 from mercer.solvers.rounding import LAST, UNIT
 
 SparseRows = _core.SparseRows  # CSR in as few bytes as it can be
+PlacedTries = _core.PlacedTries  # stretches of tokens at their places
 DescentState = _core.DescentState  # what passes over rows keep from call to call
 BLOCK = 2**18  # numbers of a block of rows, which stays in the caches
 RUN = 1024  # rows whose terms are added one after another; then the sums of these
@@ -363,6 +364,41 @@ class PackedRows(FeatureRows):
     def packed(self) -> SparseRows:
         assert self._packed is not None
         return self._packed
+
+
+class PlacedRows(FeatureRows):
+    """Φ by the tries of its columns, whose entries are ≥ 0: products with vectors."""
+
+    sparse = True
+    center = None
+
+    def __init__(self, tries: PlacedTries):
+        self.tries = tries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.tries.size, self.tries.width
+
+    @property
+    def entries(self) -> int:
+        return self.tries.entries
+
+    def _times(
+        self, w: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        out = np.empty(self.shape[0])
+        self.tries.times(np.ascontiguousarray(w), out)
+        return out if index is None else out[index]
+
+    def _pull(
+        self, v: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
+    ) -> np.ndarray:
+        if index is None:
+            index = np.flatnonzero(v).astype(np.int32)
+            v = v[index]
+        out = np.zeros(self.shape[1])
+        self.tries.pull(index, np.ascontiguousarray(v), out)
+        return out
 
 
 def _pulled_exactly(

@@ -2,6 +2,7 @@
 
 features_of(gram)    Φ of a Gram, made once and kept with it
 rows_of(gram)        the same for descent, in as few entries as it can be
+placed_of(gram)      the same for products with vectors, in as little time as it can be
 solution_on(...)     the solution of a `BoxQP` whose β was found on features
 """
 
@@ -27,7 +28,13 @@ from mercer.outcomes import Run, Solution, Status
 from mercer.solvers.box_certificate import covering
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.computed_rows import ComputedRows
-from mercer.solvers.feature_rows import FeatureRows, PackedRows, SparseRows
+from mercer.solvers.feature_rows import (
+    FeatureRows,
+    PackedRows,
+    PlacedRows,
+    PlacedTries,
+    SparseRows,
+)
 from mercer.solvers.rounding import UNIT
 
 
@@ -61,6 +68,18 @@ def rows_of(gram: Gram) -> FeatureRows:
     return features_of(gram) if gram._packed is None else gram._packed
 
 
+def placed_of(gram: Gram) -> FeatureRows:
+    """Φ of the points of a Gram for products with vectors alone.
+
+    By the tries of a weighted degree kernel, where these can be: of other kernels, as
+    `rows_of` has it.
+    """
+    if gram._placed is None:
+        tries = _placed_map(gram.kernel, gram.X)
+        gram._placed = rows_of(gram) if tries is None else PlacedRows(tries)
+    return gram._placed
+
+
 def packed_entries(kernel: Kernel, X: Points) -> float | None:
     """How many entries Φ has at most, of maps that the core packs; None of others."""
     while isinstance(kernel, Scaled | Normalized):
@@ -68,8 +87,44 @@ def packed_entries(kernel: Kernel, X: Points) -> float | None:
     return kernel.most_entries(X) if isinstance(kernel, WeightedDegree) else None
 
 
+def placed_numbers(kernel: Kernel, X: Points) -> float | None:
+    """How many places all points have, of maps that are tries; None of others."""
+    while isinstance(kernel, Scaled | Normalized):
+        kernel = kernel.kernel
+    if not (isinstance(kernel, WeightedDegree) and kernel.can_be_placed(X)):
+        return None
+    return kernel.most_entries(X) / int(kernel.degree)
+
+
 def _packed_map(kernel: Kernel, X: Points) -> SparseRows | None:
     """The rows as the core packs them, where it knows the map."""
+    found = _factored(kernel, X)
+    if found is None:
+        return None
+    tick("features")
+    return found.kernel.packed(X, found.factor)
+
+
+def _placed_map(kernel: Kernel, X: Points) -> PlacedTries | None:
+    """The tries of the stretches at their places, where the core can make them."""
+    found = _factored(kernel, X)
+    if found is None:
+        return None
+    tick("features")
+    return found.kernel.placed(X, found.factor)
+
+
+class _Factored(NamedTuple):
+    """A weighted degree kernel, and what each φ(x) is multiplied by; None for 1."""
+
+    kernel: WeightedDegree
+    factor: np.ndarray | None
+
+
+def _factored(kernel: Kernel, X: Points) -> _Factored | None:
+    """The weighted degree kernel that is scaled or normalized; None for others."""
+    if not has_tries(kernel):
+        return None
     factor = np.ones(count(X))
     while isinstance(kernel, Scaled | Normalized):
         if isinstance(kernel, Scaled):
@@ -80,10 +135,15 @@ def _packed_map(kernel: Kernel, X: Points) -> SparseRows | None:
                 return None  # points without any part are alike
             factor /= np.sqrt(squares)
         kernel = kernel.kernel
-    if not isinstance(kernel, WeightedDegree):
-        return None
-    tick("features")
-    return kernel.packed(X, None if np.all(factor == 1) else factor)
+    assert isinstance(kernel, WeightedDegree)
+    return _Factored(kernel, None if np.all(factor == 1) else factor)
+
+
+def has_tries(kernel: Kernel) -> bool:
+    """Whether it is a weighted degree kernel, scaled or normalized or as it is."""
+    while isinstance(kernel, Scaled | Normalized):
+        kernel = kernel.kernel
+    return isinstance(kernel, WeightedDegree)
 
 
 def _is_quick(gram: Gram) -> bool:

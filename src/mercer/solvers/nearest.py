@@ -206,7 +206,7 @@ class SearchTree:
         own: np.ndarray | None,
         pilots: int,
     ) -> bool:
-        """Whether some searches look at so little that it is quicker than at m points."""
+        """Whether searches look at so little that it is quicker than at m points."""
         some = np.linspace(0, len(X) - 1, pilots).astype(np.intp)
         own = None if own is None else own[some]
         _, _, work = tree.nearest(part, X[some], min(k, tree.shape[0]), own)

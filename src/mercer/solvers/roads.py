@@ -19,8 +19,8 @@ from mercer.kernels.base import Kernel, Scaled
 from mercer.kernels.ways import Precomputed
 from mercer.maps import dense_columns
 from mercer.solvers.computed_rows import COMPUTED_MB
-from mercer.solvers.feature_rows import PackedRows
-from mercer.solvers.features import is_computed, rows_of
+from mercer.solvers.feature_rows import PackedRows, PlacedRows
+from mercer.solvers.features import is_computed, placed_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +71,26 @@ class Road:
         return 4 if self.single else 8
 
 
-def on_map(gram: Gram, solver: Any, **options: Any) -> Road:
-    """The road over the explicit map of a kernel; Φ is made where only it can tell."""
+def on_map(gram: Gram, solver: Any, placed: bool = False, **options: Any) -> Road:
+    """The road over the explicit map of a kernel; Φ is made where only it can tell.
+
+    Parameters
+    ----------
+    placed : whether the solver asks for products with vectors alone
+    """
     n, p = gram.shape[0], dense_columns(gram.kernel, gram.X)
     wide = float(p or 0)
     kept = 8.0 * n * wide
     if p is not None and is_computed(gram.kernel, gram.X, p):
         kept = 2.0**20 * COMPUTED_MB
     if p is None:
-        rows = rows_of(gram)
+        rows = placed_of(gram) if placed else rows_of(gram)
         p, wide = rows.shape[1], rows.entries / max(1, n)
         kept = (12.0 if rows.sparse else 8.0) * rows.entries
         if isinstance(rows, PackedRows):
             kept = 5.0 * rows.entries
+        if isinstance(rows, PlacedRows):
+            kept = float(rows.tries.bytes)
     name = "landmarks" if _has_landmarks(gram.kernel) else "features"
     return Road(name, gram, solver, kept=kept, columns=p, wide=wide, **options)
 

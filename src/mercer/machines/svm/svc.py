@@ -52,7 +52,7 @@ class SVC(Classifier):
     multiclass : "ovo", every class against every other; "ovr", each against the rest
     solver : what solves the `BoxQP`; None for SMO(tol, cache_size, max_iter), or for
         many points of a kernel with an explicit map `SemismoothNewton` or
-        `FeatureDescent`, where these are cheaper
+        `FeatureDescent` or `Chunking`, where these are cheaper
     warm_start : whether `fit` starts from the last solution, on points known from it.
         A fit that max_iter, a time limit or a callback ended goes on where it was, also
         when the machine was saved and loaded in between

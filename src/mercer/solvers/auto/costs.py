@@ -16,9 +16,12 @@ from mercer.kernels.ways import FeatureKernel
 from mercer.maps import dense_columns, entries_estimate, explicit, has_quick_map
 from mercer.native import memory
 from mercer.solvers.auto.small import SMALL
+from mercer.solvers.chunking import Chunking
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import features_of, packed_entries, rows_of
+from mercer.solvers.features import features_of, packed_entries, placed_numbers, rows_of
 from mercer.solvers.semismooth import SemismoothNewton
+
+OnFeatures = SemismoothNewton | FeatureDescent | Chunking
 
 # Problems of fewer points are solved by kernel values, whatever the kernel.
 MANY_POINTS = 4000
@@ -38,7 +41,7 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     and bands it is used for are much smaller) and factors it 30 times. Descent reads
     some 1500 times as many entries as Φ has, most of them of free variables. SMO
     computes half of K, and an entry takes as long as 20 multiplications and one for
-    each column.
+    each column. The kernel values that chunking needs are a part of those of SMO.
     """
     n = gram.shape[0] if n is None else n
     if isinstance(gram.X, Blocks):
@@ -46,6 +49,9 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
         return None
     p = dense_columns(gram.kernel, gram.X)
+    placed = placed_numbers(gram.kernel, gram.X) if p is None else None
+    if placed is not None and memory.keeps(16.0 * placed):
+        return Chunking  # which computes a few kernel values at the worst
     if p is None:
         most = packed_entries(gram.kernel, gram.X)
         if most is not None and not memory.keeps(8.0 * most):

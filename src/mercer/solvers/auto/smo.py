@@ -18,17 +18,16 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
-from mercer.solvers.auto.costs import on_features
+from mercer.solvers.auto.costs import OnFeatures, on_features
 from mercer.solvers.auto.holding import holds_for_rows
 from mercer.solvers.auto.small import ROUNDING, SMALL, STEPS
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.chunking import Chunking
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.coordinate import CoordinateAscent
-from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.limits import Shares, TimeLimit, check_time_limit
 from mercer.solvers.roads import Road, by_matrix, on_map
-from mercer.solvers.semismooth import SemismoothNewton
 from mercer.solvers.smo import SINGLE_FROM, SMO, matrix_bytes
 
 MANY = 496  # pairs of 32 classes; of more, small ones are not solved to rounding
@@ -37,7 +36,7 @@ MANY = 496  # pairs of 32 classes; of more, small ones are not solved to roundin
 _SHORT = ("max_iter", "stalled", "imprecise", "indefinite")
 
 # Solvers that need no sum to be fixed; None stands for SMO.
-_WITHOUT_TOTAL = SMO | CoordinateAscent | SemismoothNewton | FeatureDescent | None
+_WITHOUT_TOTAL = SMO | CoordinateAscent | OnFeatures | None
 Watching = Callable[[int], AbstractContextManager[Watch | None]]
 Task = tuple[BoxQP, np.ndarray | None]  # a problem, and where to start it
 
@@ -54,7 +53,7 @@ class AutoSMO:
       by side, by one thread each, which share the memory for rows.
     - Many points of a kernel with explicit features go to `SemismoothNewton` or, with
       many sparse features, to `FeatureDescent`, in time linear in the points, where
-      that is the cheaper way.
+      that is the cheaper way; those of `WeightedDegree` go to `Chunking`.
     - Where two reduced hulls meet, the status is "flat".
 
     Parameters
@@ -133,8 +132,9 @@ class AutoSMO:
         first, gram, chosen = self._largest(problems)
         n, many = gram.shape[0], n_problems or len(problems)
         base = chosen.solver if isinstance(chosen, HullDistance) else chosen
-        if isinstance(base, SemismoothNewton | FeatureDescent):
-            return on_map(gram, chosen, n_problems=many, parameters={"solver": base})
+        if isinstance(base, OnFeatures):
+            placed, found = isinstance(base, Chunking), {"solver": base}
+            return on_map(gram, chosen, placed, n_problems=many, parameters=found)
         held = self.solver is None and holds_for_rows(gram, many, self.cache_mb)
         cache, native = matrix_bytes(self.cache_mb), gram.kernel.native(gram.X)
         single = native is not None and first > SINGLE_FROM and isinstance(base, SMO)
@@ -192,7 +192,7 @@ class AutoSMO:
             solution = self._completed(problem, first, watch)
         else:
             solution = solver.solve(problem, start=start, watch=watch)
-        on_rows = isinstance(solver, SemismoothNewton | FeatureDescent)
+        on_rows = isinstance(solver, OnFeatures)
         if on_rows and self.solver is None and solution.status == "stalled":
             # Where rounding is all there is of Φᵀβ, kernel values lose less.
             rest = self._smo(problem, sharing).solve(problem, watch=watch)
