@@ -63,6 +63,7 @@ sphinx_gallery_conf = {
     "doc_module": ("mercer",),
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
+    "capture_repr": (),  # what a cell prints, not what its last line is
     "matplotlib_animations": False,
     "image_scrapers": ("figures",),
     "reset_modules": ("matplotlib",),
@@ -91,6 +92,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 
 default_role = "literal"  # `name` in docstrings
+highlight_language = "text"  # blocks that name no language are formulas
 
 
 def plain(app, what, name, obj, options, lines):
