@@ -103,7 +103,7 @@ def run_page(page):
 
 
 def lacking(block):
-    """The packages that a block needs, that tests can do without, and that are absent."""
+    """The packages that a block needs, tests can do without, and that are absent."""
     needed = ("onnx", "onnxruntime") if "onnxruntime" in block.code else ()
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
@@ -264,7 +264,7 @@ def test_commands_are_taken_apart():
 
 @each_page
 def test_blocks_that_are_not_run_are_known(page):
-    """Else code could be shown in a language without a test; bare fences are results."""
+    """Code in a language without a test would be shown; bare fences are results."""
     known = {"python", "{plot}", "sh", "console", ""}
     found = {
         block.info
