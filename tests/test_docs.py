@@ -308,6 +308,13 @@ def test_every_public_name_is_in_the_reference():
     assert public - modules - listed == set()
 
 
+def test_every_departure_has_its_reason():
+    text = (DOCS / "departures.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split("|") for line in text.splitlines() if "|" in line]
+    assert len(rows) > 40
+    assert [row[0] for row in rows if not row[3].strip()] == []
+
+
 GUIDE = (DOCS / "guide" / "certificates.md").read_text(encoding="utf-8")
 
 
