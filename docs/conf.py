@@ -104,7 +104,7 @@ def plain(app, what, name, obj, options, lines):
         code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
         if code or line.lstrip().startswith(".. "):
             continue
-        line = REFERENCE.sub(r"\1", line)
+        line = REFERENCE.sub(r"\1", line).replace(" ... ", " … ")  # ends no sentence
         pieces = line.split("`")
         pieces[::2] = [MARKUP.sub(r"\\\1", piece) for piece in pieces[::2]]
         lines[i] = PLURAL.sub(r"\g<0>\\ ", "`".join(pieces))
