@@ -135,6 +135,7 @@ def plain_example(app, docname, source):
     """The same for the texts of the gallery, where they are no code."""
     if docname.startswith("gallery/plot_"):
         lines = source[0].split("\n")
+        lines = [".. code-block:: text" if line == "::" else line for line in lines]
         source[0] = "\n".join(
             line if line.startswith((" ", "..")) else line.replace("|", "\\|")
             for line in lines
