@@ -63,6 +63,7 @@ sphinx_gallery_conf = {
     "doc_module": ("mercer",),
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
+    "capture_repr": (),  # what a cell prints, not what its last line is
     "matplotlib_animations": False,
     "image_scrapers": ("figures",),
     "reset_modules": ("matplotlib",),
@@ -91,6 +92,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 
 default_role = "literal"  # `name` in docstrings
+highlight_language = "text"  # blocks that name no language are formulas
 
 
 def plain(app, what, name, obj, options, lines):
@@ -102,7 +104,7 @@ def plain(app, what, name, obj, options, lines):
         code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
         if code or line.lstrip().startswith(".. "):
             continue
-        line = REFERENCE.sub(r"\1", line)
+        line = REFERENCE.sub(r"\1", line).replace(" ... ", " … ")  # ends no sentence
         pieces = line.split("`")
         pieces[::2] = [MARKUP.sub(r"\\\1", piece) for piece in pieces[::2]]
         lines[i] = PLURAL.sub(r"\g<0>\\ ", "`".join(pieces))
@@ -133,6 +135,7 @@ def plain_example(app, docname, source):
     """The same for the texts of the gallery, where they are no code."""
     if docname.startswith("gallery/plot_"):
         lines = source[0].split("\n")
+        lines = [".. code-block:: text" if line == "::" else line for line in lines]
         source[0] = "\n".join(
             line if line.startswith((" ", "..")) else line.replace("|", "\\|")
             for line in lines

@@ -35,8 +35,8 @@ plt.style.use("mercer.plots.light")
 # A curve
 # -------
 # A hundred noisy values of sin(x)/x, with a spline kernel. Half a dozen points are
-# enough, and the noise is found to be what it was. Beyond the points a spline goes its
-# way, and the band says that nobody knows.
+# enough, and the noise is found to be what it was. The picture ends where the points
+# do: beyond them a spline goes its own way.
 
 rng = np.random.default_rng(4)
 x = np.linspace(-10, 10, 100)[:, None]
@@ -51,7 +51,7 @@ plot_band(machine, x, y, ax=ax)
 ax.plot(x, np.sinc(x[:, 0] / np.pi), color="black", lw=1, ls=":", label="sin(x)/x")
 ax.legend(fontsize="small")
 ax.set(title=f"{len(machine.relevance_)} of 100 points, noise estimated {noise:.3f}",
-       xlabel="x", ylabel="y", ylim=(-0.7, 1.4))  # fmt: skip
+       xlabel="x", ylabel="y", xlim=(-10.3, 10.3), ylim=(-0.7, 1.4))  # fmt: skip
 
 # %%
 # The evidence never falls on the way. Columns come in, are re-estimated, and leave

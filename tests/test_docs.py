@@ -1,19 +1,31 @@
 """Every page of the site runs: its `>>>` lines are true, its code and pictures work."""
 
 import ast
+import bz2
+import contextlib
 import doctest
 import importlib
+import importlib.util
+import io
+import os
 import re
+import shlex
 import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from mercer.cli import libsvm
+from mercer.cli.main import main
 from mercer.solvers import Status
 
+DATA = os.environ.get("MERCER_DATA") or (
+    Path(__file__).resolve().parents[2] / "shared" / "data"
+)
 DOCS = Path(__file__).parent.parent / "docs"
 LEFT_OUT = {"decisions", "gallery", "_build"}
 PAGES = sorted(
@@ -75,6 +87,8 @@ def run_page(page):
     drawn = {}
     runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
     for block in runnable(page):
+        if lacking(block):
+            continue
         if block.info == "{plot}":
             run_plot(block, page, drawn)
         elif ">>>" in block.code:
@@ -86,6 +100,12 @@ def run_page(page):
         else:
             run_code(block.code, page, block.line, names)
     return "".join(report)
+
+
+def lacking(block):
+    """The packages that a block needs, tests can do without, and that are absent."""
+    needed = ("onnx", "onnxruntime") if "onnxruntime" in block.code else ()
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def run_plot(block, page, drawn):
@@ -153,6 +173,107 @@ def test_python_that_is_not_run_is_found(info):
     assert not_run(f"```{info}\n>>> 1\n```\n") == [info]
 
 
+class Command(NamedTuple):
+    """A line for the shell, and the lines that the page shows under it."""
+
+    line: str
+    shown: str
+
+
+def commands(text):
+    """The commands of a page, in their order, but for those that install."""
+    found = []
+    for block in blocks(text):
+        if block.info == "sh":
+            found += [Command(line, "") for line in block.code.splitlines() if line]
+        elif block.info == "console":
+            for line, shown in re.findall(
+                r"^\$ (.+\n)((?:(?!\$ ).*\n)*)", block.code, re.M
+            ):
+                found.append(Command(line.strip(), shown))
+    return [one for one in found if not one.line.startswith("pip ")]
+
+
+def run_command(line):
+    """What a command prints; it is called in this process, and has to succeed."""
+    line, _, file = (part.strip() for part in line.partition(" > "))
+    name, *arguments = shlex.split(line)
+    raw = io.BytesIO()
+    said = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+    with contextlib.redirect_stdout(said):
+        if name == "mercer":
+            code = main(arguments)
+        else:
+            code = libsvm.main([name.removeprefix("mercer-"), *arguments])
+    assert not code, line
+    if file:
+        Path(file).write_bytes(raw.getvalue())
+        return ""
+    return raw.getvalue().decode()
+
+
+def a_table(n, target=True):
+    """Rows of a, b and y = "yes" where a and b have one sign."""
+    values = np.random.default_rng(n).normal(size=(n, 2))
+    rows = [
+        f"{a:.4f},{b:.4f}" + (f",{'yes' if a * b > 0 else 'no'}" if target else "")
+        for a, b in values
+    ]
+    return "\n".join(["a,b,y" if target else "a,b", *rows]) + "\n"
+
+
+@pytest.fixture
+def files_of_the_pages():
+    """What the commands of the pages read, in the working directory."""
+    for name, n in ("data", 60), ("test", 20):
+        Path(f"{name}.csv").write_text(a_table(n))
+    Path("new.csv").write_text(a_table(5, target=False))
+    heart = Path(DATA, "heart_scale.svm.bz2")
+    if heart.exists():
+        Path("heart").write_bytes(bz2.decompress(heart.read_bytes()))
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_commands_of_a_page_run(page, files_of_the_pages):
+    text = page.read_text(encoding="utf-8")
+    if " heart" in text and not Path("heart").exists():
+        pytest.skip("heart_scale.svm.bz2 is not in MERCER_DATA")
+    checker = doctest.OutputChecker()
+    for line, shown in commands(text):
+        said = run_command(line)
+        # Where a page shows nothing, a command may say something all the same.
+        assert not shown or checker.check_output(shown, said, OPTIONS), (line, said)
+
+
+def test_pages_with_commands_are_found():
+    assert {page.stem for page in WITH_COMMANDS} >= {"command", "libsvm_tools"}
+
+
+def test_a_command_that_fails_is_found():
+    with pytest.raises(AssertionError, match="mercer predict"):
+        run_command("mercer predict nothing.mercer nothing.csv")
+
+
+def test_commands_are_taken_apart():
+    text = "```console\n$ a > b\nsaid\nmore\n$ pip install c\n```\n```sh\nd\n```\n"
+    assert commands(text) == [("a > b", "said\nmore\n"), ("d", "")]
+
+
+@each_page
+def test_blocks_that_are_not_run_are_known(page):
+    """Code in a language without a test would be shown; bare fences are results."""
+    known = {"python", "{plot}", "sh", "console", ""}
+    found = {
+        block.info
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if not block.info.startswith("{")
+    }
+    assert found <= known
+
+
 def test_pages_are_found():
     assert PAGES
 
@@ -185,6 +306,13 @@ def test_every_public_name_is_in_the_reference():
         "theory",
     }
     assert public - modules - listed == set()
+
+
+def test_every_departure_has_its_reason():
+    text = (DOCS / "departures.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split("|") for line in text.splitlines() if "|" in line]
+    assert len(rows) > 40
+    assert [row[0] for row in rows if not row[3].strip()] == []
 
 
 GUIDE = (DOCS / "guide" / "certificates.md").read_text(encoding="utf-8")

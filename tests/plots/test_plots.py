@@ -102,12 +102,6 @@ def test_spectrum_draws_negative_eigenvalues_apart():
     assert_allclose(lines["negative"].get_xydata(), [[2, 2]])
 
 
-def test_pictures_are_drawn_where_asked():
-    _, (left, right) = plt.subplots(1, 2)
-    assert plots.plot_gram(np.eye(3), ax=left).ax_ is left
-    assert plots.plot_spectrum(np.eye(3), ax=right).ax_ is right
-
-
 @looped(
     "arguments, message",
     [
@@ -120,6 +114,83 @@ def test_pictures_are_drawn_where_asked():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.plot_gram(*arguments)
+
+
+# Where
+
+PAIR = quadratic([[1, 0.5], [0.5, 1]], 0, 1, -9.0, 9.0, None)
+PLACES = np.linspace(0, 3, 8)[:, None]
+WAVE = np.sin(PLACES[:, 0])
+TWO = np.array([0, 1, 0, 1, 0, 1, 0, 1, 1])
+
+
+def history_of(machine):
+    history = []
+    machine.set_params(callback=history.append).fit(X, TWO)
+    return history
+
+
+ON_AXES = {
+    "plot_band": lambda ax: plots.plot_band(RVR().fit(PLACES, WAVE), PLACES, WAVE, ax),
+    "plot_clusters": lambda ax: plots.plot_clusters(
+        KernelKMeans(2, kernel=RBF(1.0), random_state=0).fit(X), X, ax=ax
+    ),
+    "plot_component": lambda ax: plots.plot_component(
+        KernelPCA(1, kernel=RBF(0.5)).fit(X), X, ax=ax
+    ),
+    "plot_convergence": lambda ax: plots.plot_convergence(
+        history_of(SVC(kernel=RBF(0.5), solver=SMO())), ax
+    ),
+    "plot_density": lambda ax: plots.plot_density(ParzenDensity(0.5).fit(X), X, ax),
+    "plot_feature_map": lambda ax: plots.plot_feature_map(
+        lambda points: points**2, X, TWO, ax
+    ),
+    "plot_gram": lambda ax: plots.plot_gram(np.eye(3), ax=ax),
+    "plot_graph": lambda ax: plots.plot_graph([(0, 1), (1, 2)], ax=ax),
+    "plot_losses": lambda ax: plots.plot_losses([Hinge()], ax),
+    "plot_margin": lambda ax: plots.plot_margin(
+        SVC(kernel=Linear()).fit(X, TWO), X, TWO, ax
+    ),
+    "plot_mistakes": lambda ax: plots.plot_mistakes(
+        KernelPerceptron(RBF(1.0)).fit(X, TWO), ax=ax
+    ),
+    "plot_path": lambda ax: plots.plot_path(PAIR, np.array([[0, 0], [0.5, 0]]), ax),
+    "plot_probabilities": lambda ax: plots.plot_probabilities(
+        RVC(kernel=RBF(0.5)).fit(X, TWO), X, TWO, ax
+    ),
+    "plot_regions": lambda ax: plots.plot_regions(SVC().fit(X, TWO), X, TWO, ax),
+    "plot_sgd_bound": lambda ax: plots.plot_sgd_bound(
+        [KernelSGDClassifier(reg=0, norm=2.0, learning_rate="theory").fit(X, TWO)],
+        X,
+        TWO,
+        0.0,
+        ax,
+    ),
+    "plot_smo_path": lambda ax: plots.plot_smo_path(
+        svc(Gram(RBF(0.5), X), np.where(TWO, 1, -1), 1.0), ax=ax
+    ),
+    "plot_smo_step": lambda ax: plots.plot_smo_step(
+        svc(Gram(RBF(0.5), X), np.where(TWO, 1, -1), 1.0), np.zeros(9), 0, 1, ax
+    ),
+    "plot_spectrum": lambda ax: plots.plot_spectrum(np.eye(3), ax=ax),
+    "plot_string": lambda ax: plots.plot_string("abc", [1.0, 0.0, 2.0], ax),
+    "plot_tree": lambda ax: plots.plot_tree("(A (B) (C))", ax=ax),
+    "plot_tube": lambda ax: plots.plot_tube(SVR().fit(PLACES, WAVE), PLACES, WAVE, ax),
+}
+
+
+def test_every_picture_is_asked_where_it_is_drawn():
+    assert ON_AXES.keys() == {name for name in plots.__all__ if "plot_" in name}
+
+
+@pytest.mark.parametrize("name", ON_AXES)
+def test_a_picture_is_drawn_where_asked_and_gives_its_display(name):
+    figure, ax = plt.subplots()
+    display = ON_AXES[name](ax)
+    assert isinstance(display, plots.Display)
+    assert display.ax_ is ax and display.figure_ is figure
+    assert ax.has_data() or ax.texts
+    assert plt.get_fignums() == [figure.number]
 
 
 # Regions
