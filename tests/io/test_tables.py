@@ -227,6 +227,24 @@ def test_numpy_files_are_read_without_pickles(tmp_path):
         read_numpy(tmp_path / "e.npy")
 
 
+def test_damaged_arrays_are_refused_by_name(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.arange(3))
+    np.save(tmp_path / "a.npy", np.eye(3))
+    rng = random.Random(0)
+    for name in ("a.npz", "a.npy"):
+        good = (tmp_path / name).read_bytes()
+        for number in range(400):
+            bad = bytearray(good)
+            for _ in range(number % 4):
+                bad[rng.randrange(len(bad))] = rng.choice(b"\x00\xff({'1")
+            del bad[rng.randrange(2 * len(bad)) :]
+            (tmp_path / f"bad{name}").write_bytes(bad)
+            try:
+                read(tmp_path / f"bad{name}")
+            except ValueError as error:
+                assert f"bad{name}" in str(error)
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((1000, 1000)))
     with pytest.raises(ValueError, match="unpacks to 8,0"):

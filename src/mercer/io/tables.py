@@ -13,13 +13,23 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mercer.io.cells import WORDS, Row, divider_of, split_rows, transposed
 from mercer.io.dataset import Dataset
-from mercer.io.files import Source, most_bytes, read_text, refused, shown, suffix_of
+from mercer.io.files import (
+    Source,
+    finite,
+    most_bytes,
+    read_text,
+    refused,
+    refusing,
+    shown,
+    suffix_of,
+)
 
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?", "."])
 TYPES = ("numbers", "words", "text")
@@ -27,6 +37,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+$")
 _STRAY = 0.1  # the share of cells up to which those that are no numbers are mistakes
 _FEW = 20  # different words, at least, that a column of words may have
 _LONGEST = 40  # characters of a word
+_ARRAY = b"\x93NUMPY"  # how an .npy begins
 _NAMED = 3  # missing values that an error names
 
 Name = str | int
@@ -117,15 +128,7 @@ def _as_floats(cells: Sequence[str]) -> np.ndarray | None:
 def _number(cell: str) -> float | None:
     """A cell as a number, NaN where it stands for a missing one, None for others."""
     text = cell.strip()
-    if text.lower() in MISSING:
-        return math.nan
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    return math.nan if text.lower() in MISSING else finite(text)
 
 
 def read_csv(
@@ -411,11 +414,13 @@ def read_numpy(
     ((3, 3), [0, 1, 2])
     """
     limit = most_bytes() if limit is None else limit
-    if zipfile.is_zipfile(path):
-        found, y, name = _from_npz(path, target, points, limit)
-    else:
+    with Path(path).open("rb") as file:
+        is_array = file.read(len(_ARRAY)) == _ARRAY
+    if is_array:
         loaded = _loaded(path, limit)
         found, y, name = _from_npy(loaded, target, path)
+    else:
+        found, y, name = _from_npz(path, target, points, limit)
     X = _checked_points(found, path)
     if y is not None and len(y) != len(X):
         raise refused(path, f"has {len(X)} points and {len(y)} targets ({name!r}).")
@@ -427,12 +432,8 @@ def read_numpy(
 
 
 def _loaded(path: Source, limit: float) -> Any:
-    try:
+    with refusing(path, "is no array that can be read"):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise refused(path, f"is no array that can be read: {error}") from error
     if mapped.nbytes > limit:
         raise refused(path, f"has more than {limit:,.0f} bytes. Pass a larger limit.")
     return np.array(mapped)
@@ -441,13 +442,16 @@ def _loaded(path: Source, limit: float) -> Any:
 def _from_npz(
     path: Source, target: Name | None, points: str | None, limit: float
 ) -> tuple[Any, Any, str | None]:
-    try:
-        archive = zipfile.ZipFile(path)
-        size = sum(member.file_size for member in archive.infolist())
-        archive.close()
+    with refusing(path, "is no archive of arrays"):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
         if size > limit:
             raise refused(path, f"unpacks to {size:,} bytes, more than {limit:,.0f}.")
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here: of a damaged archive, numpy leaves its own file open.
+        with (
+            Path(path).open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
             names = list(arrays)
             X_name = points or next((n for n in ("X", "X_train") if n in names), None)
             y_name = target
@@ -463,10 +467,6 @@ def _from_npz(
                     )
             y = None if y_name is None else arrays[str(y_name)]
             return arrays[str(X_name)], y, None if y_name is None else str(y_name)
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise refused(path, f"is no archive of arrays: {error}") from error
 
 
 def _from_npy(
