@@ -399,33 +399,33 @@ def targets(folder: Path) -> dict[str, tuple[int, Target]]:
     everything = [SVMLIGHT, NUMBERS, FASTA, FASTQ, TREES] * 2
     everything += _compressed(SVMLIGHT * 9)
     made = {
-        "svmlight": (640, Target([SVMLIGHT], svmlight, many_lines)),
-        "libsvm model": (140, Target([LIBSVM], libsvm, any_bytes)),
-        "csv": (50, Target(table, files(
+        "svmlight": (770, Target([SVMLIGHT], svmlight, many_lines)),
+        "libsvm model": (130, Target([LIBSVM], libsvm, any_bytes)),
+        "csv": (25, Target(table, files(
             "t.csv", read_csv, lambda p: read_csv(p, "y"), lambda p: read_csv(p, 0,
             decimal=",", missing="drop"), lambda p: read_csv(p, missing="keep"),
         ), any_bytes)),
-        "fasta": (25, Target([FASTA], files(
+        "fasta": (12, Target([FASTA], files(
             "t.fasta", read_fasta, lambda p: read_fasta(p, r"site=(\S+)"),
         ), any_bytes)),
-        "fastq": (25, Target([FASTQ], files("t.fastq", read_fastq), any_bytes)),
-        "trees": (25, Target([TREES], files(
+        "fastq": (12, Target([FASTQ], files("t.fastq", read_fastq), any_bytes)),
+        "trees": (12, Target([TREES], files(
             "t.trees", read_trees, lambda p: read_trees(p, "root"),
             lambda p: read_trees(p, 0),
         ), any_bytes)),
-        "edges": (15, Target([EDGES], files(
+        "edges": (6, Target([EDGES], files(
             "t.edges", read_edges, lambda p: read_edges(p, labels={"a": "1"}),
         ), any_bytes)),
-        "strings": (25, Target([STRINGS], files(
+        "strings": (12, Target([STRINGS], files(
             "t.txt", read_strings, lambda p: read_strings(p, 0),
             lambda p: read_strings(p, r"(\w+)[:\t]"),
         ), any_bytes)),
-        "tu": (7, Target(TU_SEEDS, files.tu_folder, any_bytes)),
-        "any": (8, Target(everything, files("unnamed", read), any_bytes)),
-        "numpy": (8, Target(_arrays(), files("t.npz", read_numpy), any_bytes)),
-        "kernel": (15, Target(KERNELS, kernel, any_words)),
-        "model": (12, Target(models, files("t.mercer", load), in_records)),
-        "checkpoint": (5, Target([checkpoint], files(
+        "tu": (3, Target(TU_SEEDS, files.tu_folder, any_bytes)),
+        "any": (3, Target(everything, files("unnamed", read), any_bytes)),
+        "numpy": (3, Target(_arrays(), files("t.npz", read_numpy), any_bytes)),
+        "kernel": (5, Target(KERNELS, kernel, any_words)),
+        "model": (5, Target(models, files("t.mercer", load), in_records)),
+        "checkpoint": (2, Target([checkpoint], files(
             "t.check", read_checkpoint), in_records)),
     }  # fmt: skip
     assert sum(share for share, _ in made.values()) == 1000
