@@ -1,7 +1,7 @@
 """What tools/fuzz.py feeds: every parser of files, with good files to damage.
 
 A target is called with the bytes of one damaged file and its number. ValueError is the
-right answer to such a file; where a parser is given a path, its message names it. A
+right answer to such a file, or MemoryError where it announces too much; where a parser is given a path, its message names it. A
 target that has a slow twin in tests/ is compared with it on every `COMPARED`-th file.
 """
 
@@ -367,7 +367,7 @@ def named(path: str, reader: Callable[[str], Any]) -> None:
     """Read a file; what is wrong with it must be said with its name."""
     try:
         reader(path)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         assert path in str(error), error
 
 

@@ -22,7 +22,7 @@ from mercer import (
 from mercer.cli.completion import bash, zsh
 from mercer.cli.conversion import as_libsvm, from_libsvm
 from mercer.cli.main import COMMANDS, main, make_parser
-from mercer.io import libsvm, read_csv
+from mercer.io import libsvm, load, read_csv
 
 
 def masked(text):
@@ -104,6 +104,33 @@ def test_numbers_are_learnt_by_any_machine(mercer, rings, tmp_path):
     direct = KernelRidge(alpha=0.1, kernel=RBF(0.5)).fit(X, data.target)
     _, found, _ = mercer("predict", tmp_path / "r.mercer", rings, "--json")
     np.testing.assert_allclose(found["prediction"], direct.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["standard", "range"])
+@pytest.mark.parametrize("target, machine", [("place", "SVC"), ("b", "SVR")])
+def test_a_model_of_scaled_columns_takes_plain_ones(
+    mercer, rings, tmp_path, scale, target, machine
+):
+    model = tmp_path / "scaled.mercer"
+    words = ("train", rings, "--target", target, "--machine", machine, "--no-plan")
+    if target == "b":
+        words += ("--drop", "place")
+    assert mercer(*words, "--scale", scale, "--cv", "3", "-o", model)[0] == 0
+    _, found, _ = mercer("predict", model, rings, "--json")
+    loaded = load(model)
+    drop = ["place"] if target == "b" else []
+    points = read_csv(rings, target, drop=drop).points
+    assert type(loaded[-1]).__name__ == machine
+    np.testing.assert_array_equal(loaded.predict(points), found["prediction"])
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    assert mercer("convert", model, tmp_path / "scaled.onnx")[0] == 0
+    session = runtime.InferenceSession(tmp_path / "scaled.onnx")
+    [said] = session.run(["predict"], {"X": points})
+    if target == "place":
+        assert said.tolist() == found["prediction"]
+    else:
+        np.testing.assert_allclose(said, found["prediction"], rtol=1e-9)
 
 
 def test_records_and_strings_choose_their_kernels(mercer, tmp_path):

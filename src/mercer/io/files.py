@@ -65,8 +65,12 @@ def refusing(path: Source, reason: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PlacedError, MemoryError):
+    except PlacedError:
         raise
+    except MemoryError as error:
+        raise MemoryError(
+            f"{path}: there is no memory for what the file says that it holds."
+        ) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise

@@ -69,16 +69,17 @@ class _Folder:
         if self.archive is None:
             return name, [line for _, line in lines(name, self.limit)]
         shown_name = f"{self.path}:{name}"
-        with (
-            refusing(shown_name, "cannot be unpacked"),
-            self.archive.open(name) as stream,
-        ):
-            data = stream.read(int(min(self.limit, 2**62)) + 1)
-        if len(data) > self.limit:
+        # Memory is taken for what a zip says of itself: a damaged one says anything.
+        member, size = self.archive.getinfo(name), self.path.stat().st_size
+        if member.file_size > self.limit:
             raise refused(
                 shown_name,
                 f"has more than {self.limit:,.0f} bytes. Pass a larger limit.",
             )
+        if member.compress_size > size:
+            raise refused(shown_name, "cannot be unpacked: the zip is cut or damaged.")
+        with refusing(shown_name, "cannot be unpacked"):
+            data = self.archive.read(name)
         return shown_name, decoded(data, shown_name).removesuffix("\n").split("\n")
 
     def whole(self, ending: str, most: int | None = None) -> np.ndarray:
