@@ -1,8 +1,9 @@
 """What tools/fuzz.py feeds: every parser of files, with good files to damage.
 
 A target is called with the bytes of one damaged file and its number. ValueError is the
-right answer to such a file, or MemoryError where it announces too much; where a parser is given a path, its message names it. A
-target that has a slow twin in tests/ is compared with it on every `COMPARED`-th file.
+right answer to such a file, or MemoryError where it announces too much; where a parser
+is given a path, its message names it. A target that has a slow twin in tests/ is
+compared with it on every `COMPARED`-th file.
 """
 
 from __future__ import annotations
