@@ -7,6 +7,7 @@ error that names them, not a column of words.
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import zipfile
@@ -18,13 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer import _core
 from mercer.io.cells import WORDS, Row, divider_of, split_rows, transposed
 from mercer.io.dataset import Dataset
 from mercer.io.files import (
     Source,
+    decoded,
     finite,
     most_bytes,
-    read_text,
+    read_bytes,
     refused,
     refusing,
     shown,
@@ -38,6 +41,7 @@ _STRAY = 0.1  # the share of cells up to which those that are no numbers are mis
 _FEW = 20  # different words, at least, that a column of words may have
 _LONGEST = 40  # characters of a word
 _ARRAY = b"\x93NUMPY"  # how an .npy begins
+_HEAD = 60  # lines that tell what a table of numbers is like
 _NAMED = 3  # missing values that an error names
 
 Name = str | int
@@ -52,6 +56,7 @@ class Column:
     cells: Sequence[str]
     lines: Sequence[int]  # of the file
     path: Source
+    read: np.ndarray | None = None  # numbers in place of cells, where all are plain
 
     def error(self, i: int, reason: str) -> ValueError:
         return refused(self.path, reason, self.lines[i], self.number, self.name)
@@ -62,6 +67,8 @@ class Column:
 
         Where nearly all are numbers, the first that is none is an error.
         """
+        if self.read is not None:
+            return self.read
         quick = _as_floats(self.cells)
         if quick is not None and np.isfinite(quick).all():
             return quick
@@ -176,7 +183,13 @@ def read_csv(
     """
     check_choice("missing", missing, ("refuse", "drop", "keep"))
     check_choice("decimal", decimal, (".", ","))
-    text = read_text(path, limit)
+    raw = read_bytes(path, limit)
+    if decimal == "." and not set((types or {}).values()) - {"numbers"}:
+        if (plain := _plain_table(raw, divider, header, target, path)) is not None:
+            made, note = plain
+            data = dataset_of(made, target, columns, drop, types or {}, missing, path)
+            return replace(data, notes=(note, *data.notes))
+    text = decoded(raw, path)
     divider = divider or divider_of(text, suffix_of(path))
     rows, lines = split_rows(text, divider, path)
     if not rows:
@@ -189,8 +202,67 @@ def read_csv(
         for j, (name, cells) in enumerate(zip(names, transposed(rows), strict=True))
     ]
     data = dataset_of(made, target, columns, drop, types or {}, missing, path)
-    note = f"{len(rows)} rows of {len(names)} cells, divided by {WORDS.get(divider)}"
-    return replace(data, notes=(note, *data.notes))
+    return replace(data, notes=(_shape(len(rows), len(names), divider), *data.notes))
+
+
+def _shape(rows: int, cells: int, divider: str) -> str:
+    return f"{rows} rows of {cells} cells, divided by {WORDS.get(divider)}"
+
+
+def _plain_table(
+    raw: bytes,
+    divider: str | None,
+    header: bool | None,
+    target: Name | None,
+    path: Source,
+) -> tuple[list[Column], str] | None:
+    """The columns of a table of numbers alone, perhaps below their names; else None.
+
+    The compiled core reads them, to the same numbers. Whatever else there is, quotes,
+    words, gaps or mistakes, is left to those who read cell by cell.
+    """
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    head = _first_lines(raw)
+    if head is None:
+        return None
+    divider = divider or divider_of(head, suffix_of(path))
+    if len(divider) != 1 or not divider.isascii():
+        return None
+    two = [
+        line.split() if divider == " " else line.split(divider)
+        for line in head.split("\n", 2)[:2]
+    ]
+    if len({len(cells) for cells in two}) > 1:
+        return None
+    if header is None:
+        header = _is_header([cell.strip() for cell in two[0]], two[1:], target)
+    first = raw.find(b"\n") + 1 if header else 0
+    rows = raw.count(b"\n", first) + (not raw.endswith(b"\n"))
+    # A cell takes two bytes at least: no more room is asked for than the file says.
+    if not rows or 2 * rows * len(two[0]) > len(raw) + 1:
+        return None
+    numbers = np.empty((rows, len(two[0])))
+    if not _core.parse_table(raw, first, divider, numbers):
+        return None
+    names, _, _ = _named(two, [1, 2], header, target, path)
+    made = [
+        Column(name, j + 1, (), (), path, numbers[:, j]) for j, name in enumerate(names)
+    ]
+    return made, _shape(rows, len(names), divider)
+
+
+def _first_lines(raw: bytes) -> str | None:
+    """As many lines as tell divider and header; None where they are not plain."""
+    end = -1
+    for _ in range(_HEAD):
+        end = raw.find(b"\n", end + 1)
+        if end < 0:
+            break
+    try:
+        head = raw[: end + 1 if end >= 0 else None].decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return None
+    return None if any(sign in head for sign in '"\0\r') else head
 
 
 def check_choice(what: str, given: Any, choices: Sequence[str]) -> None:
