@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer import _core
 from mercer.io.cells import WORDS, Row, divider_of, split_rows, transposed
 from mercer.io.dataset import Dataset
 from mercer.io.files import (
@@ -33,6 +32,7 @@ from mercer.io.files import (
     shown,
     suffix_of,
 )
+from mercer.io.svmlight import table_of
 
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?", "."])
 TYPES = ("numbers", "words", "text")
@@ -241,8 +241,8 @@ def _plain_table(
     # A cell takes two bytes at least: no more room is asked for than the file says.
     if not rows or 2 * rows * len(two[0]) > len(raw) + 1:
         return None
-    numbers = np.empty((rows, len(two[0])))
-    if not _core.parse_table(raw, first, divider, numbers):
+    numbers = table_of(raw, first, divider, (rows, len(two[0])))
+    if numbers is None:
         return None
     names, _, _ = _named(two, [1, 2], header, target, path)
     made = [
