@@ -164,18 +164,18 @@ def _vectors(
     name, found = folder.lines(ending)
     if len(found) != n:
         raise refused(name, f"{len(found)} lines for {n} {what}.")
-    vectors = []
+    vectors: list[tuple[float, ...]] = []
     for number, line in enumerate(found, start=1):
-        values = [finite(part) for part in line.split(",")]
-        wrong = [j for j, value in enumerate(values) if value is None]
-        if wrong:
-            cell = shown(line.split(",")[wrong[0]].strip())
-            raise refused(name, f"{cell} is no finite number.", number, wrong[0] + 1)
+        values = []
+        for column, cell in enumerate(line.split(","), start=1):
+            value = finite(cell)
+            if value is None:
+                reason = f"{shown(cell.strip())} is no finite number."
+                raise refused(name, reason, number, column)
+            values.append(value)
         if vectors and len(values) != len(vectors[0]):
-            raise refused(
-                name, f"{len(values)} numbers, where line 1 has {len(vectors[0])}.",
-                number,
-            )  # fmt: skip
+            reason = f"{len(values)} numbers, where line 1 has {len(vectors[0])}."
+            raise refused(name, reason, number)
         vectors.append(tuple(values))
     return vectors
 
