@@ -374,7 +374,7 @@ class _Files:
         path = self.tu / f"T_{ending}.txt"
         path.write_bytes(text)
         try:
-            named(str(self.tu), read_tu)
+            named(str(self.tu), lambda path: read_tu(path, attributes=True))
         finally:
             path.write_bytes(TU[ending])
 
