@@ -2,147 +2,97 @@
 
 python tools/fuzz.py                    for a minute
 python tools/fuzz.py --runs 10000000    so many files in all
+python tools/fuzz.py --runs 10000000 --jobs 2    by two processes
 python tools/fuzz.py --first 1234 --runs 1    one of them again
+python tools/fuzz.py --only csv         one parser alone
 
-File number i is the same in every run. What a parser refuses with ValueError is well;
-any other exception, a crash, or numbers that differ from those of the slow twin in
-tests/ is a finding: the file is kept in out/fuzz, and its number is printed.
-Needs what tools/sanitize.py needs.
+File number i is the same in every run; tools/fuzz_targets.py says which parser gets it,
+and how many of a thousand each gets. What a parser refuses with ValueError is well; any
+other exception, a crash, or numbers that differ from those of the slow twin in tests/
+is a finding: the file is kept in out/fuzz, and its number is printed. Needs what
+tools/sanitize.py needs.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 
 import sanitize
 
 ROOT = Path(__file__).resolve().parent.parent
-BATCH = 1000  # files between two notes of how far it has come
-
-TEXT = b"""\
-+1 1:0.5 3:2e-1 7:12345678901234567890
--1 2:.25 # a comment
-3,4.5,-6 qid:12 1:-7. 2:1E2 3:+4e-310
-0 9007199254740992:1
-  2:3 4:5\r
-1e308 1:1.7976931348623157e308 2:5e-324\f3:0x1
-"""
-MODEL = b"""\
-svm_type c_svc
-kernel_type polynomial
-degree 3
-gamma 0.5
-coef0 1
-nr_class 3
-total_sv 3
-rho 0.1 0.2 0.3
-label 1 2 -3
-probA -1 -2 -3
-probB 0 0.1 -0.1
-nr_sv 1 1 1
-SV
-1 0.5 1:0.5 3:1
--1 0.25 2:1
--0.5 -0.25 1:2
-"""
-PIECES = (
-    b":|,| |\n|\r|\t|#|-|+|.|e|E|0|1|9|99999999999999999999|1e400|1e-400|nan|inf|qid:|"
-    b"SV\n|0:|1:1|\x00|\xff|total_sv|nr_class 1|one_class|precomputed|sigmoid"
-).split(b"|")
+BATCH = 10_000  # files between two notes of how far it has come
+WATCHED = 20_000  # files, up to which each is kept before it is fed
+SHOWN = 50  # batches between two lines of text
 
 
-def damaged(number: int, seed: bytes) -> bytes:
-    """The file of this number: some bytes of a good one cut, copied or replaced."""
-    draw = random.Random(number)
-    text = bytearray(seed)
-    for _ in range(draw.choice((1, 1, 2, 3, 8))):
-        at, length = draw.randrange(len(text) + 1), draw.choice((0, 0, 1, 2, 5, 40))
-        kind = draw.randrange(4)
-        if kind == 0:
-            text[at : at + length] = draw.choice(PIECES)
-        elif kind == 1:
-            text[at:at] = text[at : at + length] * draw.choice((1, 2, 30))
-        elif kind == 2 and text:
-            text[at % len(text)] = draw.randrange(256)
-        else:
-            del text[at : at + length]
-    return bytes(text) * (4000 if draw.randrange(20000) == 0 else 1)
-
-
-def targets() -> dict[str, tuple[bytes, Callable[[bytes, int], None]]]:
-    """What is fed, and with what; imported where the sanitized core is."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    import naive_svmlight
-    import numpy as np
-
-    from mercer.io.libsvm import _Reader
-    from mercer.io.svmlight import Dialect, gathered
-
-    def svmlight(text: bytes, number: int) -> None:
-        options = {"multilabel": bool(number & 1), "blank": bool(number & 2)}
-        parsed = Dialect(**options).parsed(text)
-        if len(text) > 10_000:
-            return
-        try:
-            rows = naive_svmlight.parsed(text, **options)
-        except naive_svmlight.Malformed as error:
-            assert parsed.error[0] == error.args[0]
-            return
-        assert parsed.error[0] == 0
-        entries = [entry for row in rows for entry in row[2]]
-        labels = [label for row in rows for label in row[0]]
-        found = np.empty(parsed.n_labels)
-        parsed.labels(found)
-        assert found.tobytes() == np.array(labels, dtype=float).tobytes()
-        try:
-            data = gathered([parsed], "file", multilabel=options["multilabel"])
-        except ValueError:
-            assert 0 < sum(row[1] is not None for row in rows) < len(rows)
-            return
-        assert data.X.indices.tolist() == [index for index, _ in entries]
-        values = np.array([value for _, value in entries], dtype=float)
-        assert data.X.data.tobytes() == values.tobytes()
-
-    def model(text: bytes, number: int) -> None:
-        try:
-            found = _Reader(text, "file").model()
-        except ValueError:
-            return
-        with np.errstate(all="ignore"):
-            if found.vectors.shape[1] < 10_000 and found.serial.max(initial=0) < 10_000:
-                found.values(np.ones((2, 4)))
-
-    return {"svmlight": (TEXT, svmlight), "model": (MODEL, model)}
-
-
-def feed(first: int, runs: int, seconds: float, notes: Path) -> int:
+def feed(given: argparse.Namespace, notes: Path) -> int:
     """Run in the process that has the sanitized core; returns how many are findings."""
-    found, begun, number = 0, time.monotonic(), first
-    fed = targets()
-    while number < first + runs and time.monotonic() - begun < seconds:
-        if (number - first) % BATCH == 0:
+    import fuzz_targets
+
+    with tempfile.TemporaryDirectory(dir=fuzz_targets.memory_folder()) as folder:
+        fed = fuzz_targets.targets(Path(folder))
+        names = [name for name, (share, _) in fed.items() for _ in range(share)]
+        if given.only:
+            names = [given.only] * 1000
+        return _feed(given, notes, names, fed, fuzz_targets)
+
+
+def _feed(given, notes, names, fed, made) -> int:  # type: ignore[no-untyped-def]
+    found, seen, begun = 0, Counter(), time.monotonic()  # type: ignore[var-annotated]
+    for number in range(given.first, given.first + given.runs):
+        if (number - given.first) % BATCH == 0:
             notes.write_text(str(number))
-        for name, (seed, target) in fed.items():
-            text = damaged(number, seed)
-            if runs <= BATCH:  # looking for what crashed: keep each before it is fed
-                (notes.parent / f"last-{name}").write_bytes(text)
-            try:
-                target(text, number)
-            except Exception as error:
-                found += 1
-                path = notes.parent / f"{name}-{number}"
-                path.write_bytes(text)
-                print(f"{path}: {type(error).__name__}: {error}", flush=True)
-        number += 1
-    print(f"{(number - first) * len(fed):,} files, {found} findings", flush=True)
+            if time.monotonic() - begun > given.seconds:
+                break
+            if (number - given.first) % (SHOWN * BATCH) == 0:
+                print(f"from file {number:,} on, {time.monotonic() - begun:.0f} s",
+                      flush=True)  # fmt: skip
+        name = names[number % 1000]
+        seeds, target, damage = fed[name][1]
+        text = damage(seeds[made.seed_of(number, seeds)], made.Draws(number))
+        if given.runs <= WATCHED:
+            (notes.parent / f"last-{name}").write_bytes(text)
+        try:
+            target(text, number)
+        except Exception as error:
+            found += 1
+            path = notes.parent / f"{name}-{number}"
+            path.write_bytes(text)
+            print(f"{path}: {type(error).__name__}: {error}", flush=True)
+        seen[name] += 1
+    shares = ", ".join(f"{name} {count:,}" for name, count in seen.items())
+    print(f"{seen.total():,} files, {found} findings in "
+          f"{time.process_time():.0f} CPU s: {shares}", flush=True)  # fmt: skip
     return found
+
+
+def _started(
+    given: argparse.Namespace, job: int, notes: Path, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """The process for a part of the numbers."""
+    runs = given.runs // given.jobs + (job < given.runs % given.jobs)
+    before = given.runs // given.jobs * job + min(job, given.runs % given.jobs)
+    command = [sys.executable, __file__, "--first", str(given.first + before)]
+    command += ["--runs", str(runs), "--seconds", str(given.seconds)]
+    command += ["--only", given.only, "--notes", str(notes)]
+    return subprocess.Popen(command, env=environment)
+
+
+def _again(given: argparse.Namespace, notes: Path, environment: dict[str, str]) -> None:
+    """Feed those that a crash is among once more, each kept before it is fed."""
+    first = notes.read_text()
+    print(f"It crashed at file {first} or up to {BATCH} later; once more:", flush=True)
+    again = [sys.executable, __file__, "--first", first, "--runs", str(BATCH)]
+    again += ["--only", given.only, "--notes", str(notes)]
+    subprocess.run(again, env=environment)
+    print(f"What was fed last is in {notes.parent}.", flush=True)
 
 
 def main() -> int:
@@ -150,26 +100,25 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--notes", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    seconds = given.seconds or (float("inf") if given.runs else 60.0)
-    runs = given.runs or 2**62
+    given.seconds = given.seconds or (float("inf") if given.runs else 60.0)
+    given.runs = given.runs or 2**62
+    if given.notes:
+        return min(1, feed(given, Path(given.notes)))
     folder = ROOT / "out" / "fuzz"
     folder.mkdir(parents=True, exist_ok=True)
-    notes = folder / "number"
-    if os.environ.get("MERCER_FUZZ"):
-        return min(1, feed(given.first, runs, seconds, notes))
-    package = sanitize.build("address")
-    environment = {**sanitize.environment("address", package), "MERCER_FUZZ": "1"}
-    command = [sys.executable, __file__, "--first", str(given.first)]
-    command += ["--runs", str(runs), "--seconds", str(seconds)]
-    code = subprocess.run(command, env=environment).returncode
-    if code not in (0, 1):
-        first = notes.read_text()
-        print(f"It crashed at file {first} or up to {BATCH} later; once more:")
-        again = [sys.executable, __file__, "--first", first, "--runs", str(BATCH)]
-        subprocess.run(again, env=environment)
-        print(f"What was fed last is in {folder}.")
-    return code
+    environment = sanitize.environment("address", sanitize.build("address"))
+    environment["PYTHONPATH"] += os.pathsep + str(ROOT / "tests")
+    notes = [folder / f"number-{job}" for job in range(given.jobs)]
+    jobs = [_started(given, j, note, environment) for j, note in enumerate(notes)]
+    codes = [job.wait() for job in jobs]
+    for code, note in zip(codes, notes, strict=True):
+        if code not in (0, 1):
+            _again(given, note, environment)
+    return max(codes, key=abs)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,18 @@ nb::bytes joined(const std::vector<std::string>& parts) {
 void bind_text(nb::module_& m) {
   bind_parsed(m);
   m.def(
+      "parse_table",
+      [](nb::bytes text, Index first, char divider, Output<double> out) {
+        check(first >= 0 && first <= extent(text.size()), "parse_table begins inside of the text.");
+        std::string_view view(text.c_str(), text.size());
+        view.remove_prefix(static_cast<std::size_t>(first));
+        WithoutLock unlocked;
+        check(count_lines(view) == extent(out.shape(0)),
+              "parse_table needs a row of its output for each line.");
+        return parse_table(view, divider, extent(out.shape(1)), out.data(), poll);
+      },
+      "text"_a, "first"_a, "divider"_a, "out"_a);
+  m.def(
       "format_text",
       [](Vector<Index> ends, Vector<Index> columns, Vector<double> values, Matrix<double> labels,
          Vector<Index> query, Index first_column, int label_precision, int value_precision,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -314,6 +315,36 @@ TextPiece parse_piece(std::string_view text, const TextOptions& options) {
   return piece;
 }
 
+// The numbers of one row of a table, whose line is [at, end); whether it is one.
+bool table_row(const char* at, const char* end, char divider, Index columns, double* out) {
+  auto skip = [&] {
+    while (at != end && (*at == ' ' || *at == '\t') && (*at != divider || divider == ' ')) ++at;
+  };
+  for (Index j = 0; j < columns; ++j) {
+    if (j && divider != ' ' && (at == end || *at++ != divider)) return false;
+    const char* before = at;
+    skip();
+    if (j && divider == ' ' && at == before) return false;
+    if (read_number(at, end, out[j]) != Found::number || !std::isfinite(out[j])) return false;
+    if (divider != ' ') skip();
+  }
+  skip();
+  return at == end;
+}
+
+// A text cut at ends of lines, into some pieces for each thread.
+std::vector<std::string_view> pieces_of(std::string_view text, int workers) {
+  std::vector<std::string_view> parts;
+  auto size = std::max(static_cast<std::size_t>(kPiece), text.size() / (4 * workers) + 1);
+  while (!text.empty()) {
+    std::size_t end = text.size() <= size ? std::string_view::npos : text.find('\n', size);
+    end = end == std::string_view::npos ? text.size() : end + 1;
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return parts;
+}
+
 // The numbers of one line after another.
 class LineWriter {
  public:
@@ -384,15 +415,8 @@ Index ParsedText::total(Index (*of)(const TextPiece&)) const {
 }
 
 ParsedText parse_text(std::string_view text, const TextOptions& options, const Poll& poll) {
-  std::vector<std::string_view> parts;
   int workers = threads();
-  auto size = std::max(static_cast<std::size_t>(kPiece), text.size() / (4 * workers) + 1);
-  while (!text.empty()) {
-    std::size_t end = text.size() <= size ? std::string_view::npos : text.find('\n', size);
-    end = end == std::string_view::npos ? text.size() : end + 1;
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
+  std::vector<std::string_view> parts = pieces_of(text, workers);
   ParsedText parsed;
   parsed.pieces.resize(parts.size());
   parallel(
@@ -412,6 +436,44 @@ ParsedText parse_text(std::string_view text, const TextOptions& options, const P
     before += piece.lines;
   }
   return parsed;
+}
+
+Index count_lines(std::string_view text) {
+  Index ends = std::count(text.begin(), text.end(), '\n');
+  return ends + (!text.empty() && text.back() != '\n');
+}
+
+bool parse_table(std::string_view text, char divider, Index columns, double* out,
+                 const Poll& poll) {
+  int workers = threads();
+  std::vector<std::string_view> parts = pieces_of(text, workers);
+  auto tasks = static_cast<Index>(parts.size());
+  std::vector<Index> first(parts.size() + 1);
+  parallel(
+      tasks, workers,
+      [&](Index task, int) {
+        auto t = static_cast<std::size_t>(task);
+        first[t + 1] = count_lines(parts[t]);
+      },
+      poll);
+  for (std::size_t t = 0; t < parts.size(); ++t) first[t + 1] += first[t];
+  std::atomic<bool> good = true;
+  parallel(
+      tasks, workers,
+      [&](Index task, int) {
+        auto t = static_cast<std::size_t>(task);
+        const char *at = parts[t].data(), *end = at + parts[t].size();
+        double* row = out + first[t] * columns;
+        while (at != end && good.load(std::memory_order_relaxed)) {
+          const char* stop = std::find(at, end, '\n');
+          const char* last = stop != at && stop[-1] == '\r' ? stop - 1 : stop;
+          if (!table_row(at, last, divider, columns, row)) good.store(false);
+          row += columns;
+          at = stop == end ? end : stop + 1;
+        }
+      },
+      poll);
+  return good;
 }
 
 std::vector<std::string> format_text(const TextRows& rows, const Poll& poll) {

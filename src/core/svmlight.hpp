@@ -46,6 +46,14 @@ struct ParsedText {
 // The points of whole lines; the last one may lack its end.
 ParsedText parse_text(std::string_view text, const TextOptions&, const Poll& = {});
 
+// The lines of a text, the last of which may lack its end.
+Index count_lines(std::string_view text);
+
+// A table of decimal numbers, as many on each line, with a character between them; ' ' for any
+// spaces and tabs. Fills out, (lines, columns), and returns whether all of the text is such a
+// table: no cell is empty, quoted or anything but a finite number, perhaps between spaces.
+bool parse_table(std::string_view text, char divider, Index columns, double* out, const Poll& = {});
+
 // Lines of `label index:value ...`, or of entries alone where there are no labels. Digits are those
 // of printf's %.{precision}g; with precision 0 the fewest that read back to the same number.
 struct TextRows {

@@ -1,6 +1,7 @@
 """Every command, run in this process; looks of the terminal are kept as text."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -22,7 +23,7 @@ from mercer import (
 from mercer.cli.completion import bash, zsh
 from mercer.cli.conversion import as_libsvm, from_libsvm
 from mercer.cli.main import COMMANDS, main, make_parser
-from mercer.io import libsvm, read_csv
+from mercer.io import libsvm, load, read_csv
 
 
 def masked(text):
@@ -104,6 +105,33 @@ def test_numbers_are_learnt_by_any_machine(mercer, rings, tmp_path):
     direct = KernelRidge(alpha=0.1, kernel=RBF(0.5)).fit(X, data.target)
     _, found, _ = mercer("predict", tmp_path / "r.mercer", rings, "--json")
     np.testing.assert_allclose(found["prediction"], direct.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["standard", "range"])
+@pytest.mark.parametrize("target, machine", [("place", "SVC"), ("b", "SVR")])
+def test_a_model_of_scaled_columns_takes_plain_ones(
+    mercer, rings, tmp_path, scale, target, machine
+):
+    model = tmp_path / "scaled.mercer"
+    words = ("train", rings, "--target", target, "--machine", machine, "--no-plan")
+    if target == "b":
+        words += ("--drop", "place")
+    assert mercer(*words, "--scale", scale, "--cv", "3", "-o", model)[0] == 0
+    _, found, _ = mercer("predict", model, rings, "--json")
+    loaded = load(model)
+    drop = ["place"] if target == "b" else []
+    points = read_csv(rings, target, drop=drop).points
+    assert type(loaded[-1]).__name__ == machine
+    np.testing.assert_array_equal(loaded.predict(points), found["prediction"])
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    assert mercer("convert", model, tmp_path / "scaled.onnx")[0] == 0
+    session = runtime.InferenceSession(tmp_path / "scaled.onnx")
+    [said] = session.run(["predict"], {"X": points})
+    if target == "place":
+        assert said.tolist() == found["prediction"]
+    else:
+        np.testing.assert_allclose(said, found["prediction"], rtol=1e-9)
 
 
 def test_records_and_strings_choose_their_kernels(mercer, tmp_path):
@@ -284,8 +312,65 @@ def test_completion_knows_all_commands_and_options():
     for text in (bash(), zsh()):
         for word in ("train", "svm-train", "--checkpoint", "--json", "standard"):
             assert word in text
-    done = subprocess.run(["bash", "-n"], input=bash(), text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("shell, text", [("bash", bash()), ("zsh", zsh())])
+def test_shells_read_the_completion(shell, text):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run([shell, "-n"], input=text, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@looped(
+    "words, found",
+    [
+        (["tra"], ["train"]),
+        (["train", "--sc"], ["--scale"]),
+        (["train", "--scale", ""], ["none", "standard", "range"]),
+        (["train", "my"], ["my data.csv"]),
+        (["convert", "--to", "o"], ["onnx"]),
+        (["svm-train", "my"], ["my data.csv"]),
+    ],
+)
+def test_bash_completes(tmp_path, words, found):
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    (tmp_path / "my data.csv").touch()
+    script = bash() + (
+        'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mercer\n'
+        "printf '%s\\n' \"${COMPREPLY[@]}\"\n"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", "mercer", *words],
+        capture_output=True, text=True, cwd=tmp_path, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == found
+
+
+def test_zsh_completes(tmp_path):
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    # What completes is called as zsh would, with its own functions replaced by print.
+    script = zsh().replace("#compdef mercer", "") + (
+        "_describe() { print -l $commands }\n"
+        '_arguments() { print -l -- "$@" }\n_files() { print files }\n'
+        'words=("$@"); CURRENT=$#; _mercer\n'
+    )
+    script = "compdef() { }\n" + script
+
+    def completed(*words):
+        done = subprocess.run(
+            ["zsh", "-fc", script, "zsh", "mercer", *words],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.splitlines()
+
+    assert "train:learn a machine from a file of data" in completed("")
+    found = completed("train", "--")
+    assert any(line.endswith(":scale:(none standard range)") for line in found)
+    assert any(line.startswith("--output[the model file]:") for line in found)
+    assert completed("svm-train", "") == ["files"]
 
 
 def test_help_loads_neither_numpy_nor_scipy():

@@ -74,18 +74,15 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_end(
     )
 
 
+def checkpointed(data, path):
+    """The words of a quick training with a checkpoint."""
+    words = f"train {data} --target place --no-plan --checkpoint {path} -q"
+    return words.split()
+
+
 def test_a_checkpoint_of_another_training_is_refused(mercer, rings, tmp_path):
     kept, other = tmp_path / "kept", tmp_path / "other.csv"
-    words = [
-        "train",
-        rings,
-        "--target",
-        "place",
-        "--no-plan",
-        "--checkpoint",
-        kept,
-        "-q",
-    ]
+    words = checkpointed(rings, kept)
     assert mercer(*words)[0] == 0
     code, _, err = mercer(*words)
     assert code == 1 and "is there already" in err
@@ -103,16 +100,7 @@ def test_a_checkpoint_of_another_training_is_refused(mercer, rings, tmp_path):
 
 def test_a_damaged_checkpoint_is_refused(mercer, rings, tmp_path):
     kept = tmp_path / "kept"
-    words = (
-        "train",
-        rings,
-        "--target",
-        "place",
-        "--no-plan",
-        "--checkpoint",
-        kept,
-        "-q",
-    )
+    words = checkpointed(rings, kept)
     assert mercer(*words)[0] == 0
     good = kept.read_bytes()
     rng = np.random.default_rng(0)

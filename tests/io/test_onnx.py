@@ -7,6 +7,9 @@ import pytest
 from looped import looped
 from model_cases import CASES, case, fitted, numbers, three, vectors
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 import mercer
 from mercer import RBF, SVC, KernelRidge, Linear, Nystrom, Polynomial
@@ -179,10 +182,33 @@ def test_models_are_written_to_files(tmp_path):
 
 
 def test_every_machine_can_be_written():
-    assert onnx_module._WRITTEN.keys() == classes._IS_MACHINE
+    names = {name for some in classes.MACHINES.values() for name in some.split()}
+    assert onnx_module._WRITTEN.keys() == names
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(onnx_module, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install mercer\[onnx\]"):
         to_onnx(case("KernelRidge")[0])
+
+
+@looped(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        MinMaxScaler((-1, 1)),
+        MinMaxScaler(clip=True),
+    ],
+)
+def test_the_scaling_of_a_pipeline_is_part_of_the_model(scaler):
+    X = vectors() * [1.0, 10.0, 0.1]
+    agree(make_pipeline(clone(scaler), SVC(kernel=RBF(0.5))).fit(X, three()), X * 1.5)
+    agree(make_pipeline(clone(scaler), KernelRidge()).fit(X, numbers()), X * 1.5)
+
+
+def test_a_pipeline_with_another_step_is_refused():
+    machine = make_pipeline(RobustScaler(), SVC()).fit(vectors(), three())
+    with pytest.raises(TypeError, match="pipelines of a StandardScaler or a MinMax"):
+        to_onnx(machine)

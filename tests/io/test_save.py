@@ -17,10 +17,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+import sklearn.base
 import write_fixtures
 from looped import looped
 from model_cases import CASES, case, three, vectors
 from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
@@ -412,3 +415,34 @@ def test_files_of_all_releases_are_read(folder):
                 assert_allclose(now, values, rtol=1e-9, atol=1e-9, err_msg=name)
             else:
                 assert (now == values).all(), name
+
+
+# Pipelines
+
+
+PIPELINES = [
+    make_pipeline(StandardScaler(), SVC()),
+    make_pipeline(StandardScaler(with_mean=False), KernelRidge(kernel=RBF(0.5))),
+    make_pipeline(MinMaxScaler((-1, 1), clip=True), SVC(kernel=RBF(0.5))),
+]
+
+
+@looped("pipeline", PIPELINES)
+def test_pipelines_that_scale_say_the_same(pipeline, tmp_path):
+    X = vectors() * [1.0, 10.0, 1e-3]
+    pipeline = sklearn.base.clone(pipeline).fit(X, three())
+    mercer.save(pipeline, tmp_path / "scaled.mercer")
+    loaded = mercer.load(tmp_path / "scaled.mercer")
+    assert repr(loaded) == repr(pipeline)
+    for name in ("predict", "decision_function", "transform"):
+        if hasattr(pipeline, name):
+            said = getattr(loaded, name)(X * 1.5), getattr(pipeline, name)(X * 1.5)
+            assert same(*said)
+    with pytest.raises(ValueError, match="holds no f"):
+        load_expansion(tmp_path / "scaled.mercer")
+
+
+def test_pipelines_with_other_steps_are_refused_by_their_class(tmp_path):
+    pipeline = make_pipeline(RobustScaler(), SVC()).fit(vectors(), three())
+    with pytest.raises(TypeError, match="RobustScaler, which model files do not know"):
+        mercer.save(pipeline, tmp_path / "robust.mercer")

@@ -1,5 +1,6 @@
 """Sequences, strings, trees, graphs and molecules: read, and refused with the place."""
 
+import io
 import os
 import random
 import zipfile
@@ -188,6 +189,8 @@ def test_a_tu_folder_and_its_zip_give_the_same_graphs(tmp_path):
         ({"A": "3, 4\n"}, "line 1: nodes 3 and 4 are of two graphs"),
         ({"graph_indicator": "1\n1\n2\n1\n2\n"}, "indicator.txt, line 4: graphs are"),
         ({"graph_indicator": "1\nx\n1\n2\n2\n"}, "indicator.txt, line 2: 'x' is no"),
+        ({"graph_indicator": ""}, "graph_labels.txt: 2 lines for 0 graphs"),
+        ({"graph_indicator": f"{10**17}\n"}, f"2 lines for {10**17} graphs"),
         ({"graph_labels": "1\n"}, "graph_labels.txt: 1 lines for 2 graphs"),
         ({"node_labels": "1\n"}, "node_labels.txt: 1 lines for 5 nodes"),
         ({"edge_labels": "7\n8\n8\n8\n7\n7\n"}, "graph 1: The edge between"),
@@ -196,6 +199,59 @@ def test_a_tu_folder_and_its_zip_give_the_same_graphs(tmp_path):
 def test_a_malformed_tu_folder_is_refused_with_its_place(tmp_path, changes, reason):
     with pytest.raises(ValueError, match=reason):
         read_tu(tu_folder(tmp_path, **changes))
+
+
+ATTRIBUTES = {"node_attributes": "1, 2\n" * 5, "edge_attributes": "0.5\n" * 6}
+
+
+def test_attributes_of_a_tu_folder_are_named_or_part_of_the_labels(tmp_path):
+    folder = tu_folder(tmp_path, **ATTRIBUTES)
+    with pytest.warns(UserWarning, match="is not used") as warned:
+        data = read_tu(folder)
+    names = ["TOY_node_attributes.txt", "TOY_edge_attributes.txt"]
+    assert [str(w.message).split()[0] for w in warned] == names
+    assert list(data.notes) == [f"{name} was not used" for name in names]
+    expected = Graph([(0, 1)], [(2, 1.0, 2.0)] * 2, edge_labels=[(7, 0.5)])
+    read_with = read_tu(folder, attributes=True)
+    assert read_with.points[1] == expected and not read_with.notes
+    for name in ("node_labels", "edge_labels"):
+        (folder / f"TOY_{name}.txt").unlink()
+    bare = Graph([(0, 1)], [(1.0, 2.0)] * 2, edge_labels=[(0.5,)])
+    assert read_tu(folder, attributes=True).points[1] == bare
+
+
+@looped(
+    "ending, text, reason",
+    [
+        ("node", "1, 2\n" * 4, "node_attributes.txt: 4 lines for 5 nodes"),
+        ("node", "1, 2\n" * 3 + "1, x\n1, 2\n", "line 4, column 2: 'x' is no finite"),
+        ("node", "1, 2\n" * 4 + "1\n", "line 5: 1 numbers, where line 1 has 2"),
+        ("edge", "nan\n" * 6, "edge_attributes.txt, line 1, column 1: 'nan' is no"),
+    ],
+)
+def test_malformed_attributes_are_refused_with_their_place(
+    tmp_path, ending, text, reason
+):
+    folder = tu_folder(tmp_path, **{**ATTRIBUTES, f"{ending}_attributes": text})
+    with pytest.raises(ValueError, match=reason):
+        read_tu(folder, attributes=True)
+
+
+def test_a_damaged_zip_of_graphs_is_refused_by_name(tmp_path):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for path in tu_folder(tmp_path).iterdir():
+            archive.write(path, f"TOY/{path.name}")
+    good, rng = bytearray(whole.getvalue()), random.Random(0)
+    for number in range(120):
+        bad = bytearray(good)
+        for _ in range(1 + number % 4):
+            bad[-rng.randrange(1, 500)] = rng.randrange(256)  # where its index is
+        (tmp_path / "bad.zip").write_bytes(bad)
+        try:
+            read_tu(tmp_path / "bad.zip")
+        except ValueError as error:
+            assert "bad.zip" in str(error)
 
 
 def test_the_molecules_of_mutag_are_read_from_their_zip():

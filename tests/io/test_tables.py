@@ -13,7 +13,7 @@ import pytest
 from looped import looped
 
 from mercer import SVC
-from mercer.io import read, read_csv, read_numpy, read_parquet
+from mercer.io import read, read_csv, read_numpy, read_parquet, tables
 
 
 @pytest.fixture
@@ -227,6 +227,24 @@ def test_numpy_files_are_read_without_pickles(tmp_path):
         read_numpy(tmp_path / "e.npy")
 
 
+def test_damaged_arrays_are_refused_by_name(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.arange(3))
+    np.save(tmp_path / "a.npy", np.eye(3))
+    rng = random.Random(0)
+    for name in ("a.npz", "a.npy"):
+        good = (tmp_path / name).read_bytes()
+        for number in range(120):
+            bad = bytearray(good)
+            for _ in range(number % 4):
+                bad[rng.randrange(len(bad))] = rng.choice(b"\x00\xff({'1")
+            del bad[rng.randrange(2 * len(bad)) :]
+            (tmp_path / f"bad{name}").write_bytes(bad)
+            try:
+                read(tmp_path / f"bad{name}")
+            except ValueError as error:
+                assert f"bad{name}" in str(error)
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((1000, 1000)))
     with pytest.raises(ValueError, match="unpacks to 8,0"):
@@ -249,3 +267,98 @@ def test_parquet_is_read_as_a_table(tmp_path):
         ValueError, match=r"line 2, column 1 \('a'\): a value is missing"
     ):
         read(tmp_path / "t.parquet", "y")
+
+
+# Tables of numbers alone, which the core reads: the same as cell by cell
+
+
+def both_ways(path, monkeypatch, **options):
+    """What is read, or refused, by the core and cell by cell."""
+    found = []
+    for quick in (True, False):
+        with monkeypatch.context() as patch:
+            if not quick:
+                patch.setattr(tables, "_plain_table", lambda *given: None)
+            try:
+                data = read_csv(path, **options)
+            except ValueError as error:
+                found.append(str(error))
+                continue
+            X = data.points
+            X = X.tobytes() if isinstance(X, np.ndarray) else repr(X)
+            y = None if data.target is None else data.target.tolist()
+            found.append((X, y, data.names, data.notes, dict(data.types)))
+    return found
+
+
+def test_the_core_reads_a_table_of_numbers(table, monkeypatch):
+    monkeypatch.setattr(tables, "split_rows", None)  # of the other way
+    X = np.random.default_rng(0).normal(size=(300, 4)) * 10.0 ** np.arange(-9, 9).take(
+        [0, 5, 9, 17]
+    )
+    lines = [",".join(map(repr, row)) for row in X.tolist()]
+    for end in ("\n", "\r\n"):
+        read_back = read_csv(table(end.join(["a,b,c,y", *lines]) + end), "y")
+        np.testing.assert_array_equal(read_back.points, X[:, :3])
+        np.testing.assert_array_equal(read_back.target, X[:, 3])
+    bare = read_csv(table("\n".join(lines).replace(",", " \t"), "data.txt"))
+    np.testing.assert_array_equal(bare.points, X)
+
+
+@looped(
+    "text",
+    [
+        "1,2\n3,4",
+        "\ufeffa,b\n1,2\n",
+        " 1 ,\t2\n+3.,-.5e-3\n1e-400,-1e-400\n5e-324,1.7976931348623157e308\n",
+        "1;2\n3;4\n",
+        "1\t2\n3\t4\n",
+        "1 2\n 3   4 \n",
+        "1\n2\n",
+        "a\n1\n",
+        "a,b\n",
+        "a,a\n1,2\n",
+        "a,\n1,2\n",
+        "nan,b\n1,2\n",
+        "1,2\n\n3,4\n",
+        "1,2\n3,4\n\n",
+        "1,2\n3\n",
+        "1,2\n3,\n",
+        "1,2\n3,1e400\n",
+        "1,2\n3,0x1\n",
+        "1,2\n3,1_0\n",
+        "1,inf\n3,4\n",
+        "a\rb,c\n1,2\n",
+        "a,b\rc\n1,2\n",
+        '"1",2\n3,4\n',
+        "1,2\n3,\u0664\n",
+        "1,2\n3,4\0\n",
+        "\n1,2\n",
+        "a,b\nred,1\nblue,2\nred,3\nblue,4\n",
+        "2020,2021\n1,2\n",
+    ],
+)
+def test_both_ways_read_the_same(table, monkeypatch, text):
+    for options in ({}, {"target": "b"}, {"target": 0}, {"header": True}):
+        core, cells = both_ways(table(text), monkeypatch, **options)
+        assert core == cells, (text, options)
+
+
+def test_both_ways_read_damaged_tables_alike(table, monkeypatch):
+    good, rng = (
+        "a,b,y\n1,2.5,0\n-3e-2,+4,1\n.5,6.,0\n1e300,5e-324,1\n",
+        random.Random(5),
+    )
+    pieces = [*',;\t \n\r".e-+_019x\u0661', "nan", "1e400", "\r\n", "1e-400"]
+    for _ in range(150):
+        text = list(good)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(text))
+            text[at : at + rng.randrange(2)] = rng.choice(pieces)
+        core, cells = both_ways(table("".join(text)), monkeypatch)
+        assert core == cells, text
+
+
+def test_a_long_first_line_asks_for_no_more_memory_than_the_file_has(table):
+    with pytest.raises(ValueError, match=r"line 2: 1 cell|line 2: the line is empty"):
+        read_csv(table("1" + ",1" * 10**6 + "\n" * 10**6 + "1"))

@@ -13,6 +13,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import model_cases  # noqa: E402
 import numpy as np  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
 
 import mercer  # noqa: E402
 from mercer.data.points import count  # noqa: E402
@@ -26,7 +28,17 @@ NAMES = (
     *("on CSR", "on pandas", "on sentences", "on trees", "on graphs", "on nodes"),
     "of a chain",
 )
+PIPELINE = "SVC behind a scaler"
 ANSWERS = "predict decision_function predict_proba score_samples transform".split()
+
+
+def case(name):
+    """A machine, and new points."""
+    if name != PIPELINE:
+        return model_cases.case(name)
+    machine = make_pipeline(StandardScaler(), mercer.SVC())
+    X = model_cases.vectors()
+    return machine.fit(X, model_cases.three()), model_cases.catalog.vectors(2, 7)
 
 
 def said(machine, new):
@@ -44,8 +56,8 @@ def main():
     folder = HERE / "fixtures" / mercer.__version__
     folder.mkdir(parents=True)
     points, expected = {}, {}
-    for name in NAMES:
-        machine, new = model_cases.case(name)
+    for name in (*NAMES, PIPELINE):
+        machine, new = case(name)
         file = f"{name.replace(',', '').replace(' ', '_')}.mercer"
         mercer.save(machine, folder / file)
         # New points are in files of their own: f = 0 on them.

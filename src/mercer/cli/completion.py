@@ -23,11 +23,13 @@ _mercer() {{
     if [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$words" -- "$word"))
     else
+        local IFS=$'\n'  # names may have spaces
         COMPREPLY=($(compgen -f -- "$word"))
     fi
 }}
 complete -o filenames -F _mercer mercer
 """
+_FILES = ("FILE", "MODEL")  # how main.py names values that are files
 _ZSH = """\
 #compdef mercer
 # mercer completion zsh > a file _mercer in a folder of $fpath
@@ -104,14 +106,14 @@ def bash() -> str:
 def zsh() -> str:
     """The completion for zsh."""
     helps = _helps()
-    commands = [f"            '{name}:{_plain(text)}'" for name, text in helps.items()]
+    commands = [f"            '{name}:{_quoted(text)}'" for name, text in helps.items()]
     commands += [f"            '{name}:as of LIBSVM'" for name in LIBSVM_TOOLS]
     options = []
     for name, parser in _commands().items():
         lines = [f"        {name}) _arguments \\"]
         for flag in _flags(parser):
             lines += [
-                f"            '{word}[{_plain(str(flag.help))}]{_value(flag)}' \\"
+                f"            '{word}[{_explained(flag)}]{_value(flag)}' \\"
                 for word in flag.option_strings
             ]
         for action in parser._actions:
@@ -122,19 +124,24 @@ def zsh() -> str:
     return _ZSH.format(commands="\n".join(commands), options="\n".join(options))
 
 
-def _plain(text: str) -> str:
-    """A help text without what zsh gives a meaning."""
-    for sign in "[]:'\\":
-        text = text.replace(sign, "" if sign in "'\\" else " ")
-    return text
+def _quoted(text: str) -> str:
+    """A text inside single quotes."""
+    return text.replace("'", "'\\''")
+
+
+def _explained(flag: argparse.Action) -> str:
+    """The help of a flag, where brackets end it."""
+    text = str(flag.help).replace("\\", "\\\\")
+    return _quoted(text.replace("[", "\\[").replace("]", "\\]"))
 
 
 def _value(flag: argparse.Action) -> str:
+    """What follows a flag: one of some words, a file, or what only the user knows."""
     if flag.nargs == 0:
         return ""
     if flag.choices:
         return f":{flag.dest}:({' '.join(map(str, flag.choices))})"
-    return f":{flag.dest}:_files"
+    return f":{flag.dest}:{'_files' if flag.metavar in _FILES else ' '}"
 
 
 def _positional(action: argparse.Action) -> str:

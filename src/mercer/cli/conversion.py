@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.live import Console
+from mercer.cli.settings import last_step
 from mercer.expansion import Expansion
 from mercer.io.models import load, save
 from mercer.kernels.base import Kernel
@@ -46,16 +47,17 @@ def run(options: argparse.Namespace) -> int:
             f"The format of {options.output} is not known by its suffix: "
             f"{', '.join(_FORMATS)}. Say it with --to."
         )
-    machine = machine_in(options.source)
-    if "scale" in (getattr(machine, "data_layout_", None) or {}) and to != "mercer":
+    whole = machine_in(options.source)
+    machine = last_step(whole)
+    if whole is not machine and to == "libsvm":
         console.warn(
-            "the model learnt from scaled columns; in the other format that is not "
-            "kept, and points are to be scaled before."
+            "the model scales columns first; LIBSVM's format does not hold that, and "
+            "points are to be scaled before."
         )
     if to == "mercer":
-        save(machine, options.output)
+        save(whole, options.output)
     elif to == "onnx":
-        importlib.import_module("mercer.io.onnx").save_onnx(machine, options.output)
+        importlib.import_module("mercer.io.onnx").save_onnx(whole, options.output)
     else:
         libsvm = importlib.import_module("mercer.io.libsvm")
         libsvm.write_libsvm_model(as_libsvm(machine, libsvm), options.output)

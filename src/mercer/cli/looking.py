@@ -21,6 +21,7 @@ from mercer.cli.settings import (
     dataset_of,
     description,
     kernel_of,
+    last_step,
     machine_of,
     target_text,
 )
@@ -153,13 +154,14 @@ def _is_model(path: Path) -> bool:
     return len(head) == 9 and head[8:] == b"{" and head[4:8] == b"\0\0\0\0"
 
 
-def _about_model(machine: Any, console: Console) -> None:
+def _about_model(loaded: Any, console: Console) -> None:
+    machine = last_step(loaded)
     name = type(machine).__name__
     if not hasattr(machine, "get_params") or isinstance(machine, Kernel):
         console.rows([(name, f"{machine!r:.500}")])
         console.tell(machine=name)
         return
-    kernel, layout = kernel_of_fit(machine), getattr(machine, "data_layout_", None)
+    kernel, layout = kernel_of_fit(machine), getattr(loaded, "data_layout_", None)
     rows: list[tuple[str, object]] = [("machine", parameters_text(machine))]
     if kernel is not None:
         rows += [("kernel", f"{kernel!r:.300}"), ("proof", proof_line(kernel))]
@@ -173,8 +175,8 @@ def _about_model(machine: Any, console: Console) -> None:
         rows.append(("certificate", text))
     if layout:
         rows.append(("learnt from", f"{layout['kind']}, target {layout['target']}"))
-        if "scale" in layout:
-            rows.append(("columns", f"scaled first: {layout['scale']['how']}"))
+    if loaded is not machine:
+        rows.append(("columns", f"scaled first: {loaded[0]!r}"))
     run = getattr(machine, "run_", None)
     if run is not None:
         rows.append(("solver", f"{run.status}, {run.iterations:,} steps"))

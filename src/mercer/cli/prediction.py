@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.cli.live import Console, table
 from mercer.cli.scores import is_judged, judged
-from mercer.cli.settings import as_read_by, dataset_of, needs_target, scaled
+from mercer.cli.settings import as_read_by, dataset_of, last_step, needs_target
 from mercer.data.points import Points
 from mercer.io.dataset import Dataset
 from mercer.io.models import load
@@ -33,34 +33,33 @@ def run(options: argparse.Namespace) -> int:
     return _evaluate(machine, options, console)
 
 
-def read_for(
-    machine: Any, path: str, options: argparse.Namespace
-) -> tuple[Dataset, Points]:
-    """Data as the machine's own were read, and the points as it takes them."""
+def read_for(machine: Any, path: str, options: argparse.Namespace) -> Dataset:
+    """Data as the machine's own were read."""
     layout = getattr(machine, "data_layout_", None) or {}
     named = layout.get("names") or []
     columns = getattr(machine, "n_features_in_", None)
     data = dataset_of(path, options, layout if named else None, columns)
-    data = as_read_by(getattr(machine, "kernel", "rbf"), data)
+    data = as_read_by(getattr(last_step(machine), "kernel", "rbf"), data)
     if layout and layout["kind"] != data.kind:
         raise ValueError(
             f"The model learnt from {layout['kind']}; {path} has {data.kind}. Say how "
             "to read it: --format, --type, --columns."
         )
-    return data, scaled(data.points, layout.get("scale"))
+    return data
 
 
 def _predict(machine: Any, options: argparse.Namespace, console: Console) -> int:
-    data, points = read_for(machine, options.data, options)
+    data = read_for(machine, options.data, options)
+    points, name = data.points, type(last_step(machine)).__name__
     if not hasattr(machine, "predict"):
-        raise ValueError(f"{type(machine).__name__} makes no predictions.")
+        raise ValueError(f"{name} makes no predictions.")
     columns: dict[str, np.ndarray] = {"prediction": machine.predict(points)}
     if options.values:
         columns |= _named("value", _values(machine, points), machine)
     if options.probabilities:
         if not hasattr(machine, "predict_proba"):
             raise ValueError(
-                f"This {type(machine).__name__} has no probabilities. Train with "
+                f"This {name} has no probabilities. Train with "
                 "--set probability=True, or with KernelLogisticRegression."
             )
         columns |= _named("probability", machine.predict_proba(points), machine)
@@ -77,7 +76,8 @@ def _predict(machine: Any, options: argparse.Namespace, console: Console) -> int
 
 def _values(machine: Any, points: Points) -> np.ndarray:
     if not hasattr(machine, "decision_function"):
-        raise ValueError(f"{type(machine).__name__} has no values besides predictions.")
+        name = type(last_step(machine)).__name__
+        raise ValueError(f"{name} has no values besides predictions.")
     return np.asarray(machine.decision_function(points))
 
 
@@ -105,11 +105,12 @@ def _evaluate(machine: Any, options: argparse.Namespace, console: Console) -> in
     layout = getattr(machine, "data_layout_", None) or {}
     if options.target is None:
         options.target = layout.get("target")
-    data, points = read_for(machine, options.data, options)
+    data = read_for(machine, options.data, options)
     target = needs_target(data, options.data)
     if not is_judged(machine):
-        raise ValueError(f"There are no scores for a {type(machine).__name__}.")
-    scores = judged(machine, target, machine.predict(points))
+        name = type(last_step(machine)).__name__
+        raise ValueError(f"There are no scores for a {name}.")
+    scores = judged(machine, target, machine.predict(data.points))
     console.rows([("points", f"{len(data):,}"), ("scores", scores.text())])
     classes, counts = scores.classes, scores.confusion
     if classes is not None and counts is not None and len(classes) <= MOST_SHOWN:

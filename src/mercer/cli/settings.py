@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from mercer.data.points import Points
 from mercer.io.dataset import Dataset, are_classes
@@ -134,35 +136,35 @@ def needs_target(data: Dataset, path: str) -> np.ndarray:
 # Scales
 
 
-def scale_of(data: Dataset, how: str) -> dict[str, Any] | None:
-    """How columns are scaled: x - shift, times factor."""
+def scaler_of(data: Dataset, how: str) -> Any:
+    """What scales columns, fitted; None for nothing."""
     if how == "none":
         return None
     if data.kind != "numbers" or hasattr(data.points, "tocsr"):
         raise ValueError(
             f"--scale is for tables of numbers; these points are {data.kind}."
         )
-    X = np.asarray(data.points, dtype=float)
-    if how == "standard":
-        shift, width = X.mean(axis=0), X.std(axis=0)
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
-        shift, width = (low + high) / 2, (high - low) / 2
-    factor = np.divide(1.0, width, out=np.ones_like(width), where=width > 0)
-    return {"how": how, "shift": shift, "factor": factor}
+    made = {"standard": StandardScaler(), "range": MinMaxScaler((-1, 1))}[how]
+    return made.fit(np.asarray(data.points, dtype=float))
 
 
-def scaled(points: Points, scale: Mapping[str, Any] | None) -> Points:
+def scaled(points: Points, scaler: Any) -> Points:
     """Points with their columns scaled."""
-    if scale is None:
-        return points
-    X = np.asarray(points, dtype=float)
-    if X.shape[1] != len(scale["shift"]):
-        raise ValueError(
-            f"The model learnt from {len(scale['shift'])} columns; these points have "
-            f"{X.shape[1]}."
-        )
-    return (X - scale["shift"]) * scale["factor"]
+    return points if scaler is None else scaler.transform(np.asarray(points, float))
+
+
+def piped(machine: Any, scaler: Any) -> Any:
+    """The machine as it takes points that are not scaled."""
+    return (
+        machine
+        if scaler is None
+        else Pipeline([("scale", scaler), ("machine", machine)])
+    )
+
+
+def last_step(machine: Any) -> Any:
+    """The machine at the end of a pipeline; one that is in none is itself."""
+    return machine[-1] if isinstance(machine, Pipeline) else machine
 
 
 def uneven(data: Dataset) -> str:
@@ -273,17 +275,14 @@ def as_read_by(kernel: Kernel | str, data: Dataset) -> Dataset:
     return data
 
 
-def layout_of(data: Dataset, scale: Mapping[str, Any] | None) -> dict[str, Any]:
+def layout_of(data: Dataset) -> dict[str, Any]:
     """What a model remembers of the data it learnt from, to read others alike."""
-    found: dict[str, Any] = {
+    return {
         "kind": data.kind,
         "names": list(data.names) if data.types else [],
         "types": dict(data.types),
         "target": data.target_name,
     }
-    if scale is not None:
-        found["scale"] = dict(scale)
-    return found
 
 
 def description(data: Dataset) -> str:

@@ -28,11 +28,13 @@ from mercer.cli.settings import (
     layout_of,
     machine_of,
     needs_target,
-    scale_of,
+    piped,
     scaled,
+    scaler_of,
     target_text,
     uneven,
 )
+from mercer.data.points import Points
 from mercer.io.dataset import Dataset
 from mercer.io.models import save
 from mercer.outcomes import Status
@@ -56,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
     if options.checkpoint:
         check_machine(machine)
     data = as_read_by(getattr(machine, "kernel", "rbf"), data)
-    scale = scale_of(data, options.scale)
-    data = replace(data, points=scaled(data.points, scale), target=target)
+    scaler, raw = scaler_of(data, options.scale), data.points
+    data = replace(data, points=scaled(raw, scaler), target=target)
     task = "classification" if is_classifier(machine) else "regression"
     task = task if is_classifier(machine) or is_regressor(machine) else ""
     console.rows([("data", f"{options.data}: {description(data)}")])
@@ -68,9 +70,11 @@ def run(options: argparse.Namespace) -> int:
     plan = _planned(machine, data, options, console)
     made = _fitted(machine, data, plan, options, console)
     made = replace(made, data=data, path=options.data, scale=options.scale)
-    made = _judged(made, options)
+    whole = piped(made.machine, scaler)
+    made = _judged(made, whole, raw, options)
     console.rows(report.lines(made))
-    _written(made, layout_of(data, scale), options, console)
+    whole.data_layout_ = layout_of(data)
+    _written(made, whole, options, console)
     console.tell(**report.as_object(made))
     console.end()
     kept = options.output or options.checkpoint
@@ -174,28 +178,32 @@ def _fit_whole(
     machine.set_params(**given)
 
 
-def _judged(made: report.Trained, options: argparse.Namespace) -> report.Trained:
-    """With its scores on the data it learnt from, and by cross-validation."""
+def _judged(
+    made: report.Trained, whole: Any, raw: Points, options: argparse.Namespace
+) -> report.Trained:
+    """With its scores on the data it learnt from, and by cross-validation.
+
+    Each fold scales by the points it learns from.
+    """
     machine, data = made.machine, made.data
     if data.target is None or not is_judged(machine):
         return made
     said = machine.predict(data.points)
     made = replace(made, training=judged(machine, data.target, said))
     if options.cv:
-        found = cross_validated(machine, data.points, data.target, options.cv)
+        found = cross_validated(whole, raw, data.target, options.cv)
         made = replace(made, validation=found)
     return made
 
 
 def _written(
     made: report.Trained,
-    layout: dict[str, Any],
+    whole: Any,
     options: argparse.Namespace,
     console: Console,
 ) -> None:
     if options.output:
-        made.machine.data_layout_ = layout
-        save(made.machine, options.output)
+        save(whole, options.output)
         size = Path(options.output).stat().st_size
         console.rows([("model", f"{options.output}, {size:,} bytes")])
         console.tell(model=options.output)

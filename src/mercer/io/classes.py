@@ -61,6 +61,9 @@ KERNELS = {
     "mercer.kernels.nystrom": "Nystrom",
     "mercer.kernels.random_features": "RandomFourier PolynomialSketch",
 }
+# Of scikit-learn: a pipeline that scales columns before a machine.
+SCALERS = {"sklearn.preprocessing": "StandardScaler MinMaxScaler"}
+PIPELINE = {"sklearn.pipeline": "Pipeline"}
 _PARTS = {
     "mercer.data.trees": "Tree",
     "mercer.data.graphs": "Graph",
@@ -114,11 +117,16 @@ _PARTS = {
 }
 _HOMES = {
     name: module
-    for table in (MACHINES, KERNELS, _PARTS)
+    for table in (MACHINES, KERNELS, SCALERS, PIPELINE, _PARTS)
     for module, names in table.items()
     for name in names.split()
 }
-_IS_MACHINE = {name for names in MACHINES.values() for name in names.split()}
+_IS_ESTIMATOR = {
+    name
+    for table in (MACHINES, SCALERS, PIPELINE)
+    for names in table.values()
+    for name in names.split()
+}
 _IS_KERNEL = {name for names in KERNELS.values() for name in names.split()}
 
 # What machines hold after a fit, beside their parameters. A new attribute is a new word
@@ -131,11 +139,13 @@ LEARNT = frozenset(
     _sklearn_output_config _sparse _square _state _supports _target _tree _unit
     _volume _weight _weights _windows approximation_ bandwidth_ bitHash_
     certificate_ class_weight_ classes_ component_indices_ components_ data_layout_
+    data_max_ data_min_ data_range_
     expansion_ feature_names_ feature_names_in_ fit_status_ gamma_ indexHash_ inertia_
-    inertia_history_ integral_ kernel_ labels_ loo_predictions_ loss_curve_
-    n_features_in_ n_iter_ n_samples_fit_ normalization_ normalized_cut_ offset_
+    inertia_history_ integral_ kernel_ labels_ loo_predictions_ loss_curve_ mean_ min_
+    n_features_in_ n_iter_ n_samples_fit_ n_samples_seen_ normalization_
+    normalized_cut_ offset_
     posterior_ priors_ radius_ random_offset_ random_weights_ reg_ relevance_
-    rounding_ run_ shape_fit_ support_ trials_
+    rounding_ run_ scale_ shape_fit_ support_ trials_ var_
     """.split()
 )
 
@@ -162,10 +172,6 @@ class Codec(NamedTuple):
 
     parts: Callable[[Any], dict[str, Any]]
     made: Callable[[type, dict[str, Any]], Any]
-
-
-def is_machine(name: str) -> bool:
-    return name in _IS_MACHINE
 
 
 def is_kernel(name: str) -> bool:
@@ -217,7 +223,7 @@ def parts_of(value: Any) -> dict[str, Any]:
     """What is written of an object of a class in the table, by name."""
     kind: Any = type(value)
     name = kind.__name__
-    if is_machine(name):
+    if name in _IS_ESTIMATOR:
         return _state(value)
     if name in _CODECS:
         return _CODECS[name].parts(value)
@@ -231,7 +237,7 @@ def parts_of(value: Any) -> dict[str, Any]:
 def made_of(name: str, parts: dict[str, Any]) -> Any:
     """The object of a class in the table with these parts; refused where wrong."""
     kind = class_of(name)
-    if is_machine(name):
+    if name in _IS_ESTIMATOR:
         return _machine(kind, parts)
     if name in _CODECS:
         return _CODECS[name].made(kind, parts)
@@ -279,7 +285,8 @@ def _fields(kind: type) -> dict[str, bool]:
 def _state(machine: Any) -> dict[str, Any]:
     """Parameters and what was learnt, as pickle would keep it."""
     state = dict(machine.__getstate__())
-    state.pop("_version", None)
+    for name in ("_version", "_sklearn_version"):
+        state.pop(name, None)
     if type(machine).__name__ in _ON_APPROXIMATION and "approximation_" in state:
         state["approximation_"] = machine.approximation_  # with its triangle
     known = LEARNT | set(machine.get_params(deep=False))

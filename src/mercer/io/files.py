@@ -7,10 +7,13 @@ bounded, so that a small file cannot fill the memory. Text is UTF-8 in every loc
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
+import math
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path, PurePath
 from typing import IO, Any
@@ -25,7 +28,7 @@ _OPENERS: dict[bytes, Any] = {
     b"\xfd7zXZ\x00": lzma.open,
 }
 COMPRESSED = (".gz", ".bz2", ".xz")  # suffixes
-_CHUNK = 2**20
+_FIRST, _CHUNK = 2**14, 2**20  # bytes that are read at a time, at first and at most
 _LEAST = 2**28  # bytes that every file may unpack to
 _SHOWN = 40  # characters of a cell in an error
 
@@ -52,9 +55,42 @@ def refused(
     return PlacedError(f"{place}: {reason}")
 
 
+@contextmanager
+def refusing(path: Source, reason: str) -> Iterator[None]:
+    """Around code of others (zipfile, numpy) that reads a file, perhaps a damaged one.
+
+    They raise what they come across: BadZipFile, struct.error, TokenError, an OSError
+    of a place before the file's beginning. All of it is an error of the file, but for
+    what the system says: that it is not there, or may not be read.
+    """
+    try:
+        yield
+    except PlacedError:
+        raise
+    except MemoryError as error:
+        raise MemoryError(
+            f"{path}: there is no memory for what the file says that it holds."
+        ) from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        raise refused(path, f"{reason}: {str(error).rstrip('.')}.") from error
+
+
 def shown(text: str) -> str:
     """A cell as errors quote it, not too long."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def finite(text: str) -> float | None:
+    """A decimal number, None for any other text; what only Python reads is none."""
+    if "_" in text or not text.isascii():  # 1_000, and other digits
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def suffix_of(path: Source) -> str:
@@ -88,9 +124,10 @@ def unpacked(raw: IO[bytes], path: Source, limit: float | None = None) -> bytes:
     raw.seek(0)
     opener = _opener(head)
     stream = raw if opener is None else opener(raw)
-    parts, size = [], 0
+    parts, size, step = [], 0, _FIRST
     try:
-        while part := stream.read(_CHUNK):
+        while part := stream.read(step):
+            step = min(2 * step, _CHUNK)  # memory is taken for a step at a time
             parts.append(part)
             size += len(part)
             if size > limit:

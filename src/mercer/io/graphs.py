@@ -7,6 +7,7 @@ Morris et al., "TUDataset: a collection of benchmark datasets for learning with 
 from __future__ import annotations
 
 import re
+import warnings
 import zipfile
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
@@ -16,14 +17,19 @@ import numpy as np
 
 from mercer.data.graphs import Graph
 from mercer.io.dataset import Dataset
-from mercer.io.files import Source, decoded, lines, most_bytes, refused, shown
+from mercer.io.files import (
+    Source,
+    decoded,
+    finite,
+    lines,
+    most_bytes,
+    refused,
+    refusing,
+    shown,
+)
 from mercer.io.strings import Labels, as_labels, label_table
 from mercer.kernels.node import Diffusion
 
-_ENDINGS = (
-    "A graph_indicator graph_labels graph_attributes node_labels edge_labels".split()
-)
-_UNREAD = ("node_attributes", "edge_attributes")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
 
@@ -40,12 +46,8 @@ class _Folder:
         if self.path.is_dir():
             names = [str(p) for p in sorted(self.path.rglob("*_*.txt"))]
         else:
-            try:
+            with refusing(path, "is neither a folder nor a zip"):
                 self.archive = zipfile.ZipFile(self.path)
-            except zipfile.BadZipFile as error:
-                raise refused(
-                    path, f"is neither a folder nor a zip: {error}"
-                ) from error
             names = sorted(self.archive.namelist())
         first = [name for name in names if name.endswith("_A.txt")]
         if len(first) != 1:
@@ -67,39 +69,46 @@ class _Folder:
         if self.archive is None:
             return name, [line for _, line in lines(name, self.limit)]
         shown_name = f"{self.path}:{name}"
-        try:
-            with self.archive.open(name) as stream:
-                data = stream.read(int(min(self.limit, 2**62)) + 1)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as bad:
-            raise refused(shown_name, f"cannot be unpacked: {bad}") from bad
-        if len(data) > self.limit:
+        # Memory is taken for what a zip says of itself: a damaged one says anything.
+        member, size = self.archive.getinfo(name), self.path.stat().st_size
+        if member.file_size > self.limit:
             raise refused(
                 shown_name,
                 f"has more than {self.limit:,.0f} bytes. Pass a larger limit.",
             )
+        if member.compress_size > size:
+            raise refused(shown_name, "cannot be unpacked: the zip is cut or damaged.")
+        with refusing(shown_name, "cannot be unpacked"):
+            data = self.archive.read(name)
         return shown_name, decoded(data, shown_name).removesuffix("\n").split("\n")
 
     def whole(self, ending: str, most: int | None = None) -> np.ndarray:
         """A whole number on each line; with `most`, each of 1..most."""
         name, found = self.lines(ending)
-        for number, line in enumerate(found, start=1):
-            if not _WHOLE.fullmatch(line.strip()):
-                raise refused(name, f"{shown(line)} is no whole number.", number)
-            if most is not None and not 1 <= int(line) <= most:
-                raise refused(name, f"{line.strip()} is not in 1..{most}.", number)
-        return np.array([int(line) for line in found])
+        cells = [line.strip() for line in found]
+        for number, cell in enumerate(cells, start=1):
+            if not _WHOLE.fullmatch(cell):
+                raise refused(name, f"{shown(cell)} is no whole number.", number)
+            if most is not None and not 1 <= int(cell) <= most:
+                raise refused(name, f"{cell} is not in 1..{most}.", number)
+        return np.array([int(cell) for cell in cells], dtype=np.int64)
 
 
-def read_tu(path: Source, *, limit: float | None = None) -> Dataset:
+def read_tu(
+    path: Source, *, attributes: bool = False, limit: float | None = None
+) -> Dataset:
     """Graphs in the format of the TU Dortmund collection, from a folder or its zip.
 
     Labels of nodes and edges are read where there are any; the target is the class of
-    each graph, or its attribute where it has no class. Attributes of nodes and edges
-    (vectors) are not: the notes say so.
+    each graph, or its first attribute where it has no class.
 
     Parameters
     ----------
     path : of the folder with NAME_A.txt, NAME_graph_indicator.txt, ..., or of a zip
+    attributes : whether the attributes of nodes and edges, vectors, become part of
+        their labels: the tuple (label, number, ...). Our graph kernels ask whether
+        labels are equal, so without it these files are left aside, with a warning that
+        names them
     limit : bytes that a file may have, unpacked; None for half of the memory
 
     Examples
@@ -110,20 +119,65 @@ def read_tu(path: Source, *, limit: float | None = None) -> Dataset:
     """
     folder = _Folder(path, limit)
     owner = folder.whole("graph_indicator")
-    if np.any(np.diff(owner) < 0) or owner[0] != 1:
-        at = 0 if owner[0] != 1 else int(np.flatnonzero(np.diff(owner) < 0)[0]) + 1
+    steps = np.diff(owner, prepend=0)
+    target, note = _graph_target(folder, int(owner.max(initial=0)))
+    # A graph may have no nodes where a target tells that it is there.
+    wrong = (steps < 0) | (steps > (1 if target is None else len(target)))
+    wrong[:1] |= owner[:1] < 1
+    if wrong.any() or not len(owner):
         name, _ = folder.lines("graph_indicator")
-        raise refused(name, "graphs are numbered 1, 2, ... in this order.", at + 1)
-    n = int(owner[-1])
-    node_labels = _per_line(folder, "node_labels", len(owner), "nodes")
+        at = int(np.argmax(wrong)) + 1 if len(owner) else None
+        raise refused(name, "graphs are numbered 1, 2, ... in this order.", at)
     edges, where = _edges(folder, owner)
-    edge_labels = _per_line(folder, "edge_labels", len(edges), "edges")
+    node_labels, *notes = _labels(folder, "node", len(owner), attributes)
+    edge_labels, *more = _labels(folder, "edge", len(edges), attributes)
     graphs = _graphs(owner, node_labels, edges, edge_labels, where)
-    target, note = _graph_target(folder, n)
-    unread = [ending for ending in _UNREAD if folder.has(ending)]
-    notes = [note] if note else []
-    notes += [f"{ending.replace('_', ' ')} were not read" for ending in unread]
+    notes = [*filter(None, [note]), *notes, *more]
     return Dataset(graphs, target, kind="graphs", notes=tuple(notes))
+
+
+def _labels(folder: _Folder, what: str, n: int, attributes: bool) -> Any:
+    """What stands for each node or edge, then notes."""
+    labels = _per_line(folder, f"{what}_labels", n, f"{what}s")
+    ending = f"{what}_attributes"
+    if not folder.has(ending):
+        return (labels,)
+    if not attributes:
+        name = Path(f"{folder.prefix}{ending}.txt").name
+        warnings.warn(
+            f"{name} of {folder.path} is not used: graph kernels ask whether labels "
+            "are equal. Pass attributes=True to make these numbers part of the labels.",
+            stacklevel=3,
+        )
+        return labels, f"{name} was not used"
+    vectors = _vectors(folder, ending, n, f"{what}s")
+    if labels is None:
+        return (vectors,)
+    pairs = zip(labels, vectors, strict=True)
+    return ([(label, *vector) for label, vector in pairs],)
+
+
+def _vectors(
+    folder: _Folder, ending: str, n: int, what: str
+) -> list[tuple[float, ...]]:
+    """The numbers of each node or edge, as many on every line."""
+    name, found = folder.lines(ending)
+    if len(found) != n:
+        raise refused(name, f"{len(found)} lines for {n} {what}.")
+    vectors: list[tuple[float, ...]] = []
+    for number, line in enumerate(found, start=1):
+        values = []
+        for column, cell in enumerate(line.split(","), start=1):
+            value = finite(cell)
+            if value is None:
+                reason = f"{shown(cell.strip())} is no finite number."
+                raise refused(name, reason, number, column)
+            values.append(value)
+        if vectors and len(values) != len(vectors[0]):
+            reason = f"{len(values)} numbers, where line 1 has {len(vectors[0])}."
+            raise refused(name, reason, number)
+        vectors.append(tuple(values))
+    return vectors
 
 
 def _per_line(folder: _Folder, ending: str, n: int, what: str) -> list[Hashable] | None:
@@ -151,7 +205,7 @@ def _edges(folder: _Folder, owner: np.ndarray) -> tuple[np.ndarray, str]:
         parts = line.split(",")
         if len(parts) != 2 or not all(_WHOLE.fullmatch(p.strip()) for p in parts):
             raise refused(name, f"{shown(line)} is no edge 'u, v'.", number)
-        u, v = (int(part) for part in parts)
+        u, v = (int(part.strip()) for part in parts)
         for node in (u, v):
             if not 1 <= node <= len(owner):
                 raise refused(name, f"node {node} is not in 1..{len(owner)}.", number)
@@ -201,10 +255,10 @@ def _graph_target(folder: _Folder, n: int) -> tuple[np.ndarray | None, str]:
             return folder.whole(ending), ""
         values = []
         for number, line in enumerate(found, start=1):
-            try:
-                values.append(float(line.split(",")[0]))
-            except ValueError:
-                raise refused(name, f"{shown(line)} is no number.", number) from None
+            value = finite(line.split(",")[0])
+            if value is None:
+                raise refused(name, f"{shown(line)} is no number.", number)
+            values.append(value)
         return np.array(values), "the target is the first attribute of each graph"
     return None, ""
 
@@ -274,11 +328,8 @@ def read_edges(
 
 
 def _positive(text: str) -> float | None:
-    try:
-        weight = float(text)
-    except ValueError:
-        return None
-    return weight if 0 < weight < np.inf and "_" not in text else None
+    weight = finite(text)
+    return weight if weight is not None and weight > 0 else None
 
 
 # Graphs of networkx

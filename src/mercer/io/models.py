@@ -34,7 +34,8 @@ def save(machine: Any, path: Path) -> None:
 
     Parameters
     ----------
-    machine : a machine, fitted or not; also a kernel, a density or an `Expansion`.
+    machine : a machine, fitted or not; also a kernel, a density, an `Expansion`, or a
+        pipeline of a StandardScaler or a MinMaxScaler with a machine at its end.
         Functions of your own, in a kernel or as a callback, are refused: a file holds
         no code
     path : of the file; by custom it ends in .mercer
@@ -52,8 +53,8 @@ def save(machine: Any, path: Path) -> None:
     if classes.name_of(type(machine)) is None:
         raise TypeError(
             f"save writes machines, kernels, densities and expansions of mercer; got "
-            f"{describe(machine)}. Of a pipeline, save the machine at its end, "
-            "pipeline[-1]; a class of your own has no place in a file without code."
+            f"{describe(machine)}. A class of your own has no place in a file "
+            "without code."
         )
     writer, f = Writer(), _function(machine)
     try:
@@ -115,8 +116,8 @@ def load_expansion(path: Path) -> Expansion | FeatureExpansion:
     if content["expansion"] is None:
         raise ValueError(
             f"{os.fspath(path)!r} holds no f = Σᵢ coefᵢ k(xᵢ, ·) + bias, as k nearest "
-            "neighbours, densities, maps and machines before their fit have none. Use "
-            "mercer.load."
+            "neighbours, densities, maps, pipelines and machines before their fit have "
+            "none. Use mercer.load."
         )
     f = _value(reader, content["expansion"], path)
     return f.expansion() if isinstance(f, PairExpansion) else f
@@ -183,7 +184,9 @@ def _function(machine: Any) -> Any:
 def _summary(machine: Any, f: Any) -> dict[str, str]:
     """What people read of a machine in the header; nothing is read from it again."""
     found = {"class": type(machine).__name__}
-    kernel = getattr(f, "kernel", None) or getattr(machine, "kernel_", None)
+    _, last = getattr(machine, "steps", [("", machine)])[-1]
+    f = f or _function(last)
+    kernel = getattr(f, "kernel", None) or getattr(last, "kernel_", None)
     if kernel is not None:
         found["kernel"] = str(kernel)
     if hasattr(machine, "get_params"):
@@ -192,7 +195,7 @@ def _summary(machine: Any, f: Any) -> dict[str, str]:
             f"{k}={v!r:.200}" for k, v in parameters.items()
         )
     for name in ("classes_", "certificate_"):
-        value = getattr(machine, name, None)
+        value = getattr(last, name, None)
         if value is not None:
             found[name.removesuffix("_")] = f"{value!r:.2000}"
     return found

@@ -54,7 +54,8 @@ def to_onnx(machine: Any) -> Any:
 
     Parameters
     ----------
-    machine : fitted on vectors, or on kernel values (kernel="precomputed"). Kernels of
+    machine : fitted on vectors, or on kernel values (kernel="precomputed"); or a
+        pipeline of a StandardScaler or a MinMaxScaler with one at its end. Kernels of
         strings, trees, graphs and densities, and functions of your own, are refused
 
     Examples
@@ -71,18 +72,24 @@ def to_onnx(machine: Any) -> Any:
             "to_onnx needs the package onnx: pip install mercer[onnx]. mercer.save "
             "needs nothing."
         )
-    name = classes.name_of(type(machine))
-    if name is None or name not in _WRITTEN:
+    steps = [step for _, step in getattr(machine, "steps", [("", machine)])]
+    *before, last = steps
+    names = [classes.name_of(type(step)) for step in before]
+    name = classes.name_of(type(last))
+    if name not in _WRITTEN or not all(one in _SCALED for one in names):
         raise TypeError(
-            f"to_onnx writes fitted machines of mercer; got {describe(machine)}. Of a "
-            "pipeline, convert the machine at its end."
+            f"to_onnx writes fitted machines of mercer, and pipelines of a "
+            "StandardScaler or a MinMaxScaler with one at the end; got "
+            f"{describe(machine)}."
         )
     check_is_fitted(machine)
     if not hasattr(machine, "n_features_in_"):
-        known_points(None, f"{name}(kernel={brief(machine.kernel)})")
+        known_points(None, f"{name}(kernel={brief(last.kernel)})")
     graph = Graph(int(machine.n_features_in_))
-    outputs = _WRITTEN[name](machine, Value(graph, "X"))
-    return _model(name, graph, outputs)
+    X = Value(graph, "X")
+    for kind, step in zip(names, before, strict=True):
+        X = _SCALED[str(kind)](step, X)
+    return _model(str(name), graph, _WRITTEN[str(name)](last, X))
 
 
 def save_onnx(machine: Any, path: Path) -> None:
@@ -135,6 +142,25 @@ def _tensor(numpy_helper: Any, array: np.ndarray, name: str) -> Any:
     texts = [text.encode() for text in array.ravel().tolist()]
     kind = onnx.TensorProto.STRING
     return onnx.helper.make_tensor(name, kind, array.shape, texts)
+
+
+# Scalers
+
+
+def _standard(scaler: Any, X: Value) -> Value:
+    X = X - scaler.mean_ if scaler.with_mean else X
+    return X / scaler.scale_ if scaler.with_std else X
+
+
+def _range(scaler: Any, X: Value) -> Value:
+    X = X * scaler.scale_ + scaler.min_
+    if not scaler.clip:
+        return X
+    low, high = scaler.feature_range
+    return X.at_least(float(low)).op("Min", float(high))
+
+
+_SCALED = {"StandardScaler": _standard, "MinMaxScaler": _range}
 
 
 # f

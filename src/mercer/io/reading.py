@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer.io.dataset import Dataset
-from mercer.io.files import Source, first_lines, refused, suffix_of
+from mercer.io.files import Source, first_lines, refused, refusing, suffix_of
 from mercer.io.tables import as_target
 
 # Modules are loaded when a file is of their format: some of them need others.
@@ -118,7 +118,9 @@ def kind_of(path: Source) -> str:
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     if zipfile.is_zipfile(path):
-        names = zipfile.ZipFile(path).namelist()
+        with refusing(path, "is no zip that can be read"):
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
         return "numpy" if any(name.endswith(".npy") for name in names) else "tu"
     with there.open("rb") as stream:
         head = stream.read(8)

@@ -226,6 +226,17 @@ def parsed_parts(
             return
 
 
+def table_of(
+    text: bytes, first: int, divider: str, shape: tuple[int, int]
+) -> np.ndarray | None:
+    """The decimal numbers of a text from byte `first` on, a row on each line.
+
+    None where it is anything but such a table; " " divides by any spaces and tabs.
+    """
+    numbers = np.empty(shape)
+    return numbers if _core.parse_table(text, first, divider, numbers) else None
+
+
 def _first_column(least: int, zero_based: bool | str, name: str) -> int:
     """The index of the first column, 0 or 1; `least` is the least there is."""
     if zero_based not in (True, False, "auto"):

@@ -7,19 +7,32 @@ error that names them, not a column of words.
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mercer.io.cells import WORDS, Row, divider_of, split_rows, transposed
 from mercer.io.dataset import Dataset
-from mercer.io.files import Source, most_bytes, read_text, refused, shown, suffix_of
+from mercer.io.files import (
+    Source,
+    decoded,
+    finite,
+    most_bytes,
+    read_bytes,
+    refused,
+    refusing,
+    shown,
+    suffix_of,
+)
+from mercer.io.svmlight import table_of
 
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?", "."])
 TYPES = ("numbers", "words", "text")
@@ -27,6 +40,8 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+$")
 _STRAY = 0.1  # the share of cells up to which those that are no numbers are mistakes
 _FEW = 20  # different words, at least, that a column of words may have
 _LONGEST = 40  # characters of a word
+_ARRAY = b"\x93NUMPY"  # how an .npy begins
+_HEAD = 60  # lines that tell what a table of numbers is like
 _NAMED = 3  # missing values that an error names
 
 Name = str | int
@@ -41,6 +56,7 @@ class Column:
     cells: Sequence[str]
     lines: Sequence[int]  # of the file
     path: Source
+    read: np.ndarray | None = None  # numbers in place of cells, where all are plain
 
     def error(self, i: int, reason: str) -> ValueError:
         return refused(self.path, reason, self.lines[i], self.number, self.name)
@@ -51,6 +67,8 @@ class Column:
 
         Where nearly all are numbers, the first that is none is an error.
         """
+        if self.read is not None:
+            return self.read
         quick = _as_floats(self.cells)
         if quick is not None and np.isfinite(quick).all():
             return quick
@@ -117,15 +135,7 @@ def _as_floats(cells: Sequence[str]) -> np.ndarray | None:
 def _number(cell: str) -> float | None:
     """A cell as a number, NaN where it stands for a missing one, None for others."""
     text = cell.strip()
-    if text.lower() in MISSING:
-        return math.nan
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    return math.nan if text.lower() in MISSING else finite(text)
 
 
 def read_csv(
@@ -173,7 +183,13 @@ def read_csv(
     """
     check_choice("missing", missing, ("refuse", "drop", "keep"))
     check_choice("decimal", decimal, (".", ","))
-    text = read_text(path, limit)
+    raw = read_bytes(path, limit)
+    if decimal == "." and not set((types or {}).values()) - {"numbers"}:
+        if (plain := _plain_table(raw, divider, header, target, path)) is not None:
+            made, note = plain
+            data = dataset_of(made, target, columns, drop, types or {}, missing, path)
+            return replace(data, notes=(note, *data.notes))
+    text = decoded(raw, path)
     divider = divider or divider_of(text, suffix_of(path))
     rows, lines = split_rows(text, divider, path)
     if not rows:
@@ -186,8 +202,67 @@ def read_csv(
         for j, (name, cells) in enumerate(zip(names, transposed(rows), strict=True))
     ]
     data = dataset_of(made, target, columns, drop, types or {}, missing, path)
-    note = f"{len(rows)} rows of {len(names)} cells, divided by {WORDS.get(divider)}"
-    return replace(data, notes=(note, *data.notes))
+    return replace(data, notes=(_shape(len(rows), len(names), divider), *data.notes))
+
+
+def _shape(rows: int, cells: int, divider: str) -> str:
+    return f"{rows} rows of {cells} cells, divided by {WORDS.get(divider)}"
+
+
+def _plain_table(
+    raw: bytes,
+    divider: str | None,
+    header: bool | None,
+    target: Name | None,
+    path: Source,
+) -> tuple[list[Column], str] | None:
+    """The columns of a table of numbers alone, perhaps below their names; else None.
+
+    The compiled core reads them, to the same numbers. Whatever else there is, quotes,
+    words, gaps or mistakes, is left to those who read cell by cell.
+    """
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    head = _first_lines(raw)
+    if head is None:
+        return None
+    divider = divider or divider_of(head, suffix_of(path))
+    if len(divider) != 1 or not divider.isascii():
+        return None
+    two = [
+        line.split() if divider == " " else line.split(divider)
+        for line in head.split("\n", 2)[:2]
+    ]
+    if len({len(cells) for cells in two}) > 1:
+        return None
+    if header is None:
+        header = _is_header([cell.strip() for cell in two[0]], two[1:], target)
+    first = raw.find(b"\n") + 1 if header else 0
+    rows = raw.count(b"\n", first) + (not raw.endswith(b"\n"))
+    # A cell takes two bytes at least: no more room is asked for than the file says.
+    if not rows or 2 * rows * len(two[0]) > len(raw) + 1:
+        return None
+    numbers = table_of(raw, first, divider, (rows, len(two[0])))
+    if numbers is None:
+        return None
+    names, _, _ = _named(two, [1, 2], header, target, path)
+    made = [
+        Column(name, j + 1, (), (), path, numbers[:, j]) for j, name in enumerate(names)
+    ]
+    return made, _shape(rows, len(names), divider)
+
+
+def _first_lines(raw: bytes) -> str | None:
+    """As many lines as tell divider and header; None where they are not plain."""
+    end = -1
+    for _ in range(_HEAD):
+        end = raw.find(b"\n", end + 1)
+        if end < 0:
+            break
+    try:
+        head = raw[: end + 1 if end >= 0 else None].decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return None
+    return None if any(sign in head for sign in '"\0\r') else head
 
 
 def check_choice(what: str, given: Any, choices: Sequence[str]) -> None:
@@ -411,11 +486,13 @@ def read_numpy(
     ((3, 3), [0, 1, 2])
     """
     limit = most_bytes() if limit is None else limit
-    if zipfile.is_zipfile(path):
-        found, y, name = _from_npz(path, target, points, limit)
-    else:
+    with Path(path).open("rb") as file:
+        is_array = file.read(len(_ARRAY)) == _ARRAY
+    if is_array:
         loaded = _loaded(path, limit)
         found, y, name = _from_npy(loaded, target, path)
+    else:
+        found, y, name = _from_npz(path, target, points, limit)
     X = _checked_points(found, path)
     if y is not None and len(y) != len(X):
         raise refused(path, f"has {len(X)} points and {len(y)} targets ({name!r}).")
@@ -427,12 +504,8 @@ def read_numpy(
 
 
 def _loaded(path: Source, limit: float) -> Any:
-    try:
+    with refusing(path, "is no array that can be read"):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise refused(path, f"is no array that can be read: {error}") from error
     if mapped.nbytes > limit:
         raise refused(path, f"has more than {limit:,.0f} bytes. Pass a larger limit.")
     return np.array(mapped)
@@ -441,13 +514,16 @@ def _loaded(path: Source, limit: float) -> Any:
 def _from_npz(
     path: Source, target: Name | None, points: str | None, limit: float
 ) -> tuple[Any, Any, str | None]:
-    try:
-        archive = zipfile.ZipFile(path)
-        size = sum(member.file_size for member in archive.infolist())
-        archive.close()
+    with refusing(path, "is no archive of arrays"):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
         if size > limit:
             raise refused(path, f"unpacks to {size:,} bytes, more than {limit:,.0f}.")
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here: of a damaged archive, numpy leaves its own file open.
+        with (
+            Path(path).open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
             names = list(arrays)
             X_name = points or next((n for n in ("X", "X_train") if n in names), None)
             y_name = target
@@ -463,10 +539,6 @@ def _from_npz(
                     )
             y = None if y_name is None else arrays[str(y_name)]
             return arrays[str(X_name)], y, None if y_name is None else str(y_name)
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise refused(path, f"is no archive of arrays: {error}") from error
 
 
 def _from_npy(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # of which a part is loaded when it is used
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 
 from mercer.data import points
 from mercer.data.points import Points, as_points, count, describe, each, one, take
@@ -323,7 +323,7 @@ class FromDistance(Kernel):
 
 def _chebyshev(A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
     B = A if B is None else B
-    tile = cdist(A, B, "chebyshev")
+    tile = scipy.spatial.distance.cdist(A, B, "chebyshev")
     # The largest of numbers passes over NaN, and so over ∞ - ∞.
     tile[~np.isfinite(A).all(axis=1)] = np.nan
     tile[:, ~np.isfinite(B).all(axis=1)] = np.nan

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist, squareform
+import scipy  # of which a part is loaded when it is used
 from scipy.special import gammaln, kve
 
 from mercer.data import points
@@ -338,9 +338,11 @@ class Radial(Kernel):
 
     def _tile(self, A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
         if B is not None:
-            tile = cdist(A, B, self.metric)
+            tile = scipy.spatial.distance.cdist(A, B, self.metric)
         else:
-            tile = squareform(pdist(A, self.metric))
+            tile = scipy.spatial.distance.squareform(
+                scipy.spatial.distance.pdist(A, self.metric)
+            )
             np.fill_diagonal(tile, self._self_distances(A))
         # Some of scipy's metrics pass over NaN, and so over ∞ - ∞.
         tile[~np.isfinite(A).all(axis=1)] = np.nan

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy  # of which a part is loaded when it is used
 from scipy.linalg import lstsq
-from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax, xlogy
 
 from mercer.solvers.penalized import Penalized
@@ -114,7 +114,9 @@ class LossColumns:
             high *= 2
         if slope(high) < 0:
             return high
-        return float(brentq(slope, 0.0, high, xtol=1e-6 * high, rtol=1e-3))
+        return float(
+            scipy.optimize.brentq(slope, 0.0, high, xtol=1e-6 * high, rtol=1e-3)
+        )
 
     def _near_constant(self, g: np.ndarray, b: float) -> float | None:
         """The best b by Newton's method; None where its steps do not halve Σ wᵢ uᵢ."""
@@ -145,7 +147,9 @@ class LossColumns:
             low, high, step = high, high + step, 4 * step
         if total(high) * here > 0:
             return b  # no best value: the loss falls for ever
-        return np.array([brentq(total, low, high, xtol=1e-15, rtol=1e-15)])
+        return np.array(
+            [scipy.optimize.brentq(total, low, high, xtol=1e-15, rtol=1e-15)]
+        )
 
     def _best_columns(self, g: np.ndarray, b: np.ndarray) -> np.ndarray:
         problem = self.problem

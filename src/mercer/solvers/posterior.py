@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy  # of which a part is loaded when it is used
 from scipy.linalg.lapack import dpotrf, dtrtri
-from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from mercer.native.interruptible import interruptible, multiply
@@ -205,7 +205,9 @@ class Normal:
 
         now, most = np.log(state.beta), np.log(QUIETEST)
         bounds = (min(now, -10.0) - 5, max(now, most))
-        found = minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-9})
+        found = scipy.optimize.minimize_scalar(
+            loss, bounds=bounds, options={"xatol": 1e-9}
+        )
         if not loss(found.x) < loss(now):
             return state
         beta = float(np.exp(found.x))
