@@ -62,6 +62,11 @@ class Sums:
     def zeros(cls, m: int, q: int) -> Sums:
         return cls(np.zeros((3, m, q)))
 
+    @classmethod
+    def of_points(cls, n: int, q: int) -> Sums:
+        """0 for each point, with what belongs to one point together in memory."""
+        return cls(np.zeros((n, 3, q)).transpose(1, 0, 2))
+
     @property
     def raw(self) -> np.ndarray:
         return self.rows[0]
@@ -226,7 +231,7 @@ class FeatureSGD(SGDState):
         self.w = primal.w.copied(features.shape[1])
         self.bias, self.former = primal.bias.copied(), primal.terms
         self.coef = np.empty((0, len(self.square)))
-        self.mine = Sums.zeros(count(X), len(self.square))
+        self.mine = Sums.of_points(count(X), len(self.square))
         self.scale, self.past = primal.scale.copy(), primal.past.copy()
 
     def _diagonal(self, kernel: Kernel) -> np.ndarray:
@@ -267,7 +272,7 @@ class FeatureSGD(SGDState):
                 self._smallest,
                 self.w.rows,
                 self.bias.rows,
-                self.mine.rows,
+                self.mine.rows.transpose(1, 0, 2),
                 self.scale,
                 self.past,
                 self.square,
