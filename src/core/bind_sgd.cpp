@@ -29,12 +29,19 @@ struct ExplicitRows {
 
 using Sums = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-SumRows sum_rows(const Sums& sums, Index m, std::size_t q) {
-  check(sums.shape(0) == 3 && extent(sums.shape(1)) == m && sums.shape(2) == q,
+SumRows sum_rows(const Sums& sums, Index m, Index q) {
+  check(sums.shape(0) == 3 && extent(sums.shape(1)) == m && extent(sums.shape(2)) == q,
         "sgd_steps needs sums (3, m, q).");
   double* raw = sums.data();
-  const Index step = m * extent(q);
-  return {m, raw, raw + step, raw + 2 * step};
+  return {m, q, raw, raw + m * q, raw + 2 * m * q};
+}
+
+// The same of points: what belongs to one of them stands together.
+SumRows point_sums(const Sums& sums, Index n, Index q) {
+  check(extent(sums.shape(0)) == n && sums.shape(1) == 3 && extent(sums.shape(2)) == q,
+        "sgd_steps needs sums of points (n, 3, q).");
+  double* raw = sums.data();
+  return {n, 3 * q, raw, raw + q, raw + 2 * q};
 }
 
 template <class I>
@@ -102,9 +109,9 @@ void bind_rows(nb::module_& m) {
                                    root,
                                    average,
                                    smallest,
-                                   sum_rows(w, self.width(), q),
-                                   sum_rows(bias, 1, q),
-                                   sum_rows(mine, n, q),
+                                   sum_rows(w, self.width(), extent(q)),
+                                   sum_rows(bias, 1, extent(q)),
+                                   point_sums(mine, n, extent(q)),
                                    scale.data(),
                                    past.data(),
                                    square.data(),

@@ -92,6 +92,6 @@ struct Vectors {
 };
 
 // How many visits ahead rows are prefetched.
-constexpr Index visits_ahead = 8;
+constexpr Index visits_ahead = 16;
 
 }  // namespace mercer

@@ -5,8 +5,9 @@
 
 namespace mercer {
 
-// keys[i]: the first 8 bytes of BLAKE2b with a digest of 8 bytes (RFC 7693) over the columns of row
-// i that are not 0, as 64-bit numbers, their entries, and row i of the (n, q) targets.
+// keys[i] = mix(sum over entries x_j != 0 of row i of mix(bits of x_j + (j + 1) g), and over its
+// targets y_c, of the (n, q), of mix(bits of y_c - (c + 1) g)), modulo 2^64, where mix is the
+// finaliser of SplitMix64 and g = 0x9e3779b97f4a7c15.
 template <class I>
 void row_keys(const Vectors<double, I>& X, const double* target, Index q, std::uint64_t* keys,
               const Poll& poll);

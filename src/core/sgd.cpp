@@ -27,29 +27,6 @@ LossSlope LossSlope::of(std::string_view name, double parameter) {
   throw std::invalid_argument("sgd_steps does not know the loss " + std::string(name) + ".");
 }
 
-double LossSlope::at(double y, double f) const {
-  const double z = y * f, r = f - y;
-  switch (kind) {
-    case Kind::hinge:
-      return z < 1 ? -y : 0.0;
-    case Kind::perceptron:
-      return z <= 0 ? -y : 0.0;
-    case Kind::squared_hinge:
-      return -2 * y * std::max(0.0, 1 - z);
-    case Kind::logistic:
-      return -y / (1 + std::exp(z));  // e^z may be infinite: then 0, as it should be
-    case Kind::squared:
-      return 2 * r;
-    case Kind::epsilon_insensitive:
-      return std::abs(r) > parameter ? std::copysign(1.0, r) : 0.0;
-    case Kind::huber:
-      return std::clamp(r, -parameter, parameter);
-    case Kind::quantile:
-      return r < 0 ? -parameter : (r > 0 ? 1 - parameter : 0.0);
-  }
-  return 0.0;
-}
-
 Index sgd_steps(const LossSlope& loss, const Visits& v, double tiny) {
   const double largest = v.norm * v.norm;
   std::fill_n(v.scale, v.q, 1.0);

@@ -1,6 +1,8 @@
 // Stochastic gradient steps over a block of points whose kernel values are at hand.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "core.hpp"
@@ -25,6 +27,29 @@ struct LossSlope {
   static LossSlope of(std::string_view name, double parameter);
   double at(double y, double f) const;  // dl/df
 };
+
+inline double LossSlope::at(double y, double f) const {
+  const double z = y * f, r = f - y;
+  switch (kind) {
+    case Kind::hinge:
+      return z < 1 ? -y : 0.0;
+    case Kind::perceptron:
+      return z <= 0 ? -y : 0.0;
+    case Kind::squared_hinge:
+      return -2 * y * std::max(0.0, 1 - z);
+    case Kind::logistic:
+      return -y / (1 + std::exp(z));  // e^z may be infinite: then 0, as it should be
+    case Kind::squared:
+      return 2 * r;
+    case Kind::epsilon_insensitive:
+      return std::abs(r) > parameter ? std::copysign(1.0, r) : 0.0;
+    case Kind::huber:
+      return std::clamp(r, -parameter, parameter);
+    case Kind::quantile:
+      return r < 0 ? -parameter : (r > 0 ? 1 - parameter : 0.0);
+  }
+  return 0.0;
+}
 
 // b visits in their order, for q outputs side by side; arrays of q rows of length b.
 // w = scale (w0 + sum_j added_j phi(x_j)) with w0 as it was before the block.

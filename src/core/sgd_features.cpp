@@ -13,7 +13,7 @@ namespace {
 void multiply_out(const FeatureVisits& v, Index c, double factor) {
   const double past = v.past[c], scale = v.scale[c] * factor;
   for (const SumRows& rows : {v.w, v.bias, v.mine}) {
-    for (Index k = c; k < rows.m * v.q; k += v.q) {
+    for (Index k = c; k < rows.m * rows.step; k += rows.step) {
       rows.fixed[k] += past * rows.raw[k] - rows.late[k];
       rows.late[k] = 0.0;
       rows.raw[k] *= scale;
@@ -61,8 +61,8 @@ void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X, const
       const Index next = v.place[t + visits_ahead];
       X.prefetch(next);
       __builtin_prefetch(v.diagonal + next);
-      __builtin_prefetch(v.mine.raw + next * q, 1);
-      __builtin_prefetch(v.mine.late + next * q, 1);
+      __builtin_prefetch(v.mine.raw + next * v.mine.step, 1);
+      __builtin_prefetch(v.mine.late + next * v.mine.step, 1);
     }
     const Index i = v.place[t];
     const Row<double, I> x = X.row(i);
@@ -78,8 +78,8 @@ void sgd_feature_steps(const LossSlope& loss, const Vectors<double, I>& X, const
       counts = counts || late[c] != 0;
       v.bias.raw[c] += v.root * added[c];
       v.bias.late[c] += v.root * late[c];
-      v.mine.raw[i * q + c] += added[c];
-      v.mine.late[i * q + c] += late[c];
+      v.mine.raw[i * v.mine.step + c] += added[c];
+      v.mine.late[i * v.mine.step + c] += late[c];
     }
     if (any) x.add(added.data(), q, v.w.raw);
     if (counts) x.add(late.data(), q, v.w.late);

@@ -6,10 +6,11 @@
 
 namespace mercer {
 
-// m rows of q numbers each: w = scale · raw, and the sum of all w before, fixed + past · raw -
-// late.
+// m rows of q numbers each, from one to the next `step`: w = scale · raw, and the sum of all w
+// before, fixed + past · raw - late. Those of the points are visited in random order: what belongs
+// to a point had better stand together.
 struct SumRows {
-  Index m;
+  Index m, step;
   double *raw, *late, *fixed;
 };
 

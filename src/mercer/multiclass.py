@@ -36,7 +36,7 @@ BLOCK_MB = 64.0  # of kernel values, or values of pairs, at a time
 class Part:
     """A two-class problem: some of the points, and the side ±1 of each."""
 
-    index: np.ndarray
+    index: Any  # of the points; a slice for all of them
     sign: np.ndarray
 
 
@@ -189,7 +189,7 @@ def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Pa
     label : (n,) array of classes 0 to n_classes - 1
     scheme : "ovo", every class against every other; "ovr", each against the rest
     """
-    everything = np.arange(len(label))
+    everything = slice(None)
     if n_classes == 2:
         return [Part(everything, np.where(label == 1, 1.0, -1.0))]
     if scheme == "ovr":

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+import threading
 import warnings
+from functools import partial
 
 import catalog
 import naive
@@ -14,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
+from mercer.data.blocks import as_blocks
 from mercer.data.points import count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -645,3 +648,27 @@ def test_new_points_meet_the_landmarks_alone():
     seen.clear()
     f.predict(A[:7])
     assert sum(seen) == 7 * 10
+
+
+@pytest.mark.parametrize(
+    "make", [partial(RandomFourier, RBF(1.0)), partial(PolynomialSketch, Polynomial(2))]
+)
+def test_a_map_too_wide_to_write_out_is_refused_with_its_columns(make):
+    with pytest.raises(ValueError, match=r"1,000,000,000,000 columns.*itself"):
+        make(10**12)
+
+
+def test_landmarks_of_a_stream_are_sought_by_one_thread():
+    X = np.random.default_rng(0).normal(size=(60_000, 20))
+    readers = set()
+
+    class Stream:
+        def blocks(self):
+            for begin in range(0, len(X), 10_000):
+                readers.add(threading.get_ident())
+                yield X[begin : begin + 10_000]
+
+    kernel = Nystrom(RBF(0.05), 20)
+    found = kernel.resolve(as_blocks(Stream()))
+    assert len(readers) == 1
+    assert_array_equal(found.landmarks, kernel.resolve(X).landmarks)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from mercer import (
     RBF,
@@ -14,7 +15,10 @@ from mercer import (
     Expansion,
     KernelLogisticRegression,
     KernelPCA,
+    KernelPerceptron,
     KernelRidge,
+    KernelSGDClassifier,
+    KernelSGDRegressor,
     NuSVC,
     Nystrom,
     OneClassSVM,
@@ -229,3 +233,62 @@ def test_machines_are_the_same_where_features_find_no_room(kind, no_room, monkey
     monkeypatch.undo()
     expected = machine.fit(many, y).expansion_(X)
     assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+
+
+STEPS = [
+    (KernelSGDClassifier(kernel=KERNEL, random_state=0), CLASSES),
+    (KernelSGDClassifier(kernel=KERNEL, average=False, random_state=0), CLASSES > 0),
+    (KernelSGDRegressor(kernel=KERNEL, fit_intercept=False, random_state=0), NUMBERS),
+    (KernelSGDClassifier(kernel=KERNEL, budget=30, random_state=0), CLASSES > 0),
+    (KernelPerceptron(KERNEL, fit_intercept=True, max_iter=5), CLASSES > 0),
+    (KernelPerceptron(KERNEL, variant="averaged", max_iter=5), CLASSES),
+    (KernelPerceptron(KERNEL, variant="voted", max_iter=5), CLASSES > 0),
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("machine, y", STEPS, ids=lambda value: type(value).__name__)
+@pytest.mark.filterwarnings("ignore:.*stopped after")
+def test_steps_point_by_point_end_on_the_landmarks(machine, y, streamed):
+    machine = clone(machine)
+    if streamed:  # w is kept on features then
+        kernel = KERNEL.resolve(X)
+        machine.set_params(kernel=kernel)
+        classes = {} if y is NUMBERS else {"classes": np.unique(y)}
+        for part in (slice(0, 100), slice(100, 300)):
+            machine.partial_fit(X[part], y[part], **classes)
+    else:
+        machine.fit(X, y)
+    f = machine.expansion_
+    assert f.kernel == RBF(0.3) and len(f.points) == 20
+    new = RNG.normal(size=(50, 4))
+    values = f(new)
+    if getattr(machine, "variant", "") != "voted":
+        found = machine._values(new)
+        assert_allclose(values, found, atol=1e-9 * np.abs(found).max())
+    again = pickle.loads(pickle.dumps(machine))
+    assert_allclose(again.expansion_(new), values, rtol=1e-12)
+    assert_allclose(again.predict(new), machine.predict(new))
+
+
+def test_streams_on_landmarks_keep_no_points():
+    machine = KernelSGDClassifier(kernel=KERNEL.resolve(X))
+    machine.partial_fit(X, CLASSES, classes=np.unique(CLASSES))
+    assert not machine._state.primal.terms.parts
+    assert len(machine._state.points) == 0
+    machine.set_params(budget=10)
+    with pytest.raises(ValueError, match="keeps none"):
+        machine.partial_fit(X, CLASSES)
+    perceptron = KernelPerceptron(KERNEL.resolve(X)).partial_fit(X, CLASSES > 0, [0, 1])
+    assert len(perceptron._supports.whole().points) == 0 < len(perceptron.support_)
+    perceptron.set_params(variant="voted")
+    with pytest.raises(ValueError, match="every f on the way"):
+        perceptron.predict(X)
+
+
+def test_perceptrons_on_landmarks_have_the_f_of_their_mistakes():
+    machine = KernelPerceptron(KERNEL.resolve(X), fit_intercept=True)
+    machine.partial_fit(X, CLASSES > 0, [0, 1])
+    coef = machine._mistakes.coef(machine.support_)[:, 0]
+    expected = machine.kernel_(X, X[machine.support_]) @ coef
+    assert_allclose(machine.expansion_(X), expected, atol=1e-9 * np.abs(expected).max())

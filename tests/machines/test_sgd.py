@@ -4,7 +4,6 @@ import pickle
 import signal
 import threading
 import time
-from hashlib import blake2b
 
 import naive_sgd
 import numpy as np
@@ -468,18 +467,31 @@ def test_shuffled_fit_does_not_depend_on_how_points_are_listed():
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
 @pytest.mark.parametrize("d", [0, 1, 7, 8, 40])
-def test_keys_of_points_are_digests_of_their_entries(container, d):
+def test_keys_of_points_are_sums_over_their_entries(container, d):
     random = np.random.default_rng(8)
     points, target = random.normal(size=(30, d)), random.normal(size=(30, 2))
     points[random.uniform(size=points.shape) < 0.3] = 0
     points[::2] *= -1  # zeros of either sign
     target[::3] = -0.0
     found = visits.keys_of(container(points), target, np.arange(30))
+    none = np.zeros(2, dtype=np.uint64)
     for key, x, y in zip(found, points, target, strict=True):
         columns = np.flatnonzero(x)
-        text = columns.astype(np.int64).tobytes() + x[columns].tobytes()
-        digest = blake2b(text + (y + 0.0).tobytes(), digest_size=8).digest()
-        assert key == int.from_bytes(digest, "little")
+        places = np.append(columns + 1, [-1, -2]).astype(np.uint64)
+        entries = np.append(x[columns], y + 0.0).view(np.uint64)
+        words = entries + places * np.uint64(0x9E3779B97F4A7C15)
+        total = visits.mixed(words, none).sum(keepdims=True)
+        assert key == visits.mixed(total, none)[0]
+
+
+def test_keys_tell_alike_points_apart():
+    small = np.stack(np.meshgrid(*[np.arange(8.0)] * 5), axis=-1).reshape(-1, 5)
+    scaled = np.concatenate([small, -small[1:], 2.0**-40 * small[1:]])
+    target = np.zeros((len(scaled), 1))
+    keys = visits.keys_of(scaled, target, np.arange(len(scaled)))
+    assert len(np.unique(keys)) == len(np.unique(scaled, axis=0))
+    halves = np.bincount((keys >> np.uint64(63)).astype(int))
+    assert abs(np.diff(halves)) < 6 * np.sqrt(len(keys))
 
 
 def test_keys_do_not_depend_on_the_number_of_threads():

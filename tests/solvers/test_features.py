@@ -892,5 +892,44 @@ def test_a_fit_on_dense_features_takes_few_numbers_for_each_point():
     of_solves, of_fits = np.array(done.stdout.split(), dtype=float).reshape(2, 2)
     # The problem's own vectors, and what is known of them, included.
     assert np.all(of_solves <= 12), of_solves
-    # And labels, weights, places and coefficients of a machine.
-    assert np.all(of_fits <= 17), of_fits
+    # And labels, places and coefficients of a machine.
+    assert np.all(of_fits <= 12), of_fits
+
+
+FITS = """
+import tracemalloc
+import numpy as np
+from mercer import KernelLogisticRegression, KernelRidge, Linear, NuSVC, OneClassSVM
+from mercer import SVC, SVR
+rng = np.random.default_rng(0)
+n = 200_000
+X = rng.normal(size=(n, 10)) + 1.0
+f = X @ rng.normal(size=10) + rng.normal(size=n)
+y = np.sign(f - np.median(f))
+for machine, target in (
+    (SVC(kernel=Linear()), y),
+    (SVR(kernel=Linear(), epsilon=0.1), f),
+    (OneClassSVM(kernel=Linear(), nu=0.2), None),
+    (KernelRidge(kernel=Linear()), f),
+    (KernelLogisticRegression(kernel=Linear()), y),
+    (NuSVC(kernel=Linear(), nu=0.4), y),
+):
+    machine.fit(X[:5000], None if target is None else target[:5000])
+    tracemalloc.start()
+    machine.fit(X, target)
+    peak = tracemalloc.get_traced_memory()[1]
+    kept = machine.expansion_.points.nbytes
+    tracemalloc.stop()
+    print(peak / 8 / n, kept / 8 / n)
+"""
+
+
+def test_memory_of_fits_on_dense_features():
+    done = subprocess.run(
+        [sys.executable, "-c", FITS], capture_output=True, text=True, check=True
+    )
+    peak, kept = np.array(done.stdout.split(), dtype=float).reshape(-1, 2).T
+    # Ridge and logistic regression keep all points from the beginning.
+    peak[3:5] -= kept[3:5]
+    peak[1] -= kept[1]  # of SVR, most of them, in the end
+    assert np.all(peak <= [13, 12, 12, 12, 15, 15]), peak

@@ -377,15 +377,20 @@ def check_degree(who: str, degree: int) -> None:
         )
 
 
+def check_columns(who: str, many: int, way_out: str) -> None:
+    """Refuse a map with more columns than are ever written out."""
+    if many > MOST_COLUMNS:
+        raise ValueError(
+            f"{who} would write out {many:,} columns of features; at most "
+            f"{MOST_COLUMNS:,} are made. {way_out}"
+        )
+
+
 def check_size(
     who: str, X: Vectors | None, width: Callable[[int], int], d: int
 ) -> None:
     """Refuse a map with too many coordinates to write out, on d-dimensional points."""
-    if width(d) > MOST_COLUMNS:
-        raise ValueError(
-            f"{who} would write out {width(d):,} columns of features; at most "
-            f"{MOST_COLUMNS:,} are made. Use the kernel, which never forms them."
-        )
+    check_columns(who, width(d), "Use the kernel, which never forms them.")
     if X is None:
         return
     if sp.issparse(X):

@@ -165,7 +165,8 @@ class Pivoting:
         size = block_mb(PIECE_MB if self.compiled else BLOCK_MB)
         blocks = [*row_blocks(len(self.own), width, size)]
         if self.compiled:
-            summed(fill, blocks, many=len(blocks) > 1)
+            # Points in files are read in order, by one thread.
+            summed(fill, blocks, many=not isinstance(self.X, Blocks))
         else:
             for rows in blocks:
                 fill(rows)

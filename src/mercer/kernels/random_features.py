@@ -20,7 +20,7 @@ from mercer.data.points import Points, describe, double, vectors
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Rule, check_kernels
 from mercer.kernels.checks import check_whole
-from mercer.kernels.explicit import check_degree
+from mercer.kernels.explicit import check_columns, check_degree
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.native.interruptible import multiply
@@ -72,6 +72,7 @@ class RandomFourier(Approximation):
                 "written outside, as 2 * RandomFourier(...); Nystrom takes any kernel."
             )
         check_whole(self, "size", self.size, least=2)
+        check_columns("RandomFourier", self.size, f"Use {self.kernel} itself.")
         if self.size % 2:
             raise ValueError(
                 f"RandomFourier needs an even size, a cosine and a sine for each "
@@ -206,6 +207,7 @@ class PolynomialSketch(Approximation):
                 f"{self.kernel}. Nystrom takes any kernel."
             )
         check_whole(self, "size", self.size, least=1)
+        check_columns("PolynomialSketch", self.size, f"Use {self.kernel} itself.")
         check_whole(self, "seed", self.seed, least=0)
         check_degree("PolynomialSketch", self._degree)
         if self.hashes is not None:

@@ -16,7 +16,7 @@ from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, without_constant
 from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
@@ -126,7 +126,7 @@ class Machine(KernelEstimator):
         """
         n = count(X)
         self._check_square(X)
-        index, weight = np.arange(n), np.ones(n)
+        index, weight = np.arange(n), np.broadcast_to(1.0, (n,))  # one number for all
         if sample_weight is not None:
             weight = self._checked_weight(sample_weight, X)
             index = np.flatnonzero(weight > 0)
@@ -158,7 +158,7 @@ class Machine(KernelEstimator):
             counted.gram,
             counted.index,
             counted.weight,
-            y[counted.index],
+            y if len(counted.index) == len(y) else y[counted.index],
             (X, y, sample_weight),
         )
 
@@ -265,6 +265,31 @@ class Machine(KernelEstimator):
             )
             # Up to the user's call: here, fit, scikit-learn's wrapper of fit.
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+
+
+def of_weights(kernel: Nystrom, w: np.ndarray, bias: np.ndarray) -> Expansion:
+    """f(x) = ⟨w, φ(x)⟩ + bias as an expansion of k on the landmarks of Nystrom(k).
+
+    Parameters
+    ----------
+    w, bias : (p, q) of the first p columns of φ, those after them 0; (q,)
+    """
+    landmarks = kernel.base_points()
+    w = np.pad(w, ((0, count(landmarks) - len(w)), (0, 0)))
+    coef = kernel.base_coefficients(w)
+    if coef.shape[1] == 1:
+        return Expansion(kernel.kernel, landmarks, coef[:, 0], float(bias[0]))
+    return Expansion(kernel.kernel, landmarks, coef, bias)
+
+
+def on_landmarks(f: Expansion) -> Expansion:
+    """f of Nystrom(k), or of that and a constant, as an expansion of k on landmarks."""
+    kernel, constant = without_constant(f.kernel)
+    if not isinstance(kernel, Nystrom) or not len(f.coef):
+        return f
+    landmarks, coef = kernel.reduced(f.points, f.coef)
+    bias = f.bias + constant * f.coef.sum(axis=0)
+    return Expansion(kernel.kernel, landmarks, coef, bias)
 
 
 def _how_far(solution: HasRun) -> str:

@@ -87,7 +87,10 @@ def labelled(machine: Any, data: _Data, weighted: bool = False) -> _Data:
         return replace(data, target=label)
     factors = class_factors(machine, classes.names, data.target, data.weight)
     machine.class_weight_ = factors
-    return replace(data, target=label, weight=data.weight * factors[label])
+    weight = data.weight
+    if np.any(factors != 1):
+        weight = weight * factors[label]
+    return replace(data, target=label, weight=weight)
 
 
 def check_two(machine: object, names: Sequence[Any] | np.ndarray) -> None:

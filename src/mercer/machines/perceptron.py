@@ -31,9 +31,10 @@ from mercer.kernels.base import (
     row_blocks,
     without_constant,
 )
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import Machine, biases
+from mercer.machines.base import Machine, biases, of_weights, on_landmarks
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.labels import (
     available_if,
@@ -274,13 +275,21 @@ class _Made:
     supports: Parts[_Support]
     calls: Parts[PerceptronSolution]
     averages: bool
+    primal: _Primal | None = None  # where f is kept on features
 
     @cached_property
-    def expansion(self) -> Expansion:
+    def on_points(self) -> Expansion:
         support = self.supports.whole()
         coef = self.calls.whole().coef(support.number, self.averages)
         coef = coef[:, 0] if coef.shape[1] == 1 else coef
         return Expansion(self.kernel, support.points, coef)
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        primal = self.primal
+        if primal is not None and isinstance(primal.kernel, Nystrom):
+            return of_weights(primal.kernel, *primal.now(self.averages))
+        return on_landmarks(self.on_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +303,14 @@ class _Primal:
     def values(self, X: Points, averaged: bool) -> np.ndarray:
         """f at m points, (m, q)."""
         features = self.columns.known(explicit(self.kernel, X))
+        w, bias = self.now(averaged)
+        return np.asarray(multiply(features, w)) + bias
+
+    def now(self, averaged: bool) -> tuple[np.ndarray, np.ndarray]:
+        """w, (p, q), and what the constant adds to f, (q,)."""
         weights = self.weights.widened(len(self.columns))
         w = weights.averaged() if averaged else weights.w
-        return np.asarray(multiply(features, w[:, :-1].T)) + weights.constant * w[:, -1]
+        return w[:, :-1].T, weights.constant * w[:, -1]
 
 
 def _sides(y: np.ndarray, names: np.ndarray) -> np.ndarray:
@@ -428,14 +442,17 @@ class KernelPerceptron(MistakeDriven):
                     primal, found = _solved(primal, solver, gram.X, sign, seen)
                     found = found if limit is None else limit.ended(found)
             places = distinct(found.point)
-            points = self._own(take(gram.X, places), X)
+            # Votes are those of every f on the way; the last one ends on landmarks.
+            reduced = primal is not None and isinstance(primal.kernel, Nystrom)
+            kept = places[:0] if reduced and self.variant != "voted" else places
+            points = self._own(take(gram.X, kept), X)
             offset = self._handed if goes_on else 0
             supports = self._supports if goes_on else Parts(_Support.then)
             self._supports = supports.with_more(_Support(points, places + offset))
             self._primal = primal
             self._remember(found, count(X), classes, goes_on)
             averages = self.variant == "averaged"
-            self._f = _Made(kernel, self._supports, self._calls, averages)
+            self._f = _Made(kernel, self._supports, self._calls, averages, primal)
         return found
 
     def _begun(
@@ -456,7 +473,7 @@ class KernelPerceptron(MistakeDriven):
         if not goes_on:
             return primal
         # What was learnt on points goes on on features.
-        f, found = self.expansion_, self._mistakes
+        f, found = self._f.on_points, self._mistakes
         features = primal.columns.extended(explicit(kernel, double(f.points)))
         ones = np.full((len(f.coef), 1), weights.constant)
         w, u = (
@@ -474,7 +491,8 @@ class KernelPerceptron(MistakeDriven):
     @expansion_.setter
     def expansion_(self, f: Expansion) -> None:
         self._f = _Made(f.kernel, self._supports, self._calls, self._f.averages)
-        self._f.expansion, self._primal = f, None
+        self._f.expansion = self._f.on_points = f
+        self._primal = None
 
     @property
     def support_(self) -> np.ndarray:
@@ -504,7 +522,7 @@ class KernelPerceptron(MistakeDriven):
 
     def _last(self, X: Points) -> np.ndarray:
         """The last f at these points."""
-        f = self.expansion_
+        f = self._f.on_points
         coef = self._mistakes.coef(self.support_)
         return f.kernel.matmul(double(X), double(f.points), coef)
 
@@ -534,7 +552,12 @@ class KernelPerceptron(MistakeDriven):
 
     def _votes(self, X: Points) -> np.ndarray:
         """Σ over every f on the way of its share of the time, times the sign of f."""
-        found, f = self._mistakes, self.expansion_
+        if count(self._supports.whole().points) < len(self.support_):
+            raise ValueError(
+                "Votes are those of every f on the way, and this machine kept the last "
+                'on the landmarks alone. Fit it with variant="voted".'
+            )
+        found, f = self._mistakes, self._f.on_points
         q = found.n_outputs
         mine = [np.flatnonzero(found.column == c) for c in range(q)]
         widest = max(len(self.support_), *map(len, mine), 1)

@@ -129,6 +129,8 @@ class BoxQP:
         """-sign∘linear: the gradient in β is F - target, plus what the tube adds."""
         if is_one(self.linear) and self.linear[0] == -1.0:
             return self.sign
+        if is_one(self.linear) and self.linear[0] == 0.0:
+            return np.broadcast_to(0.0, self.linear.shape)
         return -self.sign * self.linear
 
     @cached_property
@@ -275,7 +277,9 @@ class BoxQP:
             least, most = (np.ascontiguousarray(ends[members]) for ends in (low, high))
             _core.balance(part, least, most, total)
             beta[members] = part
-        return self.sign * beta
+            del part, least, most
+        beta *= self.sign
+        return beta
 
     def unscaling(self, coef: np.ndarray) -> float:
         """By what coef must be multiplied to give β: 1 without `unit_margin`."""

@@ -322,6 +322,7 @@ class FeatureNewton:
         found = self._solve(start)
         if found.status == Status.STALLED and self._has_finer():
             found = self._solve(np.asarray(found.value))
+        self.at = None  # reports refer to this run, and it to them: it may live on
         return found
 
     def _has_finer(self) -> bool:

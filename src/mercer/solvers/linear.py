@@ -149,7 +149,7 @@ class WeightedSystem:
             np.asarray(problem.reg, dtype=float), target.shape[1:]
         )
         self.gram = problem.gram
-        self.root = np.ones((self.shape[0], 1))
+        self.root = np.broadcast_to(1.0, (self.shape[0], 1))
         self.present: Any = slice(None)
         self.weighted = problem.weight is not None
         if self.weighted:
@@ -158,7 +158,12 @@ class WeightedSystem:
                 self.present = np.flatnonzero(weight)
                 self.gram = self.gram.take(self.present)
             self.root = np.sqrt(weight[self.present])[:, None]
-        self.target = np.asfortranarray(self.root * target[self.present])
+        target = self.root * target[self.present] if self.weighted else target
+        self.target = np.asfortranarray(target)
+
+    def times_root(self, V: np.ndarray) -> np.ndarray:
+        """W^½ V; V itself without weights."""
+        return self.root * V if self.weighted else V
 
     def scaled(self, c: np.ndarray) -> np.ndarray:
         """z = W^-½ c."""
@@ -172,7 +177,7 @@ class WeightedSystem:
 
     def product_rounding(self, z: np.ndarray, tight: bool) -> np.ndarray:
         """The length of what G z can be off by, of each column."""
-        return norms(self.root * self.rounding(self.root * z, tight))
+        return norms(self.times_root(self.rounding(self.times_root(z), tight)))
 
     def certified(
         self, z: np.ndarray, image: np.ndarray, tol: float
@@ -194,10 +199,12 @@ class WeightedSystem:
         self, z: np.ndarray, image: np.ndarray, tight: bool
     ) -> tuple[_Numbers, float]:
         target, regs = self.target, self.regs
-        residual, off = target - image - regs * z, target - image
+        off = target - image
+        violation = norms(off - regs * z)
         energy = np.sum(z * image, axis=0)
-        error = self.root * self.rounding(self.root * z, tight)
-        error += 4 * UNIT * (np.abs(target) + np.abs(image) + np.abs(regs * z))
+        error = self.times_root(self.rounding(self.times_root(z), tight))
+        for part in (target, image, regs * z):
+            error += 4 * UNIT * np.abs(part)
         # Errors of different points are of either sign.
         of_energy = regs @ norms(z * error) + of_sum(regs * z * image)
         of_loss = np.linalg.norm((2 * np.abs(off) + error) * error) + of_sum(off**2)
@@ -209,7 +216,7 @@ class WeightedSystem:
         numbers: _Numbers = {
             "primal": float(regs @ energy + np.sum(off**2)) / 2 + of_primal,
             "dual": float(regs @ (linear - energy)) / 2 - of_dual,
-            "violation": float(np.max(_ratio(norms(residual), size), initial=0.0)),
+            "violation": float(np.max(_ratio(violation, size), initial=0.0)),
             "rounding": max(2 * of_primal, 2 * of_dual, of_residual),
             "objective_rounding": 2 * (of_primal + of_dual),
         }
@@ -217,6 +224,8 @@ class WeightedSystem:
 
     def unscaled(self, z: np.ndarray) -> np.ndarray:
         """c = W^½ z, and 0 for the points of weight 0, in the shape of the target."""
+        if not self.weighted:
+            return z.reshape(self.shape)
         c = np.zeros((self.shape[0], z.shape[1]))
         c[self.present] = self.root * z
         return c.reshape(self.shape)

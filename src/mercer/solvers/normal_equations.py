@@ -90,21 +90,28 @@ class NormalEquations:
                 "takes 0."
             )
         target, trusted = system.target, self.tol if self.trust is None else self.trust
-        z, image = kept.get("z", np.zeros_like(target)).copy(), np.empty_like(target)
+        z = kept["z"].copy() if "z" in kept else np.zeros_like(target)
         weights = np.empty((system.features.shape[1], target.shape[1]))
         if start is not None:
             z += system.scaled(start)
-        statuses, products = set(), 0
+        statuses, products, regs = set(), 0, distinct(system.regs)
+        image = target if len(regs) == 1 else np.empty_like(target)
         with self._blas(system.features):
-            for reg in distinct(system.regs):
-                columns = np.flatnonzero(system.regs == reg)
+            for reg in regs:
+                columns: Any = slice(None)  # all: a copy of none
+                if len(regs) > 1:
+                    columns = np.flatnonzero(system.regs == reg)
                 run = _NormalRounds(self, system, reg, target[:, columns], begin, watch)
                 at, status = run(z[:, columns])
-                z[:, columns], image[:, columns] = at.z, at.image
+                if len(regs) == 1:
+                    z, image = at.z, at.image
+                else:
+                    z[:, columns], image[:, columns] = at.z, at.image
                 weights[:, columns] = at.w
                 kept["z"] = z
                 products += run.products
                 statuses.add(status)
+                del at, run
         system.features.forget()  # a machine keeps the Gram, for leave-one-out
         numbers, residual_error = system.certified(z, image, trusted)
         if numbers["violation"] + residual_error > trusted:
@@ -201,7 +208,8 @@ class _NormalRounds:
 
     def _candidate(self, z: np.ndarray, w: np.ndarray) -> _Candidate:
         image = self.system.spread(w)
-        residual = self.target - image - self.reg * z
+        residual = self.target - image
+        residual -= self.reg * z
         worst = float(np.max(norms(residual) / self.size))
         return _Candidate(worst, z, w, image, residual)
 
@@ -291,13 +299,13 @@ class _Explicit(WeightedSystem):
         """ΦᵀW^½ V."""
         if not V.any():
             return np.zeros((self.features.shape[1], V.shape[1]))
-        return across(self.features, self.root * V)
+        return across(self.features, self.times_root(V))
 
     def spread(self, v: np.ndarray) -> np.ndarray:
         """W^½Φ v."""
         if not v.any():
             return np.zeros((len(self.root), v.shape[1]))
-        return self.root * along(self.features, v)
+        return self.times_root(along(self.features, v))
 
     def round_trip(
         self, v: np.ndarray, target: np.ndarray, reg: float, z: np.ndarray | float = 0.0

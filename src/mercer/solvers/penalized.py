@@ -22,6 +22,7 @@ from mercer.outcomes import Certificate, Run, Solution, Status
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.primal import FeatureSums
 from mercer.solvers.rounding import LAST, SINGLE, UNIT, SumRounding, of_sum
+from mercer.solvers.variables import PART
 
 STEEPEST = 2.0  # no loss has a larger second derivative
 
@@ -385,12 +386,16 @@ def certificate(problem: Penalized, solution: Solution) -> Certificate:
     coef = np.asarray(solution.value)
     values = np.asarray(solution.function) - solution.bias
     square = float(np.sum(coef * values)) + square_rounding(problem, coef, values)
-    used = coef.reshape(len(coef), -1).any(axis=1)
+    del values
+    used = np.asarray(coef.reshape(len(coef), -1).any(axis=1))
     bound = np.zeros(len(coef), dtype=bool)
     if coef.ndim == 1 and problem.reg is not None:
-        size = problem.weights / problem.strength
-        ends = [-size * end for end in problem.loss.slopes(problem.target)]
-        bound = used & ((coef == ends[0]) | (coef == ends[1]))
+        for begin in range(0, len(coef), PART):
+            part = slice(begin, begin + PART)
+            size = problem.weights[part] / problem.strength
+            low, high = problem.loss.slopes(np.asarray(problem.target)[part])
+            at_end = (coef[part] == -size * low) | (coef[part] == -size * high)
+            bound[part] = used[part] & at_end
     margin = square**-0.5 * (1 - 4 * UNIT) if square > 0 else float("inf")
     free = int(np.sum(used & ~bound))
     return Certificate.of(solution, free, int(np.sum(bound)), margin)
@@ -401,8 +406,10 @@ def square_rounding(problem: Penalized, coef: np.ndarray, values: np.ndarray) ->
     sums = problem.sums
     # Of an indefinite kernel there is no norm, and nothing to read K for.
     of_values = sums(coef) if sums.bounded else UNIT * np.abs(values)
+    of_values *= coef
     # Products by an explicit map add up twice, by at most as many numbers.
-    return 2 * _length(coef * of_values) + of_sum(coef * values)
+    found = 2 * _length(of_values)
+    return found + of_sum(np.multiply(coef, values, out=of_values))
 
 
 def certified(

@@ -86,7 +86,7 @@ def nu_svc(
         linear=0.0,
         sign=sign,
         lower=0.0,
-        upper=weight * growth,
+        upper=combined(lambda each: growth * each, weight),
         total=(asked, -asked),
         group=_classes(sign),
         unit_margin=True,
@@ -264,4 +264,4 @@ def quadratic(
 
 
 def _classes(sign: npt.ArrayLike) -> np.ndarray:
-    return (np.asarray(sign) < 0).astype(np.int64)
+    return (np.asarray(sign) < 0).astype(np.int8)

@@ -69,9 +69,10 @@ class SumRounding:
             # The root of a sum of squares is at most the sum.
             added = self.magnitudes(size)
             return (self.of_sums + self.of_values) * added
-        scaled = size * self.length.reshape(-1, *[1] * (size.ndim - 1))
-        each = self.of_sums * scaled.sum(axis=0)
-        each = each + self.of_values * np.sqrt(np.square(scaled).sum(axis=0))
+        scaled = np.multiply(size.T, self.length, out=size.T).T
+        squares = np.einsum("i...,i...->...", scaled, scaled)
+        each = self.of_sums * scaled.sum(axis=0) + self.of_values * np.sqrt(squares)
+        del size, scaled
         return np.multiply.outer(self.length, each)
 
     def _read(self, size: np.ndarray) -> np.ndarray:

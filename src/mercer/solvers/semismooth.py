@@ -227,8 +227,7 @@ class _Run:
             # The minimum of a sample is that far from the one of all.
             noise = max(self.least, self.scale * np.sqrt(p / size) / 4)
             share, few = SHARE if size == n else ROUGH, min(size / 10, NEAR / p)
-            middle, enough = part.middle(), 0.1 * band
-            point = self._minimised(part, point, middle, band, enough, share)
+            point = self._minimised(part, point, part.middle(), band, 0.1 * band, share)
             while size == n or band * FINER > noise:
                 near = np.count_nonzero(part.distance(point.s) <= 2 * band)
                 if near <= max(few, 4 * p) or band <= self.least:
@@ -246,7 +245,7 @@ class _Run:
         """
         anchor, D = terms.middle(), terms.curvature(band)
         w, rho, s, _ = point
-        b = terms.maximiser(anchor, D, s)
+        b = terms.maximiser(anchor, D, s, out=point.b)
         point = Point(w, rho, s, b)
         near = terms.distance(s) <= REACH * band
         inner = np.flatnonzero(near)
@@ -264,7 +263,7 @@ class _Run:
             return moved
         line = Line(terms, anchor, D, point, moved.w - w, moved.rho - rho, moved.s - s)
         if line.at_0 < 0:
-            point = line.searched((moved.s, moved.b))[1]
+            point = line.searched(moved.b)[1]
         return self._minimised(terms, point, anchor, band, enough, SHARE)
 
     def _part(self, terms: Terms, beta: np.ndarray, inner: np.ndarray) -> Terms:
@@ -290,7 +289,7 @@ class _Run:
     ) -> Point:
         s = terms.times(w)
         np.subtract(terms.target, s, out=s)
-        s += terms.spread(rho)
+        terms.raise_by(rho, s)
         return Point(w, rho, s, terms.maximiser(anchor, terms.curvature(band), s))
 
     # The end of the way
@@ -339,7 +338,8 @@ class _Run:
         self.violation = self.problem.violation(value, self.function)
         if self.violation < self.best[0]:
             self.best = self.violation, beta
-            self.kept["beta"] = beta
+            if w.any():  # more than a start has
+                self.kept["beta"] = beta
             if rows.computed and w.any():
                 self.known = Evaluated(beta, w, self.function)
 
@@ -353,7 +353,7 @@ class _Run:
         rho = np.array(self.problem.level(self.problem.sign * beta, F), dtype=float)
         rho = rho[: len(terms.totals)]
         s = terms.target - (F if terms.place is None else F[terms.place])
-        s += terms.spread(rho)
+        terms.raise_by(rho, s)
         D = terms.curvature(max(self.violation, np.finfo(float).tiny))
         moves = np.abs(terms.maximiser(beta, D, s) - beta) > 0.01 * terms.width
         return rho, moves
@@ -433,7 +433,7 @@ class _Run:
         exact = not share
         D = terms.curvature(band)
         hessian = self._hessian(terms, D, anew=exact)
-        pulled, room = terms.pull(point.b), (np.empty(len(terms)), np.empty(len(terms)))
+        pulled, room = terms.pull(point.b), np.empty(len(terms))
         for _ in range(60):
             self._count()
             if terms is self.rough:
@@ -443,7 +443,8 @@ class _Run:
             slope_rho = terms.sums(point.b) - terms.totals
             dw, drho = direction(hessian, inside, slope_w, slope_rho, exact)
             ds = terms.times(dw)
-            np.subtract(terms.spread(drho), ds, out=ds)
+            np.negative(ds, out=ds)
+            terms.raise_by(drho, ds)
             line = Line(terms, anchor, D, point, dw, drho, ds)
             if not line.at_0 < 0:
                 break
@@ -451,7 +452,7 @@ class _Run:
             worth = share * band * float(np.sum(terms.width[inside]))
             if not exact and -line.at_0 <= worth:
                 break
-            last, room, (t, point) = point.b, (point.s, point.b), line.searched(room)
+            last, room, (t, point) = point.b, point.b, line.searched(room)
             most = t * max(float(np.max(ds)), -float(np.min(ds)))
             if most <= enough and (not exact or terms.same_pieces(last, point.b)):
                 break

@@ -322,7 +322,7 @@ class SGDState(ABC):
             rate = self.options.rates(self.begin, self.steps, len(index))
             # What overflows is found below, and said.
             with np.errstate(over="ignore", invalid="ignore"):
-                target = self.target[index]
+                target = self.target.take(index, axis=0)
                 f = self.block(Visits(index, target, share, rate))
                 losses[at : at + len(f)] = self.loss.value(target[: len(f)], f)
             at, self.blocks = at + len(f), self.blocks + 1

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, take
 from mercer.kernels.base import Kernel, without_constant
+from mercer.kernels.nystrom import Nystrom
 from mercer.maps import ColumnIndex, explicit
 from mercer.native.interruptible import multiply
 from mercer.native.rows import explicit_rows
@@ -61,6 +62,11 @@ class Sums:
     @classmethod
     def zeros(cls, m: int, q: int) -> Sums:
         return cls(np.zeros((3, m, q)))
+
+    @classmethod
+    def of_points(cls, n: int, q: int) -> Sums:
+        """0 for each point, with what belongs to one point together in memory."""
+        return cls(np.zeros((n, 3, q)).transpose(1, 0, 2))
 
     @property
     def raw(self) -> np.ndarray:
@@ -173,24 +179,39 @@ class Primal:
             raw, fixed = (root * v.sum(axis=0)[None] for v in (state.coef, state.total))
             bias = Sums.of(raw, np.zeros_like(raw), fixed)
         terms = Terms(state.points, Sums.of(state.coef, late, state.total))
-        parts = Parts(Terms.then, (terms,))
         one, none = np.ones(q), np.zeros(q)
-        return cls(kernel, constant, columns, w, bias, parts, one, none)
+        primal = cls(kernel, constant, columns, w, bias, Parts(Terms.then), one, none)
+        if primal.keeps_points:
+            primal = replace(primal, terms=Parts(Terms.then, (terms,)))
+        return primal
 
     def values(self, X: Points, averaged: int | None = None) -> np.ndarray:
         """⟨w, φ(x)⟩ at m points, (m, q); of the mean of w over so many steps."""
         features = self.columns.known(explicit(self.kernel, X))
-        w = self.w.copied(len(self.columns))
-        root = np.sqrt(self.constant)
+        w, bias = self.weights(averaged)
+        return np.asarray(multiply(features, w)) + bias
+
+    def weights(self, averaged: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """w, (p, q), and what the constant adds to f, (q,)."""
+        w, root = self.w.copied(len(self.columns)), np.sqrt(self.constant)
         if averaged is None:
-            w_now, bias = self.scale * w.raw, self.scale * self.bias.raw
-        else:
-            w_now = w.total(self.past) / max(averaged, 1)
-            bias = self.bias.total(self.past) / max(averaged, 1)
-        return np.asarray(multiply(features, w_now)) + root * bias
+            return self.scale * w.raw, root * (self.scale * self.bias.raw)[0]
+        steps = max(averaged, 1)
+        bias = self.bias.total(self.past)[0]
+        return w.total(self.past) / steps, root * bias / steps
+
+    @property
+    def keeps_points(self) -> bool:
+        """Whether f ends on its points; that of Nystrom ends on the landmarks."""
+        return not isinstance(self.kernel, Nystrom)
 
     def on_points(self, state: SGDSnapshot) -> SGDSnapshot:
         """The state with coefficients of points, and without features."""
+        if not self.keeps_points:
+            raise ValueError(
+                "A budget is one of points, and w on the features of Nystrom keeps "
+                "none. Give the budget before the first batch, or fit anew."
+            )
         terms = self.terms.whole()
         coef, total = self.scale * terms.sums.raw, terms.sums.total(self.past)
         kept = np.flatnonzero(coef.any(axis=1) | total.any(axis=1))
@@ -226,7 +247,7 @@ class FeatureSGD(SGDState):
         self.w = primal.w.copied(features.shape[1])
         self.bias, self.former = primal.bias.copied(), primal.terms
         self.coef = np.empty((0, len(self.square)))
-        self.mine = Sums.zeros(count(X), len(self.square))
+        self.mine = Sums.of_points(count(X), len(self.square))
         self.scale, self.past = primal.scale.copy(), primal.past.copy()
 
     def _diagonal(self, kernel: Kernel) -> np.ndarray:
@@ -267,7 +288,7 @@ class FeatureSGD(SGDState):
                 self._smallest,
                 self.w.rows,
                 self.bias.rows,
-                self.mine.rows,
+                self.mine.rows.transpose(1, 0, 2),
                 self.scale,
                 self.past,
                 self.square,
@@ -353,13 +374,16 @@ class FeatureSGD(SGDState):
             self.former = Parts(Terms.then, (replace(terms, sums=sums),))
 
     def state(self) -> SGDSnapshot:
-        kept = self.mine.used()
-        terms = Terms(self.own(take(self.X, kept)), self.mine.take(kept))
+        terms = self.former
+        if self.primal.keeps_points:
+            kept = self.mine.used()
+            points = self.own(take(self.X, kept))
+            terms = terms.with_more(Terms(points, self.mine.take(kept)))
         primal = replace(
             self.primal,
             w=self.w,
             bias=self.bias,
-            terms=self.former.with_more(terms),
+            terms=terms,
             scale=self.scale,
             past=self.past,
         )

@@ -8,6 +8,7 @@ s = target - Φw + ρ: what `SemismoothNewton` minimises.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -139,13 +140,24 @@ class Terms:
             return 0.0
         return rho[0] if self.member is None else rho[self.member]
 
+    def raise_by(self, rho: np.ndarray, s: np.ndarray) -> None:
+        """Add ρ of its group to s of each variable, in place."""
+        if self.member is None:
+            s += self.spread(rho)
+            return
+        for begin in range(0, len(s), PART):
+            part = slice(begin, begin + PART)
+            s[part] += rho[self.member[part]]
+
     def sums(self, b: np.ndarray) -> np.ndarray:
         """Σb of each group."""
-        if not len(self.totals):
-            return np.empty(0)
+        found = np.zeros(len(self.totals))
         if self.member is None:
-            return np.array([b.sum()])
-        return np.bincount(self.member, weights=b, minlength=len(self.totals))
+            return found + b.sum()
+        for begin in range(0, len(b), PART):
+            part = slice(begin, begin + PART)
+            found += np.bincount(self.member[part], b[part], len(found))
+        return found
 
     def border(self, chosen: np.ndarray) -> np.ndarray:
         """What the levels add to features of these variables: -1 for their group."""
@@ -268,17 +280,15 @@ class Line:
         self.second = float(dw @ dw)
         self.at_0 = self.first + float(point.b @ ds)
 
-    def searched(self, room: tuple[np.ndarray, np.ndarray]) -> tuple[float, Point]:
+    def searched(self, room: np.ndarray) -> tuple[float, Point]:
         """t > 0 where the derivative is small next to that at 0, and what is there.
 
-        Its s and b are written to the arrays of `room`.
+        Its b is written to `room`, its s to that of the point.
         """
         low, at_low, high, at_high = 0.0, self.at_0, np.inf, np.nan
-        t, s, b = 1.0, *room
+        t, b = 1.0, room
         for _ in range(30):
-            np.multiply(self.ds, t, out=s)
-            s += self.point.s
-            self.terms.maximiser(self.anchor, self.D, s, b)
+            self._maximiser(t, b)
             at_t = self.first + t * self.second + float(b @ self.ds)
             if abs(at_t) <= 0.1 * abs(self.at_0):
                 break
@@ -292,7 +302,23 @@ class Line:
                 share = min(max(at_low / (at_low - at_high), 0.1), 0.9)
                 t = low + (high - low) * share
         w, rho = self.point.w + t * self.dw, self.point.rho + t * self.drho
-        return t, Point(w, rho, s, b)
+        for _, s, ds in self._parts():
+            s += t * ds
+        return t, Point(w, rho, self.point.s, b)
+
+    def _maximiser(self, t: float, b: np.ndarray) -> None:
+        """b at s + t ds."""
+        terms = self.terms
+        for part, s, ds in self._parts():
+            tube = None if terms.tube is None else terms.tube[part]
+            bounds = terms.low[part], terms.high[part]
+            anchor, D = self.anchor[part], self.D[part]
+            _maximiser(anchor, D, s + t * ds, *bounds, tube, b[part])
+
+    def _parts(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        for begin in range(0, len(self.ds), PART):
+            part = slice(begin, begin + PART)
+            yield part, self.point.s[part], self.ds[part]
 
 
 def _stored(values: np.ndarray) -> np.ndarray:

@@ -152,7 +152,8 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         self, data: FitData, problems: Sequence[Penalized], found: Sequence[Any]
     ) -> None:
         """Set what was learnt."""
-        coef = np.column_stack([solution.value for solution in found])
+        columns = [solution.value.reshape(data.gram.shape[0], -1) for solution in found]
+        coef = columns[0] if len(columns) == 1 else np.column_stack(columns)
         bias = np.concatenate([np.atleast_1d(solution.bias) for solution in found])
         used = np.flatnonzero(coef.any(axis=1))
         kept, level = (coef, bias) if coef.shape[1] > 1 else (coef[:, 0], bias[0])

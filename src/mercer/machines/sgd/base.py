@@ -27,7 +27,13 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Loss
-from mercer.machines.base import FitData, Machine, dual_rows
+from mercer.machines.base import (
+    FitData,
+    Machine,
+    dual_rows,
+    of_weights,
+    on_landmarks,
+)
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.progress import (
     CallbackSupportMixin,
@@ -425,12 +431,18 @@ class _Functions:
 
     @cached_property
     def last(self) -> Expansion:
-        return self._made(self._on_points.coef)
+        return self._made(None)
 
     @cached_property
     def f(self) -> Expansion:
-        return self._made(self._on_points.mean) if self.averages else self.last
+        return self._made(self.state.averaged) if self.averages else self.last
 
-    def _made(self, coef: np.ndarray) -> Expansion:
+    def _made(self, averaged: int | None) -> Expansion:
+        """w as it is, or the mean of all w over so many steps."""
+        primal = self.state.primal
+        if primal is not None and not primal.keeps_points:
+            return of_weights(primal.kernel, *primal.weights(averaged))
+        state = self._on_points
+        coef = state.coef if averaged is None else state.mean
         coef = coef[:, 0] if coef.shape[1] == 1 else coef
-        return Expansion(self.kernel, self._on_points.points, coef).pruned()
+        return on_landmarks(Expansion(self.kernel, state.points, coef).pruned())

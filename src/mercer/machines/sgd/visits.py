@@ -31,13 +31,13 @@ def orders(
     random : numpy's RandomState, for a new order in each pass; None for that given
     """
     place, each = visits(weight)
-    keys = numbered(keys[place])
+    keys, once = numbered(keys[place]), bool((weight == 1).all())
     for _ in range(passes):
         order: Any = slice(None)
         if random is not None:
             salt = random.randint(2**32, size=2, dtype=np.uint64)
             order = ascending(mixed(keys, salt))
-        yield place[order], each[order]
+        yield (order, each) if once and random else (place[order], each[order])
 
 
 def visits(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

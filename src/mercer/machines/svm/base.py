@@ -298,11 +298,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         numbers: Sequence[int] | np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, Sequence[Certificate]]:
         """coef, biases and certificates of the problems of these numbers."""
-        coef = np.zeros((gram.shape[0], multiclass.width(parts)))
-        bias = np.zeros(len(parts))
+        shape = gram.shape[0], multiclass.width(parts)
+        coef, bias = np.zeros((0, 0)), np.zeros(len(parts))
         found: Sequence[Certificate]
         if isinstance(solutions, PairSolutions):
-            chosen = np.asarray(numbers)
+            coef, chosen = np.zeros(shape), np.asarray(numbers)
             coef[parts.places(chosen)], bias[chosen] = solutions.decisions()
             found = solutions.certificates
         else:
@@ -310,6 +310,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             for j, (problem, solution) in zip(numbers, solutions, strict=True):
                 if solution.status == Status.INFEASIBLE:
                     raise self._inseparable(problem, solution)
+                coef = coef if len(coef) else np.zeros(shape)  # not before it is solved
                 coef[multiclass.cells(parts, j)], bias[j] = problem.decision(solution)
                 found.append(certificate(problem, solution))
         if not (np.isfinite(coef).all() and np.isfinite(bias).all()):

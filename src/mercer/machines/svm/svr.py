@@ -69,7 +69,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         return self
 
     def _problems(self, targets: np.ndarray, counted: WeightedGram) -> Sequence[BoxQP]:
-        rows = targets[counted.index].T
+        rows = targets.T
+        if len(counted.index) < len(targets):
+            rows = targets[counted.index].T
         return Problems(
             len(rows), lambda j: self._problem(counted.gram, rows[j], counted.weight)
         )
