@@ -76,10 +76,12 @@ class Gram(LinearOperator):
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for repeated use."""
-        if self._matrix is not None:
-            return self
+        return self if self._matrix is not None else self.holding(self.dense())
+
+    def holding(self, matrix: np.ndarray) -> Gram:
+        """The same Gram with this matrix in memory, which the caller vouches for."""
         held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
-        held._matrix = self.dense()
+        held._matrix = matrix
         return held
 
     def held_in_double(self) -> Gram:
@@ -87,9 +89,7 @@ class Gram(LinearOperator):
 
         Its points stay as they are.
         """
-        held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
-        held._matrix = self.double().dense()
-        return held
+        return self.holding(self.double().dense())
 
     def double(self) -> Gram:
         """The same Gram with kernel values in float64, also of float32 points."""
