@@ -83,7 +83,7 @@ MODULES = {
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
-    "table alignment",
+    "table aligning",
     "plots": "base gram regions curves losses runs structures margins maps smo weights",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",

@@ -133,10 +133,10 @@ LEARNT = frozenset(
     _volume _weight _weights _windows approximation_ bandwidth_ bitHash_
     certificate_ class_weight_ classes_ component_indices_ components_ data_layout_
     expansion_ feature_names_ feature_names_in_ fit_status_ gamma_ indexHash_ inertia_
-    inertia_history_ integral_ kernel_ kernel_shares_ kernel_weights_ labels_ loo_predictions_ loss_curve_
-    n_features_in_ n_iter_ n_samples_fit_ normalization_ normalized_cut_ offset_
-    posterior_ priors_ radius_ random_offset_ random_weights_ reg_ relevance_
-    rounding_ run_ shape_fit_ support_ trials_
+    inertia_history_ integral_ kernel_ kernel_shares_ kernel_weights_ labels_
+    loo_predictions_ loss_curve_ n_features_in_ n_iter_ n_samples_fit_ normalization_
+    normalized_cut_ offset_ posterior_ priors_ radius_ random_offset_ random_weights_
+    reg_ relevance_ rounding_ run_ shape_fit_ support_ trials_
     """.split()
 )
 

@@ -92,10 +92,11 @@ class Piece(NamedTuple):
         return self.points[chosen], self.beta[chosen]
 
 
-def piece(problem: BoxQP, value: np.ndarray) -> Piece:
-    """That of a problem on all points."""
+def piece(problem: BoxQP, value: np.ndarray, places: np.ndarray | None = None) -> Piece:
+    """That of a problem; `places` are the points of its Gram in a larger one."""
     n = len(problem)
     points = np.arange(n) if problem.index is None else np.asarray(problem.index)
+    points = points if places is None else places[points]
     beta, (low, high) = problem.sign * value, problem.bounds
     free = (beta > low) & (beta < high)
     if problem.tube is not None:
@@ -106,12 +107,15 @@ def piece(problem: BoxQP, value: np.ndarray) -> Piece:
     return Piece(points, beta, free, group)
 
 
-def pieces(solved: Solved) -> Iterator[Piece]:
+def pieces(problems: Sequence[BoxQP], solved: Solved) -> Iterator[Piece]:
     """Those of all problems, their points those of the whole Gram."""
+    pairs = problems if isinstance(problems, PairProblems) else None
     if not isinstance(solved, PairSolutions):
-        yield from (piece(problem, solution.value) for problem, solution in solved)
+        for j, (problem, solution) in enumerate(solved):
+            places = None if pairs is None else pairs.joint.index[pairs.part(j)]
+            yield piece(problem, solution.value, places)
         return
-    problems: PairProblems = solved.problems
+    problems = solved.problems
     low, high = problems.bounds
     free = (solved.beta > low) & (solved.beta < high)
     for j in range(len(problems)):
@@ -229,7 +233,7 @@ class BoxFamily:
             whole = together(solved.certificates)
         else:
             whole = together([certificate(*one) for one in solved])
-        parts = list(pieces(solved))
+        parts = list(pieces(problems, solved))
         return Evaluation(
             weights,
             whole.primal,
@@ -459,7 +463,7 @@ class Mixture:
         gram = Gram(self.kernel.total(self.weights), self.grams[0].X)
         if self.single:
             return gram
-        return gram.holding(_weighted(self.grams, self.weights).kernel.matrix)
+        return gram.holding(_weighted(self.grams, self.weights).dense())
 
     @property
     def solved(self) -> Any:

@@ -6,8 +6,8 @@ With J(d) the optimum of a machine on Σₘ dₘ Kₘ, multiple kernel learning 
 
 (Kloft et al., JMLR 12 (2011); Rakotomamonjy et al., JMLR 9 (2008) for p = 1). J is
 convex, its gradient is -S/2, and every β bounds the optimum from below by
-D(β) - ½ ‖S‖_q, 1/p + 1/q = 1: that is the dual. Where the set of free variables stays as
-it is, J has second derivatives, so that few trials of d suffice.
+D(β) - ½ ‖S‖_q, 1/p + 1/q = 1: that is the dual. Where the set of free variables stays
+as it is, J has second derivatives, so that few trials of d suffice.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class WeightSearch:
 
     What rounding adds to the gap is not counted, nor what a solver that is at its own
     tolerance does not reach: more steps do not lower it.
+
     For p = 1 each step minimises a quadratic model of J over the simplex; for p > 1 it
-    is Newton's step in ln d along ‖d‖ₚ = 1. Where no step along it lowers J, the weights
+    is Newton's step in ln d along ‖d‖ₚ = 1. Where no step along it lowers J, weights
     that are best for the fₘ at hand are tried, dₘ ~ (dₘ² Sₘ)^(1/(p+1)).
 
     Parameters

@@ -368,7 +368,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if mixture is not None:
             if not isinstance(solutions, PairSolutions):
                 solutions = list(solutions)
-            self._mixture = mixture.of(list(pieces(solutions)))
+            self._mixture = mixture.of(list(pieces(problems, solutions)))
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     @staticmethod
@@ -507,9 +507,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             function = problem.unscaling(beta) * values[members, j]
             value, level = problem.inverse(beta, bias[j], function)
             found.append(certified(problem, value, function, level, indefinite))
-            places = np.arange(len(coef))[members]
-            own = piece(problem, value)
-            solved.append(own._replace(points=places[own.points]))
+            solved.append(piece(problem, value, np.arange(len(coef))[members]))
         if not hasattr(self, "kernel_weights_"):
             return together(found)
         kernels, norm = self.kernel_shares_.kernels, float(self.kernel.norm)

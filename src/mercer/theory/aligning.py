@@ -25,7 +25,7 @@ def alignment(first: Any, second: Any, X: Points | None = None) -> float:
     Parameters
     ----------
     first, second : a kernel, the (n, n) array of its values, or n targets: numbers y
-        stand for the kernel yᵢ yⱼ, classes for 1 where they are the same and 0 elsewhere
+        stand for the kernel yᵢ yⱼ, classes for 1 where two are the same, else 0
     X : the n points, where a kernel is given; what it learns from data it learns here
 
     Examples
