@@ -43,7 +43,8 @@ def plot_kernel_weights(machine: Any, ax: Axes | None = None) -> Display:
             "kernel=MultipleKernel([...])."
         )
     order, rest = shares.order[:SHOWN], shares.order[SHOWN:]
-    names = [shortened(shares.kernels[i]) for i in order]
+    every = shares.names()
+    names = [shortened(every[i]) for i in order]
     names += [f"{len(rest)} others"] * bool(len(rest))
     ax = axes_or_new(ax)
     places, bars = np.arange(len(names)), {}
@@ -54,7 +55,7 @@ def plot_kernel_weights(machine: Any, ax: Axes | None = None) -> Display:
         widths = [*values[order], *([values[rest].sum()] * bool(len(rest)))]
         colour = COLOURS[1] if shift < 0 else COLOURS[0]
         bars[name] = ax.barh(places + shift, widths, 0.38, color=colour, label=name)
-    ax.set(xlabel="share", xlim=(0, 1), yticks=places)
+    ax.set(xlabel="share", yticks=places)
     ax.set_yticklabels(names)
     ax.invert_yaxis()
     ax.legend(loc="lower right")

@@ -17,6 +17,7 @@ import scipy.linalg
 
 from mercer._html import table
 from mercer.gram import Gram
+from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
 from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.ways import Precomputed
@@ -140,6 +141,8 @@ def _square(gram: Gram, points: np.ndarray, beta: np.ndarray) -> float:
     if 2 * len(points) > gram.shape[0]:  # to take them out would cost more
         coef = np.bincount(points, beta, gram.shape[0])
         return float(coef @ (gram @ coef))
+    if gram.is_held:
+        return float(beta @ (_block(gram, points, points) @ beta))
     return float(beta @ (gram.take(points) @ beta))
 
 
@@ -392,8 +395,8 @@ class KernelShares:
     >>> machine = SVC(C=10, kernel=MultipleKernel([Linear(), RBF(1.0)], norm=1))
     >>> machine.fit(X, y).kernel_shares_
     kernel          weight  of trace  of norm
-    RBF(gamma=1.0)       1       1.0      1.0
-    Linear()             0       0.0      0.0
+    RBF(gamma=1.0)       1     1.000    1.000
+    Linear()             0     0.000    0.000
     """
 
     kernels: Sequence[Kernel]
@@ -406,6 +409,14 @@ class KernelShares:
         """The kernels from the largest share of f to the least."""
         return np.lexsort((np.arange(len(self.weight)), -self.weight, -self.of_norm))
 
+    def names(self) -> list[str]:
+        """What to call the kernels: those on a part of a record by that part."""
+        named = (
+            (f"{k.field}: {k.kernel}" if isinstance(k, On) else f"{k}")
+            for k in self.kernels
+        )
+        return list(named)
+
     def rows(self) -> list[tuple[str, ...]]:
         """A heading, then a row for each kernel, that with most of f first."""
         head = ("kernel", "weight", "of trace", "of norm")
@@ -413,7 +424,7 @@ class KernelShares:
 
     def _row(self, i: int) -> tuple[str, ...]:
         shares = (f"{share[i]:.3f}" for share in (self.of_trace, self.of_norm))
-        return (f"{self.kernels[i]}", f"{self.weight[i]:.4g}", *shares)
+        return (self.names()[i], f"{self.weight[i]:.4g}", *shares)
 
     def __repr__(self) -> str:
         rows = self.rows()
@@ -470,13 +481,18 @@ class Mixture:
         """The machine on these weights; None where it is too rough."""
         return None if self.single else self.found.best.answer
 
-    def of(self, solved: Sequence[Piece]) -> Mixture:
-        """The same, with what is to be known of the machine on these weights."""
+    def of(self, solved: Sequence[Piece], again: bool = True) -> Mixture:
+        """The same, with what is to be known of the machine on these weights.
+
+        Parameters
+        ----------
+        again : whether its Sₘ are computed; else they are those of the search
+        """
         grams = self.grams
         if self.single:
             grams = [Gram(gram.kernel, gram.X).double() for gram in grams]
-        off = squares_rounding(grams, solved)
-        return replace(self, squares=squares(grams, solved), rounding=off)
+        found = squares(grams, solved) if again else self.found.best.squares
+        return replace(self, squares=found, rounding=squares_rounding(grams, solved))
 
     def shares(self) -> KernelShares:
         """How much each kernel matters."""

@@ -368,7 +368,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         if mixture is not None:
             if not isinstance(solutions, PairSolutions):
                 solutions = list(solutions)
-            self._mixture = mixture.of(list(pieces(problems, solutions)))
+            parts_solved = list(pieces(problems, solutions))
+            self._mixture = mixture.of(parts_solved, again=mixture.single)
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     @staticmethod
