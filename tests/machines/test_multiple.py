@@ -533,3 +533,30 @@ def test_alignment_refuses_what_it_cannot_compare(data):
         align([np.ones((60, 60))], None, y)
     with pytest.raises(ValueError, match="kernel 0 is on 3"):
         align([np.eye(3)], None, y)
+
+
+# Its picture
+
+
+def test_bars_are_the_shares(data):
+    plots = pytest.importorskip("mercer.plots.weights", reason="needs matplotlib")
+    X, y, _ = data
+    machine = SVC(kernel=MultipleKernel(KERNELS, 1.5)).fit(X, y)
+    shares = machine.kernel_shares_
+    display = plots.plot_kernel_weights(machine)
+    widths = [bar.get_width() for bar in display.artists_["of ‖f‖²"]]
+    assert_allclose(widths, shares.of_norm[shares.order])
+    names = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert names[0].startswith(f"{shares.kernels[shares.order[0]]}"[:20])
+    with pytest.raises(ValueError, match="MultipleKernel"):
+        plots.plot_kernel_weights(SVC(kernel=RBF(1.0)).fit(X, y))
+
+
+def test_many_kernels_are_drawn_as_twenty_and_the_rest(data):
+    plots = pytest.importorskip("mercer.plots.weights", reason="needs matplotlib")
+    X, y, _ = data
+    kernels = [RBF(0.01 * 1.3**i) for i in range(25)]
+    display = plots.plot_kernel_weights(SVC(kernel=MultipleKernel(kernels)).fit(X, y))
+    names = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert len(names) == 21 and names[-1] == "5 others"
+    assert_allclose(sum(bar.get_width() for bar in display.artists_["of ‖f‖²"]), 1)

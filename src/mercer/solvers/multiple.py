@@ -22,6 +22,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
+from mercer.native.clock import seconds_left
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for
 from mercer.outcomes import Certificate, Solution, Status, together
@@ -56,8 +57,7 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
     grams = [Gram(part, gram.X, block_mb=gram.block_mb) for part in kernel.kernels]
     size = float(m + SPARE) * n**2
     if 8 * size <= memory.available_memory() / 2:
-        matrices = (one.double().dense().astype(float, copy=False) for one in grams)
-        return [one.holding(K) for one, K in zip(grams, matrices, strict=True)]
+        return [one.holding(_values(one.double(), float)) for one in grams]
     memory.check_room(
         4 * size,
         f"MultipleKernel holds the {m} matrices of its kernels on {n} points, which "
@@ -66,7 +66,14 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
         "MultipleKernel(kernels, weights=mercer.theory.align(kernels, X_some, y_some)) "
         "is learnt from all of them with no matrix in memory.",
     )
-    return [one.holding(one.dense().astype(np.float32, copy=False)) for one in grams]
+    return [one.holding(_values(one, np.float32)) for one in grams]
+
+
+def _values(gram: Gram, dtype: Any) -> np.ndarray:
+    """K, for which there is room; with looks at the clock where time is limited."""
+    limited = seconds_left() is not None
+    K = gram.dense() if limited else gram.kernel(gram.X)
+    return K.astype(dtype, copy=False)
 
 
 def weighted_road(kernel: MultipleKernel, road: Road) -> Road:
@@ -170,7 +177,7 @@ def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
             total += part.dtype.type(weight) * part
     assert total is not None
     psd = True if all(gram.kernel.psd for gram in grams) else None
-    return Gram(Precomputed(total, psd), np.arange(len(total)))
+    return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
 
 
 class BoxFamily:
@@ -474,7 +481,7 @@ class Mixture:
         gram = Gram(self.kernel.total(self.weights), self.grams[0].X)
         if self.single:
             return gram
-        return gram.holding(_weighted(self.grams, self.weights).dense())
+        return gram.holding(_weighted(self.grams, self.weights).rows(slice(None)))
 
     @property
     def solved(self) -> Any:
