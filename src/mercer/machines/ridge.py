@@ -86,6 +86,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     certificate_ : primal, dual and gap of the sum over targets; its violation is the
         relative residual of the system
     run_ : how the solver ended, and what it took
+    kernel_weights_, kernel_shares_ : of a `MultipleKernel`, what it learnt, as a table
     loo_predictions_ : the exact leave-one-out predictions, computed when first read
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
@@ -239,7 +240,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         family = LinearFamily(taken, target[present], reg, weight[present])
         search = WeightSearch(float(kernel.norm), WEIGHTS_TOL)
         found = search.solve(family, equal_weights(len(grams), search.norm))
-        self._mixture = Mixture(kernel, grams, found)
+        self._mixture = Mixture(kernel, grams, found, bounded=False)
         return self._mixture.gram
 
     def _judge_weights(self, coef: np.ndarray) -> None:

@@ -153,15 +153,24 @@ def _square(gram: Gram, points: np.ndarray, beta: np.ndarray) -> float:
     return float(beta @ (gram.take(points) @ beta))
 
 
-def squares_rounding(grams: Sequence[Gram], solved: Sequence[Piece]) -> float:
-    """How far all Sₘ together, summed in double, can be off."""
-    sizes = sum(float(np.max(np.abs(gram.diag()), initial=0.0)) for gram in grams)
+def squares_rounding(sizes: np.ndarray, solved: Sequence[Piece]) -> float:
+    """How far all Sₘ together, and sums with weights, can be off in double.
+
+    Parameters
+    ----------
+    sizes : max k(x, x) of each kernel
+    """
     total = 0.0
     for one in solved:
         terms, mass = int(np.count_nonzero(one.beta)), float(np.abs(one.beta).sum())
-        units = ENTRY_ERROR + min(terms, RUN) + terms / RUN + len(grams)
+        units = ENTRY_ERROR + min(terms, RUN) + terms / RUN + 2 * len(sizes) + 8
         total += 2 * UNIT * units * mass**2
-    return sizes * total
+    return float(sizes.sum()) * total
+
+
+def sizes_of(grams: Sequence[Gram]) -> np.ndarray:
+    """max |k(x, x)| of each kernel."""
+    return np.array([np.max(np.abs(gram.diag()), initial=0.0) for gram in grams], float)
 
 
 def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
@@ -201,6 +210,7 @@ class BoxFamily:
         watching: Any = None,
     ):
         self.grams, self.state, self.solver = grams, state, solver
+        self.sizes = sizes_of(grams)
         self.asked = self.tol = tol
         self.finest = FINEST
         self.watching = watching
@@ -253,7 +263,8 @@ class BoxFamily:
             whole.status,
             solved,
             whole.objective_rounding,
-            max(_nothing(problem) for problem in problems),
+            _nothing(problems, gram),
+            squares_rounding(self.sizes, parts),
         )
 
     def _settled(self, solved: Solved) -> Solved:
@@ -299,13 +310,17 @@ class BoxFamily:
         return (total + total.T) / 2
 
 
-def _nothing(problem: BoxQP) -> float:
+def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
     """What is as good as 0 of a distance of hulls: a share of that from the origin."""
-    if problem.total is None or np.any(problem.linear):
+    if isinstance(problems, PairProblems):  # one of them would copy its part of K
+        first, totals = problems.joint, problems.totals
+    else:
+        first = problems[0]
+        totals = np.atleast_1d(0.0 if first.total is None else first.total)[None]
+    if np.any(first.linear):
         return 0.0
-    mass = float(np.sum(np.abs(problem.total)))
-    largest = float(np.max(np.abs(problem.gram.diag()), initial=0.0))
-    return NOTHING * mass**2 * largest
+    mass = float(np.max(np.sum(np.abs(totals), axis=1)))
+    return NOTHING * mass**2 * float(np.max(np.abs(gram.diag()), initial=0.0))
 
 
 def _block(gram: Gram, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -456,6 +471,7 @@ class Mixture:
     kernel : the several kernels, with all they learnt
     grams : of each of them, in memory
     found : the weights, and how they were found
+    bounded : whether the dual of the search is a bound, rounding included
     squares, rounding : Sₘ of the machine on these weights, where it is known, and how
         far they can be off together
     """
@@ -463,6 +479,7 @@ class Mixture:
     kernel: MultipleKernel
     grams: Sequence[Gram]
     found: Found
+    bounded: bool = True
     squares: np.ndarray | None = None
     rounding: float = 0.0
 
@@ -499,7 +516,8 @@ class Mixture:
         if self.single:
             grams = [Gram(gram.kernel, gram.X).double() for gram in grams]
         found = squares(grams, solved) if again else self.found.best.squares
-        return replace(self, squares=found, rounding=squares_rounding(grams, solved))
+        off = squares_rounding(sizes_of(grams), solved)
+        return replace(self, squares=found, rounding=off)
 
     def shares(self) -> KernelShares:
         """How much each kernel matters."""
@@ -516,10 +534,8 @@ class Mixture:
         found = over_weights(
             machine, self.weights, self.squares, self.kernel.norm, self.rounding
         )
-        if not self.single:  # another β may have given a better bound
-            found = replace(
-                found, dual=max(found.dual, self.found.dual - self.rounding)
-            )
+        if self.bounded and not self.single:  # another β may have given a better one
+            found = replace(found, dual=max(found.dual, self.found.dual))
         ended, run = self.found.status, found.run
         worse = ended if ended.gravity > run.status.gravity else run.status
         return replace(

@@ -41,6 +41,7 @@ class Evaluation:
     answer : what the solver found
     rounding : what of its gap is rounding, or beyond what its solver reaches
     least : a value of J that is as good as 0
+    squares_rounding : how far the Sₘ can be off, all of them together
     """
 
     weights: np.ndarray
@@ -52,6 +53,7 @@ class Evaluation:
     answer: Any = None
     rounding: float = 0.0
     least: float = 0.0
+    squares_rounding: float = 0.0
 
     @property
     def interrupted(self) -> bool:
@@ -190,6 +192,7 @@ class _Way:
         found = self.family.evaluate(weights, near, self.tol / 10)
         self.trials += 1
         bound = found.dual - excess(found.weights, found.squares, self.norm)
+        bound -= found.squares_rounding
         self.dual = max(self.dual, bound) if bound == bound else self.dual
         return found
 

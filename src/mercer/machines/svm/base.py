@@ -51,6 +51,7 @@ from mercer.solvers.multiple import (
     over_weights,
     piece,
     pieces,
+    sizes_of,
     squares,
     squares_rounding,
     weighted_road,
@@ -518,7 +519,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             self.kernel_weights_,
             squares(grams, solved),
             norm,
-            squares_rounding(grams, solved),
+            squares_rounding(sizes_of(grams), solved),
         )
 
     def _dense_values(self, gram: Gram, coef: np.ndarray) -> tuple[np.ndarray, bool]:
