@@ -31,6 +31,7 @@ QUICK = {
     "gram": ["--quick", "--repeats", "3"],
     "kmeans": ["--points", "1000"],
     "linear_svm": ["--quick"],
+    "multiple_kernels": ["breast", "--splits", "2", "--repeats", "3"],
     "neighbors": ["--quick"],
     "pca": ["2000", "--repeats", "1"],
     "plan": ["--repeat", "1", "letter", "spectrum", "3,000", "5,000"],

@@ -35,6 +35,7 @@ from mercer.kernels.dotproduct import DotProduct, Sigmoid
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.generative import Fisher, Natural
 from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
+from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.node import Diffusion, MatrixExponential
 from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
@@ -354,6 +355,8 @@ psd_kernels = [
         Convolution(splits, [Constant(2.0), PairFunction(common_letters, psd=True)]),
         words,
     ),
+    entry(MultipleKernel([RBF(0.5), Linear()], 1, [0.25, 0.75]), vectors),
+    entry(MultipleKernel([Spectrum(2), Spectrum(1)], weights=[0.0, 2.0]), words),
     entry(On([0, 2], RBF(0.5)), vectors),
     entry(On(slice(1, None), Linear()) * On(0, RBF(1.0)), vectors),
     entry(
@@ -422,6 +425,7 @@ learning_kernels = [
     entry(On(["age", "height"], FromDistance("manhattan", None, 0.5)), pandas_frame),
     entry(Convolution(letter_numbers, RBF()), words),
     entry(Exp(Normalized(RBF())), vectors),
+    entry(MultipleKernel([RBF(), Linear()], weights=[1.0, 0.5]), vectors),
     entry(Fisher(Gaussian(form="diag"), "empirical"), vectors),
     entry(Fisher(MarkovChain()), words),
     entry(Natural(HMM(2, Categories("abcde"))), words),

@@ -38,7 +38,7 @@ FOUNDATIONS = {
     "dotproduct algebra window landmarks approximate".split(),
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
-    "newton_steps roads class_pairs products krylov primal penalized columns "
+    "newton_steps roads class_pairs weights products krylov primal penalized columns "
     "feature_newton lasso lasso_features sgd components bayes posterior smo "
     "feature_descent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
@@ -68,14 +68,14 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate "
-    "nystrom random_features",
+    "nystrom random_features multiple",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads chunking",
+    "nearest windows roads weights multiple chunking",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -84,8 +84,8 @@ MODULES = {
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
-    "table",
-    "plots": "base gram regions curves losses runs structures margins maps smo",
+    "table aligning",
+    "plots": "base gram regions curves losses runs structures margins maps smo weights",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "

@@ -31,6 +31,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.kernels.substring": "Spectrum Mismatch WeightedSubstrings",
         "mercer.kernels.tree": "Subtree SubsetTree PartialTree TaggedTree",
         "mercer.kernels.convolution": "Convolution",
+        "mercer.kernels.multiple": "MultipleKernel",
         "mercer.kernels.graph": "WeisfeilerLehman ShortestPath",
         "mercer.kernels.walk": "RandomWalk",
         "mercer.kernels.node": "Diffusion MatrixExponential",

@@ -40,6 +40,7 @@ from mercer.kernels.generative import Fisher as Fisher
 from mercer.kernels.generative import Natural as Natural
 from mercer.kernels.graph import ShortestPath as ShortestPath
 from mercer.kernels.graph import WeisfeilerLehman as WeisfeilerLehman
+from mercer.kernels.multiple import MultipleKernel as MultipleKernel
 from mercer.kernels.node import Diffusion as Diffusion
 from mercer.kernels.node import MatrixExponential as MatrixExponential
 from mercer.kernels.nystrom import Nystrom as Nystrom

@@ -77,12 +77,10 @@ class Gram(LinearOperator):
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for repeated use."""
-        if self._matrix is not None:
-            return self
-        return self.holding(self.dense())
+        return self if self._matrix is not None else self.holding(self.dense())
 
     def holding(self, matrix: np.ndarray) -> Gram:
-        """The same Gram with this matrix, which is K, in memory."""
+        """The same Gram with this matrix in memory, which the caller vouches for."""
         held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
         held._matrix = matrix
         return held

@@ -53,6 +53,7 @@ KERNELS = {
     "mercer.kernels.substring": "Spectrum Mismatch WeightedSubstrings",
     "mercer.kernels.tree": "Subtree SubsetTree PartialTree TaggedTree",
     "mercer.kernels.convolution": "Convolution",
+    "mercer.kernels.multiple": "MultipleKernel",
     "mercer.kernels.graph": "WeisfeilerLehman ShortestPath",
     "mercer.kernels.walk": "RandomWalk",
     "mercer.kernels.node": "Diffusion MatrixExponential",
@@ -92,6 +93,7 @@ _PARTS = {
     "mercer.solvers.auto": "AutoSMO AutoL1 AutoLinear AutoPenalized AutoComponents",
     "mercer.solvers.coordinate": "CoordinateAscent",
     "mercer.solvers.linear": "LinearSystem",
+    "mercer.solvers.multiple": "KernelShares",
     "mercer.solvers.cholesky": "Cholesky",
     "mercer.solvers.conjugate_gradient": "ConjugateGradient",
     "mercer.solvers.normal_equations": "NormalEquations",
@@ -139,13 +141,13 @@ LEARNT = frozenset(
     _sklearn_output_config _sparse _square _state _supports _target _tree _unit
     _volume _weight _weights _windows approximation_ bandwidth_ bitHash_
     certificate_ class_weight_ classes_ component_indices_ components_ data_layout_
-    data_max_ data_min_ data_range_
-    expansion_ feature_names_ feature_names_in_ fit_status_ gamma_ indexHash_ inertia_
-    inertia_history_ integral_ kernel_ labels_ loo_predictions_ loss_curve_ mean_ min_
+    data_max_ data_min_ data_range_ expansion_ feature_names_ feature_names_in_
+    fit_status_ gamma_ indexHash_ inertia_ inertia_history_ integral_ kernel_
+    kernel_shares_ kernel_weights_ labels_ loo_predictions_ loss_curve_ mean_ min_
     n_features_in_ n_iter_ n_samples_fit_ n_samples_seen_ normalization_
-    normalized_cut_ offset_
-    posterior_ priors_ radius_ random_offset_ random_weights_ reg_ relevance_
-    rounding_ run_ scale_ shape_fit_ support_ trials_ var_
+    normalized_cut_ offset_ posterior_ priors_ radius_ random_offset_
+    random_weights_ reg_ relevance_ rounding_ run_ scale_ shape_fit_ support_
+    trials_ var_
     """.split()
 )
 

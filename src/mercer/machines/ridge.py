@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -17,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.blocks import Blocks
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, describe
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel
+from mercer.kernels.multiple import MultipleKernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
@@ -28,7 +31,18 @@ from mercer.solvers.auto import AutoLinear, linear_road
 from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.limits import solve_within
 from mercer.solvers.linear import LinearSystem, certificate
+from mercer.solvers.multiple import (
+    KernelShares,
+    LinearFamily,
+    Mixture,
+    Piece,
+    held_grams,
+    weighted_road,
+)
 from mercer.solvers.roads import Road
+from mercer.solvers.weights import WeightSearch, equal_weights
+
+WEIGHTS_TOL = 1e-6  # the relative gap to which weights of kernels are learnt
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machine):
@@ -72,6 +86,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     certificate_ : primal, dual and gap of the sum over targets; its violation is the
         relative residual of the system
     run_ : how the solver ended, and what it took
+    kernel_weights_, kernel_shares_ : of a `MultipleKernel`, what it learnt, as a table
     loo_predictions_ : the exact leave-one-out predictions, computed when first read
     n_features_in_, feature_names_in_ : of vectors and of data frames
 
@@ -119,6 +134,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
 
     X_fit_: Points
     certificate_: Certificate
+    kernel_weights_: np.ndarray  # of a `MultipleKernel`
+    kernel_shares_: KernelShares
 
     def __init__(
         self,
@@ -169,6 +186,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         weight = None if weight is None else weight.copy()
         points, _, _ = self._weighted_points(X, None)
         gram = self._gram(X, points, weight)
+        gram = self._weighed(gram, y, weight)
         problem = LinearSystem(gram, y, self._reg(y), weight)
         start = self._before(gram.X, y)
         options = {} if start is None else {"start": start}
@@ -183,13 +201,65 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             coef = problem.coef(solution.value)
             f = self._expanded(gram, X, coef, solution.bias)
             self.expansion_ = self._on_landmarks(f, coef, solution.weights)
-            self.X_fit_, self._problem = X, problem
+            self.X_fit_ = X
+            # Not the matrix that a search for weights leaves behind.
+            own = Gram(gram.kernel, gram.X) if self._mixture is not None else gram
+            self._problem = replace(problem, gram=own)
             if hasattr(self, "approximation_"):
                 self.X_fit_ = self.expansion_.points
             self.run_, self.certificate_ = solution.run, certificate(problem, solution)
+            self._judge_weights(coef)
             self.__dict__.pop("loo_predictions_", None)
-        self._warn_unless_optimal(solution)
+        self._warn_unless_optimal(
+            self.certificate_ if hasattr(self, "kernel_weights_") else solution
+        )
         return self
+
+    _mixture: Mixture | None = None  # during a fit that learns weights of kernels
+
+    def _weighed(self, gram: Gram, y: np.ndarray, weight: np.ndarray | None) -> Gram:
+        """The same; of a `MultipleKernel` that of its sum, with learnt weights."""
+        for name in ("_mixture", "kernel_weights_", "kernel_shares_"):
+            self.__dict__.pop(name, None)
+        kernel = gram.kernel
+        if not isinstance(kernel, MultipleKernel):
+            return gram
+        target = y.reshape(len(y), -1)
+        reg = np.broadcast_to(self._reg(y), target.shape[1:])
+        if not reg.all():
+            raise ValueError(
+                "KernelRidge(alpha=0) fits its targets whatever the weights of its "
+                "kernels: MultipleKernel needs alpha > 0."
+            )
+        with breakable():  # there is no f without kernel values
+            grams = held_grams(kernel, gram)
+        present = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+        weight = np.ones(len(y)) if weight is None else weight
+        every = len(present) == len(y)
+        taken = grams if every else [one.take(present) for one in grams]
+        family = LinearFamily(taken, target[present], reg, weight[present])
+        search = WeightSearch(float(kernel.norm), WEIGHTS_TOL)
+        found = search.solve(family, equal_weights(len(grams), search.norm))
+        self._mixture = Mixture(kernel, grams, found, bounded=False)
+        return self._mixture.gram
+
+    def _judge_weights(self, coef: np.ndarray) -> None:
+        """Set what is known of weights that were learnt, and their certificate."""
+        if self._mixture is None:
+            return
+        coef = coef.reshape(len(coef), -1)
+        roots = np.sqrt(np.broadcast_to(self._reg(coef), coef.shape[1:]))
+        free = np.zeros(len(coef), dtype=bool)
+        columns = [
+            Piece(np.arange(len(coef)), root * column, free, None)
+            for root, column in zip(roots, coef.T, strict=True)
+        ]
+        mixture = self._mixture.of(columns)
+        self.certificate_ = mixture.certificate(self.certificate_)
+        self.run_ = self.certificate_.run
+        self.kernel_weights_ = mixture.weights.copy()
+        self.kernel_shares_ = mixture.shares()
+        self.__dict__.pop("_mixture", None)
 
     def _before(self, points: Points, y: np.ndarray) -> np.ndarray | None:
         """c of the last fit at these points, 0 at new ones; None to start afresh."""
@@ -206,7 +276,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     def _road(self, X: Points, y: Any) -> Road:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         gram = self._gram(X, self._weighted_points(X, None)[0])
-        return self._road_of(LinearSystem(gram, y, self._reg(y)))
+        kernel = gram.kernel
+        if not isinstance(kernel, MultipleKernel):
+            return self._road_of(LinearSystem(gram, y, self._reg(y)))
+        gram = Gram(kernel.total(np.ones(len(kernel.kernels))), gram.X)
+        road = self._road_of(LinearSystem(gram, y, self._reg(y)))
+        return weighted_road(kernel, road)
 
     def _road_of(self, problem: LinearSystem) -> Road:
         if self.solver is None:

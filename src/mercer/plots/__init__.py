@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from mercer.plots.smo import plot_smo_path, plot_smo_step
     from mercer.plots.structures import plot_graph, plot_string, plot_tree
+    from mercer.plots.weights import plot_kernel_weights
 
 _NAMES = {
     "base": "COLOURS DIVERGING MARKERS Display show_or_save",
@@ -43,6 +44,7 @@ _NAMES = {
     "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
     "smo": "plot_smo_path plot_smo_step",
     "structures": "plot_graph plot_string plot_tree",
+    "weights": "plot_kernel_weights",
 }
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
@@ -59,6 +61,7 @@ __all__ = [
     "plot_feature_map",
     "plot_gram",
     "plot_graph",
+    "plot_kernel_weights",
     "plot_losses",
     "plot_margin",
     "plot_mistakes",

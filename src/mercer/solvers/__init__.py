@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.solvers.auto": "AutoSMO",
         "mercer.solvers.coordinate": "CoordinateAscent",
         "mercer.solvers.linear": "LinearSystem",
+        "mercer.solvers.multiple": "KernelShares",
         "mercer.solvers.cholesky": "Cholesky",
         "mercer.solvers.conjugate_gradient": "ConjugateGradient",
         "mercer.solvers.normal_equations": "NormalEquations",

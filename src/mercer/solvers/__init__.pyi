@@ -27,6 +27,7 @@ from mercer.solvers.feature_descent import FeatureDescent as FeatureDescent
 from mercer.solvers.l1 import CoordinateDescent as CoordinateDescent
 from mercer.solvers.lasso import L1Problem as L1Problem
 from mercer.solvers.linear import LinearSystem as LinearSystem
+from mercer.solvers.multiple import KernelShares as KernelShares
 from mercer.solvers.newton import Newton as Newton
 from mercer.solvers.normal_equations import NormalEquations as NormalEquations
 from mercer.solvers.penalized import Penalized as Penalized

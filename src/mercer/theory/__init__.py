@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.theory.geometry": (
             "feature_norms feature_distances feature_cosines feature_angles"
         ),
+        "mercer.theory.aligning": "alignment align",
         "mercer.theory.operator": "mercer_expansion MercerExpansion",
         "mercer.theory.mistakes": "mistake_bound MistakeBound",
         "mercer.theory.formulas": "rademacher Rademacher Bound Bounds",

@@ -1,5 +1,7 @@
 # Written by tools/public_names.py: the names `__init__.py` loads when used.
 
+from mercer.theory.aligning import align as align
+from mercer.theory.aligning import alignment as alignment
 from mercer.theory.condition import Check as Check
 from mercer.theory.condition import EmpiricalFeatures as EmpiricalFeatures
 from mercer.theory.condition import Repair as Repair

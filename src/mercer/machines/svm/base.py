@@ -26,6 +26,7 @@ from mercer.data.matching import carried_over
 from mercer.data.points import Points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
 from mercer.kernels.ways import BlockFunction
@@ -35,16 +36,31 @@ from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.maps import Features, explicit, has_quick_map
-from mercer.native.clock import seconds_left
+from mercer.native.clock import breakable, seconds_left
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
 from mercer.solvers.box_certificate import certificate, certified
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairSolutions
+from mercer.solvers.multiple import (
+    BoxFamily,
+    KernelShares,
+    Mixture,
+    held_grams,
+    over_weights,
+    piece,
+    pieces,
+    sizes_of,
+    squares,
+    squares_rounding,
+    weighted_road,
+)
 from mercer.solvers.programs import svc
+from mercer.solvers.roads import Road
 from mercer.solvers.smo import SMO
 from mercer.solvers.variables import FEW
+from mercer.solvers.weights import WeightSearch, equal_weights
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), callable],
@@ -105,6 +121,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     time_limit: float | None
 
     support_: np.ndarray
+    kernel_weights_: np.ndarray  # of a `MultipleKernel`
+    kernel_shares_: KernelShares
     _certificate: Certificate  # primal and dual perhaps still to be completed
     shape_fit_: tuple[int, ...]
     fit_status_: int
@@ -199,6 +217,66 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             counted, gram=held_for_rows(counted.gram, n_problems, self.cache_size)
         )
 
+    # Several kernels at once
+
+    _weighs_kernels: ClassVar[bool] = True
+    _mixture: Mixture | None = None  # during a fit that learns weights of kernels
+
+    def _weighed(
+        self, counted: WeightedGram, state: Callable[[Gram], Sequence[BoxQP]]
+    ) -> WeightedGram:
+        """The same; of a `MultipleKernel`, the Gram of its sum with learnt weights.
+
+        Parameters
+        ----------
+        state : gives the problems on a Gram of these points
+        """
+        before = self.__dict__.pop("kernel_weights_", None)
+        for name in ("_mixture", "kernel_shares_"):
+            self.__dict__.pop(name, None)
+        kernel = counted.gram.kernel
+        if not (isinstance(kernel, MultipleKernel) and self._weighs_kernels):
+            return counted
+        n, norm = len(kernel.kernels), float(kernel.norm)
+        start = equal_weights(n, norm)
+        if self.warm_start and before is not None and len(before) == n:
+            start = np.maximum(before, 1e-6 * before.max())
+        with breakable():  # there is no f without kernel values
+            grams = held_grams(kernel, counted.gram)
+        family = BoxFamily(grams, state, self._auto_to, self.tol, self._watching())
+        found = WeightSearch(norm, self._tolerance).solve(family, start)
+        self._mixture = Mixture(kernel, grams, found)
+        return replace(counted, gram=self._mixture.gram)
+
+    def _auto_to(self, tol: float) -> AutoSMO:
+        """What solves the problems of one choice of weights."""
+        auto = self._auto(share=0.5)
+        return replace(auto, tol=tol)
+
+    def _fitted_gram(
+        self, X: Points, sample_weight: npt.ArrayLike | None
+    ) -> WeightedGram:
+        """`_weighted_gram` with the weights of kernels that `fit` learnt."""
+        counted = self._weighted_gram(X, sample_weight)
+        kernel = counted.gram.kernel
+        if not isinstance(kernel, MultipleKernel):
+            return counted
+        gram = Gram(kernel.total(self.kernel_weights_), counted.gram.X)
+        return replace(counted, gram=gram)
+
+    def _road_on(
+        self,
+        gram: Gram,
+        state: Callable[[Gram], Sequence[BoxQP]],
+        n_problems: int | None = None,
+    ) -> Road:
+        """How the problems on a Gram would be solved, several kernels among them."""
+        kernel = gram.kernel
+        if not (isinstance(kernel, MultipleKernel) and self._weighs_kernels):
+            return self._auto().road(state(gram), n_problems)
+        some = Gram(kernel.total(np.ones(len(kernel.kernels))), gram.X)
+        return weighted_road(kernel, self._auto().road(state(some), n_problems))
+
     # From problems to solutions
 
     _f_is_expansion: ClassVar[bool] = True  # coef of `expansion_` are the signed α
@@ -281,8 +359,18 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         near = None
         if before is not None:
             near = partial(self._at_cells, before, parts)
-        solver = self._auto(objectives=len(parts) > 1 or not self._f_is_expansion)
-        solutions = solver.solve_many(problems, near=near, watching=self._watching())
+        mixture = self._mixture
+        solutions = None if mixture is None else mixture.solved
+        if solutions is None:
+            solver = self._auto(objectives=len(parts) > 1 or not self._f_is_expansion)
+            solutions = solver.solve_many(
+                problems, near=near, watching=self._watching()
+            )
+        if mixture is not None:
+            if not isinstance(solutions, PairSolutions):
+                solutions = list(solutions)
+            parts_solved = list(pieces(problems, solutions))
+            self._mixture = mixture.of(parts_solved, again=mixture.single)
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     @staticmethod
@@ -349,6 +437,11 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             )
         self.support_ = counted.index[chosen].astype(np.int32)
         self._certificate = together(found)
+        mixture = self.__dict__.pop("_mixture", None)
+        if mixture is not None:
+            self._certificate = mixture.certificate(self._certificate)
+            self.kernel_weights_ = mixture.weights.copy()
+            self.kernel_shares_ = mixture.shares()
         self.run_ = self._certificate.run
         self.fit_status_ = int(early(self._certificate))
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (count(X),)
@@ -409,7 +502,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         coef = coef[counted.index]
         bias = np.atleast_1d(self.expansion_.bias)
         values, indefinite = self._dense_values(counted.gram, coef)
-        found = []
+        found, solved = [], []
         for j, problem in enumerate(problems):
             members, _ = multiclass.cells(parts, j)
             beta = coef[members, j]
@@ -417,7 +510,18 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             function = problem.unscaling(beta) * values[members, j]
             value, level = problem.inverse(beta, bias[j], function)
             found.append(certified(problem, value, function, level, indefinite))
-        return together(found)
+            solved.append(piece(problem, value, np.arange(len(coef))[members]))
+        if not hasattr(self, "kernel_weights_"):
+            return together(found)
+        kernels, norm = self.kernel_shares_.kernels, float(self.kernel.norm)
+        grams = [Gram(kernel, double(counted.gram.X)) for kernel in kernels]
+        return over_weights(
+            together(found),
+            self.kernel_weights_,
+            squares(grams, solved),
+            norm,
+            squares_rounding(sizes_of(grams), solved),
+        )
 
     def _dense_values(self, gram: Gram, coef: np.ndarray) -> tuple[np.ndarray, bool]:
         """K coef, every block a float64 matrix that numpy multiplies.

@@ -99,12 +99,13 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         classes, label, factors = self._labels(y, counted)
         parts = multiclass.parts(label, len(classes), self.multiclass)
         names = self._names(classes, len(parts))
-        counted = self._shared(counted, len(names))
         weight = counted.weight
         if np.any(factors != 1):
             weight = weight * factors[label]
+        state = partial(self._problems, parts=parts, weight=weight)
         with self._watched(names, X, y, sample_weight):
-            problems = self._problems(counted.gram, parts, weight)
+            counted = self._shared(self._weighed(counted, state), len(names))
+            problems = state(counted.gram)
             fit_sigmoids = partial(
                 self._sigmoids, counted, label, parts, factors, names
             )
@@ -123,8 +124,8 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         counted = self._weighted_gram(X, None)
         classes, label, factors = self._labels(y, counted)
         parts = multiclass.parts(label, len(classes), self.multiclass)
-        problems = self._problems(counted.gram, parts, factors[label])
-        return self._auto().road(problems, len(self._names(classes, len(parts))))
+        state = partial(self._problems, parts=parts, weight=factors[label])
+        return self._road_on(counted.gram, state, len(self._names(classes, len(parts))))
 
     def _learn(
         self,
@@ -479,7 +480,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
-        counted = self._weighted_gram(X, sample_weight)
+        counted = self._fitted_gram(X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         check_same(self, count(X), classes)
         parts = multiclass.parts(label, len(factors), self.multiclass)

@@ -112,8 +112,13 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         """
         X = self._validated_points(X)
         counted = self._weighted_gram(X, sample_weight)
-        problem = self._problem(counted.gram, counted.weight)
+
+        def state(gram: Gram) -> list[BoxQP]:
+            return [self._problem(gram, counted.weight)]
+
         with self._watched([""], X, None, sample_weight):
+            counted = self._weighed(counted, state)
+            problem = self._problem(counted.gram, counted.weight)
             coef, bias, found = self._columns(counted, [problem], range(1))
             self._learn(X, counted, coef[:, 0], bias[0], found)
             self.n_iter_ = found[0].run.iterations
@@ -122,7 +127,9 @@ class OneClass(OutlierMixin, SupportVectorMachine):
 
     def _road(self, X: Points, y: Any) -> Road:
         counted = self._weighted_gram(self._validated_points(X), None)
-        return self._auto().road([self._problem(counted.gram, counted.weight)])
+        return self._road_on(
+            counted.gram, lambda gram: [self._problem(gram, counted.weight)]
+        )
 
     def _loosened(
         self, found: Sequence[Certificate], moved: float, weight: np.ndarray
@@ -217,7 +224,7 @@ class OneClassSVM(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._weighted_gram(X, sample_weight)
+        counted = self._fitted_gram(X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         return self._recomputed(X, counted, [problem], range(1))
 
@@ -256,6 +263,7 @@ class SVDD(OneClass):
 
     _f_is_expansion: ClassVar[bool] = False  # that is the centre
     _streams: ClassVar[bool] = False  # distances from it need k(x, x) of new points
+    _weighs_kernels: ClassVar[bool] = False  # the ball is smallest where all are 0
 
     def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
         if self._precomputed:

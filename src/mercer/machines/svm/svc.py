@@ -72,6 +72,7 @@ class SVC(Classifier):
     ----------
     expansion_ : f itself, a column for each two-class problem
     certificate_ : primal, dual, gap, violation, margin, and what it took
+    kernel_weights_, kernel_shares_ : of a `MultipleKernel`, what it learnt, as a table
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_,
     class_weight_, fit_status_, n_iter_, shape_fit_, probA_, probB_ : as scikit-learn's
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -56,10 +57,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         targets = columns_of(y)
         q = targets.shape[1]
-        counted = self._shared(self._weighted_gram(X, sample_weight), q)
-        problems = self._problems(targets, counted)
+        counted = self._weighted_gram(X, sample_weight)
+        state = partial(self._problems, targets, counted)
         names = [""] if q == 1 else [f"output {j}" for j in range(q)]
         with self._watched(names, X, y, sample_weight):
+            counted = self._shared(self._weighed(counted, state), q)
+            problems = state(counted.gram)
             coef, bias, found = self._columns(counted, problems, range(q))
             self.n_iter_ = iterations(found) if q > 1 else found[0].run.iterations
             if q == 1:
@@ -68,18 +71,22 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
-    def _problems(self, targets: np.ndarray, counted: WeightedGram) -> Sequence[BoxQP]:
+    def _problems(
+        self, targets: np.ndarray, counted: WeightedGram, gram: Gram
+    ) -> Sequence[BoxQP]:
+        """Those of the targets, on a Gram of the points that count."""
         rows = targets.T
         if len(counted.index) < len(targets):
             rows = targets[counted.index].T
         return Problems(
-            len(rows), lambda j: self._problem(counted.gram, rows[j], counted.weight)
+            len(rows), lambda j: self._problem(gram, rows[j], counted.weight)
         )
 
     def _road(self, X: Points, y: Any) -> Road:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        problems = self._problems(columns_of(y), self._weighted_gram(X, None))
-        return self._auto().road(problems)
+        counted = self._weighted_gram(X, None)
+        state = partial(self._problems, columns_of(y), counted)
+        return self._road_on(counted.gram, state)
 
     def predict(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, q) for q targets."""
@@ -105,8 +112,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
-        counted = self._weighted_gram(X, sample_weight)
-        problems = self._problems(columns_of(y), counted)
+        counted = self._fitted_gram(X, sample_weight)
+        problems = self._problems(columns_of(y), counted, counted.gram)
         return self._recomputed(X, counted, problems, range(len(problems)))
 
 

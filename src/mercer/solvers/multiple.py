@@ -1,0 +1,566 @@
+"""Several kernels at once: the problems of a machine on Σₘ dₘ Kₘ, and what d means.
+
+`held_grams` holds the Kₘ in memory, `BoxFamily` and `LinearFamily` are what
+`WeightSearch` looks for weights in, and a `Mixture` is what it found: the weights, the
+Gram of the weighted sum, and the certificate of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from mercer._html import table
+from mercer.gram import Gram
+from mercer.kernels.algebra import On
+from mercer.kernels.base import Kernel
+from mercer.kernels.multiple import MultipleKernel
+from mercer.kernels.ways import Precomputed
+from mercer.native import memory
+from mercer.native.clock import seconds_left
+from mercer.native.sorting import distinct
+from mercer.native.threads import blas_for
+from mercer.outcomes import Certificate, Solution, Status, together
+from mercer.solvers.box_certificate import certificate
+from mercer.solvers.boxqp import ENTRY_ERROR, RUN, BoxQP
+from mercer.solvers.class_pairs import PairProblems, PairSolutions
+from mercer.solvers.roads import Road
+from mercer.solvers.rounding import UNIT
+from mercer.solvers.weights import (
+    Evaluation,
+    Found,
+    WeightSearch,
+    dual_norm,
+    excess,
+)
+
+FINEST = 1e-12  # the tolerance below which a solver is not asked to go
+NOTHING = 1e-6  # of the largest square of a distance, which is as good as 0
+STEPS = 100_000  # and some for each variable, to a tolerance that nobody asked for
+SPARE = 3  # matrices that a search needs beside the Kₘ
+_ROUGH = (Status.IMPRECISE, Status.STALLED)
+Solved = PairSolutions | Sequence[tuple[BoxQP, Solution]]
+
+
+def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
+    """The Grams of the kernels with their matrices in memory.
+
+    In float64 where that leaves half of the memory, else in float32; refused where
+    there is no room for these either.
+    """
+    n, m = gram.shape[0], len(kernel.kernels)
+    grams = [Gram(part, gram.X, block_mb=gram.block_mb) for part in kernel.kernels]
+    size = float(m + SPARE) * n**2
+    if 8 * size <= memory.available_memory() / 2:
+        return [one.holding(_values(one.double(), float)) for one in grams]
+    memory.check_room(
+        4 * size,
+        f"MultipleKernel holds the {m} matrices of its kernels on {n} points, which "
+        "takes",
+        "Take fewer kernels or points; or find the weights on some of the points: "
+        "MultipleKernel(kernels, weights=mercer.theory.align(kernels, X_some, y_some)) "
+        "is learnt from all of them with no matrix in memory.",
+    )
+    return [one.holding(_values(one, np.float32)) for one in grams]
+
+
+def _values(gram: Gram, dtype: Any) -> np.ndarray:
+    """K, for which there is room; with looks at the clock where time is limited."""
+    limited = seconds_left() is not None
+    K = gram.dense() if limited else gram.kernel(gram.X)
+    return K.astype(dtype, copy=False)
+
+
+def weighted_road(kernel: MultipleKernel, road: Road) -> Road:
+    """That of a fit which learns weights, from that on one weighted sum."""
+    kept = 8.0 * len(kernel.kernels) * road.n**2
+    return replace(road, name="matrix", solver=WeightSearch(kernel.norm), kept=kept)
+
+
+class Piece(NamedTuple):
+    """One problem solved: β, the points of its variables, and which are free.
+
+    `group` tells variables apart whose β sum to a number each; None for no such sum.
+    """
+
+    points: np.ndarray
+    beta: np.ndarray
+    free: np.ndarray
+    group: np.ndarray | None
+
+    @property
+    def used(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points with β ≠ 0, and their β."""
+        chosen = self.beta != 0
+        return self.points[chosen], self.beta[chosen]
+
+
+def piece(problem: BoxQP, value: np.ndarray, places: np.ndarray | None = None) -> Piece:
+    """That of a problem; `places` are the points of its Gram in a larger one."""
+    n = len(problem)
+    points = np.arange(n) if problem.index is None else np.asarray(problem.index)
+    points = points if places is None else places[points]
+    beta, (low, high) = problem.sign * value, problem.bounds
+    free = (beta > low) & (beta < high)
+    if problem.tube is not None:
+        free &= (beta != 0) | (problem.tube == 0)
+    group = None
+    if problem.total is not None:
+        group = np.zeros(n, int) if problem.group is None else np.asarray(problem.group)
+    return Piece(points, beta, free, group)
+
+
+def pieces(problems: Sequence[BoxQP], solved: Solved) -> Iterator[Piece]:
+    """Those of all problems, their points those of the whole Gram."""
+    pairs = problems if isinstance(problems, PairProblems) else None
+    if not isinstance(solved, PairSolutions):
+        for j, (problem, solution) in enumerate(solved):
+            places = None if pairs is None else pairs.joint.index[pairs.part(j)]
+            yield piece(problem, solution.value, places)
+        return
+    problems = solved.problems
+    low, high = problems.bounds
+    free = (solved.beta > low) & (solved.beta < high)
+    for j in range(len(problems)):
+        part, group = problems.part(j), None
+        if problems.bias:
+            first = problems.sizes[j][0] if problems.grouped else 0
+            group = (np.arange(part.stop - part.start) < first).astype(int)
+        points = problems.joint.index[part]
+        yield Piece(points, solved.beta[part], free[part], group)
+
+
+def squares(grams: Sequence[Gram], solved: Sequence[Piece]) -> np.ndarray:
+    """Sₘ = βᵀKₘβ, summed over the problems, for each of the Grams."""
+    return np.array(
+        [sum(_square(gram, *one.used) for one in solved) for gram in grams], dtype=float
+    )
+
+
+def _square(gram: Gram, points: np.ndarray, beta: np.ndarray) -> float:
+    if not len(points):
+        return 0.0
+    if 2 * len(points) > gram.shape[0]:  # to take them out would cost more
+        coef = np.bincount(points, beta, gram.shape[0])
+        return float(coef @ (gram @ coef))
+    if gram.is_held:
+        return float(beta @ (_block(gram, points, points) @ beta))
+    return float(beta @ (gram.take(points) @ beta))
+
+
+def squares_rounding(sizes: np.ndarray, solved: Sequence[Piece]) -> float:
+    """How far all Sₘ together, and sums with weights, can be off in double.
+
+    Parameters
+    ----------
+    sizes : max k(x, x) of each kernel
+    """
+    total = 0.0
+    for one in solved:
+        terms, mass = int(np.count_nonzero(one.beta)), float(np.abs(one.beta).sum())
+        units = ENTRY_ERROR + min(terms, RUN) + terms / RUN + 2 * len(sizes) + 8
+        total += 2 * UNIT * units * mass**2
+    return float(sizes.sum()) * total
+
+
+def sizes_of(grams: Sequence[Gram]) -> np.ndarray:
+    """max |k(x, x)| of each kernel."""
+    return np.array([np.max(np.abs(gram.diag()), initial=0.0) for gram in grams], float)
+
+
+def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
+    """Σₘ dₘ Kₘ as a matrix whose points are places in it."""
+    total: np.ndarray | None = None
+    for gram, weight in zip(grams, weights, strict=True):
+        if not weight:
+            continue
+        part = gram.rows(slice(None))
+        if total is None:
+            total = part * part.dtype.type(weight)
+        else:
+            total += part.dtype.type(weight) * part
+    assert total is not None
+    psd = True if all(gram.kernel.psd for gram in grams) else None
+    return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
+
+
+class BoxFamily:
+    """The problems of a support vector machine on Σₘ dₘ Kₘ.
+
+    Parameters
+    ----------
+    grams : the Kₘ, in memory
+    state : gives the problems on a Gram
+    solver : gives what solves them to a tolerance, an `AutoSMO`
+    tol : where to begin; it is lowered where the gap of a machine is too large
+    watching : as of `AutoSMO.solve_many`
+    """
+
+    def __init__(
+        self,
+        grams: Sequence[Gram],
+        state: Callable[[Gram], Sequence[BoxQP]],
+        solver: Callable[[float], Any],
+        tol: float,
+        watching: Any = None,
+    ):
+        self.grams, self.state, self.solver = grams, state, solver
+        self.sizes = sizes_of(grams)
+        self.asked = self.tol = tol
+        self.finest = FINEST
+        self.watching = watching
+
+    def evaluate(
+        self, weights: np.ndarray, near: Evaluation | None, tol: float
+    ) -> Evaluation:
+        gram = _weighted(self.grams, weights)
+        found = self._evaluated(gram, weights, near)
+        while True:
+            gap = found.primal - found.dual - found.rounding
+            enough = tol * found.size(found.dual)
+            if not gap > enough or found.interrupted or not np.isfinite(gap):
+                return found
+            if self.tol <= self.finest:
+                return replace(found, rounding=found.primal - found.dual)
+            before, last = found, self.tol
+            self.tol = max(self.finest, last * max(0.01, enough / gap / 2))
+            found = self._evaluated(gram, weights, before)
+            if found.status == Status.MAX_ITER:
+                self.tol = self.finest = last
+                found = before
+
+    def _evaluated(
+        self, gram: Gram, weights: np.ndarray, near: Evaluation | None
+    ) -> Evaluation:
+        problems = self.state(gram)
+        solver = self.solver(self.tol)
+        if self.tol < self.asked and solver.max_iter < 0:
+            solver = replace(solver, max_iter=STEPS + 200 * len(problems[0]))
+        start = None
+        # All pairs of classes in one call are quicker than each from a start.
+        if near is not None and len(problems) == 1:
+            start = partial(_coefficients, near.answer)
+        found = solver.solve_many(problems, near=start, watching=self.watching)
+        solved = self._settled(
+            found if isinstance(found, PairSolutions) else list(found)
+        )
+        if isinstance(solved, PairSolutions):
+            whole = together(solved.certificates)
+        else:
+            whole = together([certificate(*one) for one in solved])
+        parts = list(pieces(problems, solved))
+        return Evaluation(
+            weights,
+            whole.primal,
+            whole.dual,
+            squares(self.grams, parts),
+            partial(self._curvature, gram, parts),
+            whole.status,
+            solved,
+            whole.objective_rounding,
+            _nothing(problems, gram),
+            squares_rounding(self.sizes, parts),
+        )
+
+    def _settled(self, solved: Solved) -> Solved:
+        """The same, optimal where it is to the tolerance that was asked for.
+
+        A finer one may be beyond rounding; it is then not asked for again.
+        """
+        if isinstance(solved, PairSolutions):
+            about = solved.certificates.columns
+            rough = np.isin(about["status"], _ROUGH)
+            near = about["violation"] + about["rounding"] <= self.asked
+            about["status"][rough & near] = Status.OPTIMAL
+            if rough.any():
+                self.finest = max(self.finest, self.tol)
+            return solved
+        settled = []
+        for problem, solution in solved:
+            if solution.status in _ROUGH:
+                self.finest = max(self.finest, self.tol)
+                if solution.violation + solution.rounding <= self.asked:
+                    solution = solution.ended(Status.OPTIMAL)
+            settled.append((problem, solution))
+        return settled
+
+    def _curvature(self, gram: Gram, parts: Sequence[Piece]) -> np.ndarray:
+        """Σ GᵀPG, G = (K₁β, ..., K_Mβ) and P = K⁻¹ on the free variables.
+
+        P keeps the sums that are fixed.
+        """
+        total = np.zeros((len(self.grams),) * 2)
+        for one in parts:
+            places = one.points[one.free]
+            if not len(places):
+                continue
+            points, beta = one.used
+            images = [
+                _block(each, places, points) @ beta.astype(float) for each in self.grams
+            ]
+            G = np.column_stack(images)
+            K = np.asarray(_block(gram, places, places), dtype=float)
+            group = None if one.group is None else one.group[one.free]
+            total += _projected(K, G, group)
+        return (total + total.T) / 2
+
+
+def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
+    """What is as good as 0 of a distance of hulls: a share of that from the origin."""
+    if isinstance(problems, PairProblems):  # one of them would copy its part of K
+        first, totals = problems.joint, problems.totals
+    else:
+        first = problems[0]
+        totals = np.atleast_1d(0.0 if first.total is None else first.total)[None]
+    if np.any(first.linear):
+        return 0.0
+    mass = float(np.max(np.sum(np.abs(totals), axis=1)))
+    return NOTHING * mass**2 * float(np.max(np.abs(gram.diag()), initial=0.0))
+
+
+def _block(gram: Gram, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return gram.rows(rows)[:, columns]
+
+
+def _coefficients(solved: Sequence[tuple[BoxQP, Solution]], j: int) -> np.ndarray:
+    problem, solution = solved[j]
+    return problem.coef(solution.value)
+
+
+def _projected(K: np.ndarray, G: np.ndarray, group: np.ndarray | None) -> np.ndarray:
+    """GᵀPG with P = K⁻¹ - K⁻¹E(EᵀK⁻¹E)⁻¹EᵀK⁻¹, a column of E for each group."""
+    jitter = 1e-10 * max(float(np.mean(np.diagonal(K))), 1e-300)
+    with blas_for(len(K)):
+        K = K + jitter * np.eye(len(K))
+        E = np.zeros((len(K), 0))
+        if group is not None:
+            E = (group[:, None] == distinct(group)).astype(float)
+        try:
+            factor = scipy.linalg.cho_factor(K, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:  # rounding: no curvature is claimed
+            return np.zeros((G.shape[1],) * 2)
+        solved = scipy.linalg.cho_solve(factor, np.hstack([G, E]), check_finite=False)
+        of_G, of_E = solved[:, : G.shape[1]], solved[:, G.shape[1] :]
+        H = G.T @ of_G
+        if E.shape[1]:
+            cross = E.T @ of_G
+            H -= cross.T @ np.linalg.solve(E.T @ of_E, cross)
+    return H
+
+
+class LinearFamily:
+    """(Σₘ dₘ Kₘ + diag(reg/weight)) c = y, for each column of y with its reg.
+
+    Parameters
+    ----------
+    grams : the Kₘ, in memory
+    target : (n, q) array
+    reg : (q,) array of numbers > 0
+    weight : (n,) array of numbers > 0
+    """
+
+    def __init__(
+        self,
+        grams: Sequence[Gram],
+        target: np.ndarray,
+        reg: np.ndarray,
+        weight: np.ndarray,
+    ):
+        self.grams, self.target, self.reg, self.weight = grams, target, reg, weight
+
+    def evaluate(
+        self, weights: np.ndarray, near: Evaluation | None, tol: float
+    ) -> Evaluation:
+        K = np.asarray(_weighted(self.grams, weights).dense(), dtype=float)
+        coef, factors = np.empty(self.target.shape), {}
+        with blas_for(len(K)):
+            for reg in distinct(self.reg):
+                A = K + np.diag(reg / self.weight)
+                factors[reg] = scipy.linalg.cho_factor(A, check_finite=False)
+                own = self.reg == reg
+                coef[:, own] = scipy.linalg.cho_solve(factors[reg], self.target[:, own])
+            images = np.stack([gram @ coef for gram in self.grams])
+        value = float(self.reg @ np.sum(coef * self.target, axis=0)) / 2
+        found = np.einsum("mij,ij,j->m", images, coef, self.reg)
+        curvature = partial(self._curvature, factors, images)
+        return Evaluation(weights, value, value, found, curvature, answer=coef)
+
+    def _curvature(self, factors: dict[float, Any], images: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(images),) * 2)
+        with blas_for(images.shape[1]):
+            for j, reg in enumerate(self.reg):
+                G = np.ascontiguousarray(images[:, :, j].T)
+                total += reg * (G.T @ scipy.linalg.cho_solve(factors[reg], G))
+        return (total + total.T) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class KernelShares:
+    """How much each of several kernels matters in a machine that weighs them.
+
+    Attributes
+    ----------
+    kernels : with all they learnt
+    weight : d, which Σₘ dₘ kₘ has
+    of_trace : dₘ tr Kₘ, a share of the whole: the weight of a kernel whatever its size
+    of_norm : ‖fₘ‖²/dₘ, a share of ‖f‖²: how much of f is the part of this kernel
+
+    Examples
+    --------
+    >>> from mercer import RBF, SVC, Linear, MultipleKernel
+    >>> X, y = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+    >>> machine = SVC(C=10, kernel=MultipleKernel([Linear(), RBF(1.0)], norm=1))
+    >>> machine.fit(X, y).kernel_shares_
+    kernel          weight  of trace  of norm
+    RBF(gamma=1.0)       1     1.000    1.000
+    Linear()             0     0.000    0.000
+    """
+
+    kernels: Sequence[Kernel]
+    weight: np.ndarray
+    of_trace: np.ndarray
+    of_norm: np.ndarray
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The kernels from the largest share of f to the least."""
+        return np.lexsort((np.arange(len(self.weight)), -self.weight, -self.of_norm))
+
+    def names(self) -> list[str]:
+        """What to call the kernels: those on a part of a record by that part."""
+        named = (
+            (f"{k.field}: {k.kernel}" if isinstance(k, On) else f"{k}")
+            for k in self.kernels
+        )
+        return list(named)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A heading, then a row for each kernel, that with most of f first."""
+        head = ("kernel", "weight", "of trace", "of norm")
+        return [head, *(self._row(i) for i in self.order)]
+
+    def _row(self, i: int) -> tuple[str, ...]:
+        shares = (f"{share[i]:.3f}" for share in (self.of_trace, self.of_norm))
+        return (self.names()[i], f"{self.weight[i]:.4g}", *shares)
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        wide = [max(len(row[c]) for row in rows) for c in range(4)]
+        return "\n".join(
+            "  ".join(
+                [row[0].ljust(wide[0])] + [row[c].rjust(wide[c]) for c in (1, 2, 3)]
+            )
+            for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        return table(self.rows())
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """What a search for weights found.
+
+    Attributes
+    ----------
+    kernel : the several kernels, with all they learnt
+    grams : of each of them, in memory
+    found : the weights, and how they were found
+    bounded : whether the dual of the search is a bound, rounding included
+    squares, rounding : Sₘ of the machine on these weights, where it is known, and how
+        far they can be off together
+    """
+
+    kernel: MultipleKernel
+    grams: Sequence[Gram]
+    found: Found
+    bounded: bool = True
+    squares: np.ndarray | None = None
+    rounding: float = 0.0
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.found.best.weights
+
+    @property
+    def single(self) -> bool:
+        """Whether kernel values were in single precision."""
+        return any(gram.rows([0]).dtype == np.float32 for gram in self.grams)
+
+    @cached_property
+    def gram(self) -> Gram:
+        """That of the weighted sum; its matrix in memory, unless it is too rough."""
+        gram = Gram(self.kernel.total(self.weights), self.grams[0].X)
+        if self.single:
+            return gram
+        return gram.holding(_weighted(self.grams, self.weights).rows(slice(None)))
+
+    @property
+    def solved(self) -> Any:
+        """The machine on these weights; None where it is too rough."""
+        return None if self.single else self.found.best.answer
+
+    def of(self, solved: Sequence[Piece], again: bool = True) -> Mixture:
+        """The same, with what is to be known of the machine on these weights.
+
+        Parameters
+        ----------
+        again : whether its Sₘ are computed; else they are those of the search
+        """
+        grams = self.grams
+        if self.single:
+            grams = [Gram(gram.kernel, gram.X).double() for gram in grams]
+        found = squares(grams, solved) if again else self.found.best.squares
+        off = squares_rounding(sizes_of(grams), solved)
+        return replace(self, squares=found, rounding=off)
+
+    def shares(self) -> KernelShares:
+        """How much each kernel matters."""
+        assert self.squares is not None
+        d, S = self.weights, np.maximum(self.squares, 0)
+        traces = np.array([float(np.sum(gram.diag())) for gram in self.grams])
+        return KernelShares(
+            list(self.kernel.kernels), d, _shares(d * traces), _shares(d * S)
+        )
+
+    def certificate(self, machine: Certificate) -> Certificate:
+        """That of weights and machine together, from that of the machine alone."""
+        assert self.squares is not None
+        found = over_weights(
+            machine, self.weights, self.squares, self.kernel.norm, self.rounding
+        )
+        if self.bounded and not self.single:  # another β may have given a better one
+            found = replace(found, dual=max(found.dual, self.found.dual))
+        ended, run = self.found.status, found.run
+        worse = ended if ended.gravity > run.status.gravity else run.status
+        return replace(
+            found, run=replace(run, status=worse, seconds=self.found.seconds)
+        )
+
+
+def over_weights(
+    machine: Certificate,
+    weights: np.ndarray,
+    squares: np.ndarray,
+    norm: float,
+    rounding: float,
+) -> Certificate:
+    """dual ≤ optimum ≤ primal over all weights, from a certificate at these weights."""
+    size = dual_norm(squares, norm)
+    error = rounding + (len(weights) + 8) * UNIT * size
+    return replace(
+        machine,
+        primal=machine.primal + error,
+        dual=machine.dual - max(0.0, excess(weights, squares, norm)) - error,
+        objective_rounding=machine.objective_rounding + 2 * error,
+    )
+
+
+def _shares(parts: np.ndarray) -> np.ndarray:
+    total = float(parts.sum())
+    return parts / total if total > 0 else np.zeros(len(parts))
