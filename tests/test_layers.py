@@ -55,7 +55,7 @@ FOUNDATIONS = {
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
-ROOFS = {"parse", "auto", "reading", "__init__"}
+ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
@@ -67,7 +67,7 @@ MODULES = {
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments tree convolution routes "
     "graph walk node distance generative slopes landmarks approximate "
-    "nystrom random_features",
+    "nystrom random_features gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "

@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -146,6 +146,42 @@ def _refuse_gaps(points: Any, kernel: Any) -> None:
         except (TypeError, ValueError):  # points of another kind
             return
     check_finite(points, type(kernel).__name__)
+
+
+class Range(NamedTuple):
+    """What a smooth parameter of a kernel may be: a number, or a list of numbers.
+
+    Parameters
+    ----------
+    low, high : the ends; from 0 on it is learnt on a logarithmic scale
+    learnt : whether what learns parameters learns this one without being told to
+    optional : whether None says that the kernel does without it
+    """
+
+    low: float
+    high: float
+    learnt: bool = True
+    optional: bool = False
+
+    @classmethod
+    def positive(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters > 0."""
+        return {name: cls(0.0, math.inf, **options) for name in names}
+
+    @classmethod
+    def not_negative(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters ≥ 0; of those that are 0 nothing is learnt, as their ln is -∞."""
+        return cls.positive(*names, **options)
+
+    @classmethod
+    def share(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters in (0, 1]."""
+        return {name: cls(0.0, 1.0, **options) for name in names}
+
+    @classmethod
+    def any(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters of both signs."""
+        return {name: cls(-math.inf, math.inf, **options) for name in names}
 
 
 def is_number(value: object) -> bool:

@@ -20,7 +20,10 @@ from mercer.data import points
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import Kernel, Rule, row_blocks
-from mercer.kernels.checks import check_positive
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+)
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.vector import (
     TransformedKernel,
@@ -68,6 +71,8 @@ class RBF(VectorKernel):
     >>> RBF().resolve([[0.0, 0.0], [2.0, 2.0]])
     RBF(gamma=0.5)
     """
+
+    smooth = Range.positive("gamma")
 
     gamma: float | None = None
 
@@ -130,6 +135,8 @@ class Laplacian(VectorKernel):
     0.3679
     """
 
+    smooth = Range.positive("gamma")
+
     gamma: float | None = None
 
     def __post_init__(self) -> None:
@@ -168,6 +175,8 @@ class Matern(TransformedKernel):
     >>> [round(Matern(nu).value([0], [1]), 4) for nu in (0.5, 1.5, float("inf"))]
     [0.3679, 0.4834, 0.6065]
     """
+
+    smooth = Range.positive("length") | Range.positive("nu", learnt=False)
 
     part: ClassVar[str] = "square"
     decreasing: ClassVar[bool] = True
@@ -246,6 +255,8 @@ class RationalQuadratic(TransformedKernel):
     >>> round(RationalQuadratic().value([0, 0], [1, 1]), 4)
     0.5
     """
+
+    smooth = Range.positive("alpha", "length")
 
     part: ClassVar[str] = "square"
     decreasing: ClassVar[bool] = True

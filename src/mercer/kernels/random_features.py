@@ -19,7 +19,7 @@ from scipy.fft import irfft, rfft
 from mercer.data.points import Points, describe, double, vectors
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Rule, check_kernels
-from mercer.kernels.checks import check_whole
+from mercer.kernels.checks import Range, check_whole
 from mercer.kernels.explicit import check_degree
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
@@ -111,6 +111,11 @@ class RandomFourier(Approximation):
         if isinstance(kernel, Matern) and kernel.nu != math.inf:
             W = W / np.sqrt(rng.gamma(kernel.nu, size=p) / kernel.nu)
         return W
+
+    def smooth_parameters(self) -> dict[str, Range]:
+        # The order of a Matern is in the frequencies, which are drawn.
+        found = super().smooth_parameters()
+        return {name: one for name, one in found.items() if name != "kernel__nu"}
 
     def _scale(self) -> float:
         if isinstance(self.kernel, RBF):

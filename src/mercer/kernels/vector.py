@@ -25,6 +25,7 @@ from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
 from mercer.kernels.checks import (
     HIGHEST,
+    Range,
     check_coefficients,
     check_positive,
     check_whole,
@@ -199,6 +200,8 @@ class Polynomial(VectorKernel):
     ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
     """
 
+    smooth = Range.positive("scale") | Range.not_negative("offset")
+
     degree: int
     scale: float | None = 1
     offset: float = 1
@@ -277,6 +280,8 @@ class Exponential(VectorKernel):
     2.7183
     """
 
+    smooth = Range.positive("scale")
+
     scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -310,6 +315,8 @@ class PowerSeries(TransformedKernel):
     >>> PowerSeries([1, 0, 2]).value([1, 1], [1, 2])
     19.0
     """
+
+    smooth = Range.not_negative("coefficients")
 
     coefficients: Sequence[float]
 
