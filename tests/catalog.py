@@ -58,6 +58,7 @@ from mercer.kernels.ways import (
     RankOne,
 )
 from mercer.kernels.window import ProductWindow, RadialWindow
+from mercer.machines.gp import GaussianProcessClassifier, GaussianProcessRegressor
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
@@ -471,6 +472,8 @@ machines = [
     machine(KernelPCA(n_components=3)),
     machine(RVR()),
     machine(RVC()),
+    machine(GaussianProcessRegressor(alpha=0.5, optimizer=None)),
+    machine(GaussianProcessClassifier(optimizer=None)),
 ]
 
 # Machines whose kernel must be a density: their laws are in their own tests

@@ -39,13 +39,14 @@ FOUNDATIONS = {
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior".split(),
+    "feature_newton lasso lasso_features sgd components bayes posterior ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
+    "machines/gp": ["base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
@@ -74,7 +75,7 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads",
+    "nearest windows roads ascent gaussian",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -82,6 +83,7 @@ MODULES = {
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
+    "machines/gp": "base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps smo",

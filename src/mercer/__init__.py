@@ -51,6 +51,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         ),
         "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
         "mercer.machines.rvm": "RVC RVR",
+        "mercer.machines.gp": "GaussianProcessRegressor GaussianProcessClassifier",
         "mercer.machines.perceptron": "Perceptron KernelPerceptron",
         "mercer.machines.sgd": "KernelSGDClassifier KernelSGDRegressor",
         "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
