@@ -47,6 +47,7 @@ from mercer.native.interruptible import elementwise, interruptible, multiply
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
 LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
+MOST_WRITTEN = 1000  # numbers of an array that are written as a list
 BLOCK_MB = 64.0  # memory for a temporary block of kernel values
 
 
@@ -500,7 +501,7 @@ class Kernel(ABC):
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = self._parameters(), other._parameters()
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return all(_equal(mine[name], theirs[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # set_params changes a kernel in place
 
@@ -666,8 +667,22 @@ def _resolve_child(child: Any, X: Points, weight: np.ndarray | None) -> Any:
     return child if unchanged else type(child)(parts)
 
 
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of parameters; a list of numbers equals the array of them."""
+    a, b = (c.tolist() if _is_numbers(c) else c for c in (a, b))
+    return same_value(a, b)
+
+
+def _is_numbers(setting: Any) -> bool:
+    """Whether a parameter is an array that is written as a list of numbers."""
+    listed = isinstance(setting, np.ndarray) and setting.ndim == 1
+    return listed and setting.dtype.kind in "iuf"
+
+
 def _written(setting: Any) -> str:
     """A parameter as it is written in a constructor call; long data by its size."""
+    if _is_numbers(setting) and len(setting) <= MOST_WRITTEN:
+        return _written(setting.tolist())
     if isinstance(setting, np.generic):
         return repr(setting.item())
     if isinstance(setting, str | Kernel):

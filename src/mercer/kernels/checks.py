@@ -226,6 +226,17 @@ def check_positive(
         )
 
 
+def check_widths(node: object, name: str, widths: Any, optional: bool = False) -> None:
+    """Refuse anything but a number > 0, or a list of them, one for each coordinate."""
+    if not (isinstance(widths, list | tuple | np.ndarray) and np.ndim(widths) == 1):
+        check_positive(node, name, widths, optional)
+    elif len(widths) == 0 or not all(is_finite(w) and w > 0 for w in widths):
+        raise ValueError(
+            f"{type(node).__name__} needs {name} > 0 for every coordinate; got "
+            f"{name}={brief(widths)}."
+        )
+
+
 def check_weights(node: object, weights: Any, count: int | None = None) -> None:
     """Refuse anything but finite numbers ≥ 0, `count` of them where that is given."""
     name = type(node).__name__

@@ -52,7 +52,14 @@ from mercer.kernels.slopes import by_square, derived
 from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
 from mercer.kernels.substring import Spectrum, WeightedSubstrings
 from mercer.kernels.tree import TaggedTree
-from mercer.kernels.vector import Exponential, Polynomial, PowerSeries, by_tiles
+from mercer.kernels.vector import (
+    Exponential,
+    Polynomial,
+    PowerSeries,
+    by_tiles,
+    stretched,
+)
+from mercer.kernels.ways import dense
 from mercer.kernels.window import ProductWindow, RadialWindow
 from mercer.native import vectors
 from mercer.native.lapack import half
@@ -168,6 +175,8 @@ def _ruled(kernel: Kernel, name: str) -> bool:
         return name == "weights"
     if isinstance(kernel, RadialWindow | ProductWindow):
         return kernel.shape is not None
+    if isinstance(kernel, RandomFourier):
+        return np.ndim(kernel.get_params()[name]) == 0
     return True
 
 
@@ -385,6 +394,8 @@ def _radial(
 ) -> np.ndarray:
     if isinstance(kernel, RationalQuadratic) and name == "alpha":
         return _of_alpha(kernel, X, Y)
+    if np.ndim(kernel._resolved(name)):
+        return _of_widths(kernel, name, X, Y)
     A, B = pair(X, Y, type(kernel).__name__)
     squares = vectors.block(Recipe("square", "identity"), A, B)
     width = float(kernel._resolved(name))
@@ -393,15 +404,59 @@ def _radial(
     return factor * squares * by_square(kernel, A, A if B is None else B)
 
 
+def _of_widths(kernel: Any, name: str, X: Points, Y: Points | None) -> np.ndarray:
+    """k is a function of Σₜ γₜ part(xₜ, yₜ): its derivative times each part."""
+    part, slope, factors = _stretched_slope(kernel, name, X, Y)
+    A = dense(pair(X, None, "")[0])
+    B = A if Y is None else dense(pair(Y, None, "")[0])
+    return np.stack(
+        [
+            factor * slope * part(a[:, None] - b)
+            for factor, a, b in zip(factors, A.T, B.T, strict=True)
+        ]
+    )
+
+
+def _stretched_slope(
+    kernel: Any, name: str, X: Points, Y: Points | None
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The part, dk by its sum, and that of γₜ by the width of each coordinate."""
+    widths = np.asarray(kernel._resolved(name), dtype=float)
+    if isinstance(kernel, Laplacian):
+        return np.abs, -kernel(X, Y), np.ones(len(widths))
+    A, B = stretched(kernel, kernel._stretch(), X, Y)
+    slope = by_square(kernel.scalar(), A, A if B is None else B)
+    factors = np.ones(len(widths)) if isinstance(kernel, RBF) else -2 / widths**3
+    return np.square, slope, factors
+
+
+def _sums_by_widths(
+    kernel: Any, name: str, X: Points, Y: Points | None, W: np.ndarray
+) -> Any:
+    """Σ Vᵢⱼ (xᵢₜ - yⱼₜ)² for all t by one product of matrices; None for one width."""
+    if not np.ndim(kernel._resolved(name)) or isinstance(kernel, Laplacian):
+        return None
+    _, slope, factors = _stretched_slope(kernel, name, X, Y)
+    V = W * slope
+    A = dense(pair(X, None, "")[0])
+    middle = A.mean(axis=0)  # so that squares of a common offset do not cancel
+    A = A - middle
+    B = A if Y is None else dense(pair(Y, None, "")[0]) - middle
+    squares = V.sum(axis=1) @ A**2 + V.sum(axis=0) @ B**2
+    return factors * (squares - 2 * np.einsum("ij,ij->j", A, V @ B))
+
+
 def _of_alpha(kernel: RationalQuadratic, X: Points, Y: Points | None) -> np.ndarray:
-    A, B = pair(X, Y, "RationalQuadratic")
+    A, B = stretched(kernel, kernel._stretch(), X, Y)
     squares = vectors.block(Recipe("square", "identity"), A, B)
     alpha = float(kernel.alpha)
-    share = squares / (2 * alpha * float(kernel.length) ** 2)
+    share = squares / (2 * alpha * kernel._after("length") ** 2)
     return kernel(X, Y) * (share / (1 + share) - np.log1p(share))
 
 
 def _laplacian(kernel: Laplacian, name: str, X: Points, Y: Points | None) -> np.ndarray:
+    if np.ndim(kernel._resolved(name)):
+        return _of_widths(kernel, name, X, Y)
     return -_distances(kernel, "absolute", X, Y) * kernel(X, Y)
 
 
@@ -799,4 +854,8 @@ _LINKS: dict[type[Kernel], Callable[..., Iterator[Link]]] = {
 }
 
 # Σ W · dk without the matrices, where that is cheaper.
-_SUMS: dict[type[Kernel], Callable[..., Any]] = {}
+_SUMS: dict[type[Kernel], Callable[..., Any]] = {
+    RBF: _sums_by_widths,
+    Matern: _sums_by_widths,
+    RationalQuadratic: _sums_by_widths,
+}

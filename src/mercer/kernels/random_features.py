@@ -118,12 +118,13 @@ class RandomFourier(Approximation):
         return {name: one for name, one in found.items() if name != "kernel__nu"}
 
     def _scale(self) -> float:
+        """What frequencies are multiplied by, where coordinates are not scaled."""
         if isinstance(self.kernel, RBF):
-            return math.sqrt(2 * self.kernel._resolved("gamma"))
+            return math.sqrt(2 * self.kernel._after("gamma"))
         if isinstance(self.kernel, Laplacian):
-            return float(self.kernel._resolved("gamma"))
+            return self.kernel._after("gamma")
         assert isinstance(self.kernel, Matern)
-        return float(1 / self.kernel.length)
+        return 1 / self.kernel._after("length")
 
     def _width(self) -> int:
         if self.frequencies is None:
@@ -134,6 +135,8 @@ class RandomFourier(Approximation):
         X = double(vectors(X, "RandomFourier"))
         W = np.asarray(self.frequencies, dtype=float)
         _check_dimension(self, X, len(W))
+        factors = self.kernel._stretch()  # type: ignore[attr-defined]
+        W = W if factors is None else factors[:, None] * W
         angles = multiply(X, W * self._scale())
         waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         return waves / math.sqrt(self.size // 2)

@@ -40,6 +40,7 @@ from mercer.kernels.ways import dense
 from mercer.native import vectors
 from mercer.native.vectors import Recipe
 
+Wide = RBF | Laplacian | Matern | RationalQuadratic  # with widths of coordinates
 SIDE = 32  # points whose own squares are taken together, in a square of which few count
 STEP = 6e-6  # of central differences, relative to the largest coordinate: ∛ε
 
@@ -53,6 +54,10 @@ def slopes(kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.nd
     W : (m, n) array
     """
     rule: Callable[..., np.ndarray] = _RULES.get(type(kernel), _differences)
+    factors = kernel._stretch() if isinstance(kernel, Wide) else None
+    if factors is not None:
+        inner = kernel.scalar()  # type: ignore[union-attr]
+        return factors * rule(inner, Z * factors, X * factors, W)
     return rule(kernel, Z, X, W)
 
 
