@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
+    ["optimization"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -61,7 +62,7 @@ ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
-    "losses maps outcomes planning",
+    "losses maps outcomes planning optimization",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
@@ -97,7 +98,8 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"},
+    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"}
+    | {"optimization"},
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},

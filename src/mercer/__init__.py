@@ -61,6 +61,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.machines.maps": (
             "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
         ),
+        "mercer.optimization": "optimize",
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
         "mercer.io.models": "save load",

@@ -49,13 +49,17 @@ class NormalEvidence:
     X : n points
     target : (n, q) array, q functions of one prior
     alpha : a number ≥ 0, or n of them
-    free : the parameters of the kernel; "noise" among its extras is learnt too
+    free : the parameters of the kernel; `noise` among its extras is learnt too
+    profiled : whether A is known up to a factor only, the likeliest of which is taken
+    noise : the name of the noise
     """
 
     X: Points
     target: np.ndarray
     alpha: Any
     free: FreeParameters
+    profiled: bool = False
+    noise: str = "noise"
 
     def factored(self, kernel: Kernel, noise: float = 0.0) -> Factor | None:
         """The factors of A; None where it is not positive definite."""
@@ -69,22 +73,28 @@ class NormalEvidence:
         fit = float(np.einsum("ij,ij->", self.target, coef))
         logarithm = float(np.log(A.diagonal()).sum())
         value = -fit / 2 - q * (logarithm + n / 2 * math.log(2 * math.pi))
+        if self.profiled:
+            share = max(fit / (n * q), np.finfo(float).tiny)
+            value = -q * (logarithm + n / 2 * (1 + math.log(2 * math.pi * share)))
         return Factor(A, coef, value)
 
     def value(self, theta: np.ndarray) -> float:
         """The evidence alone; -∞ where A is not positive definite."""
         kernel, extra = self.free.at(theta)
-        found = self.factored(kernel, extra.get("noise", 0.0))
+        found = self.factored(kernel, extra.get(self.noise, 0.0))
         return -math.inf if found is None else found.evidence
 
     def objective(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The evidence and its slope by θ: W = ½ (Σ A⁻¹y yᵀA⁻¹ - q A⁻¹)."""
         kernel, extra = self.free.at(theta)
-        found = self.factored(kernel, extra.get("noise", 0.0))
+        found = self.factored(kernel, extra.get(self.noise, 0.0))
         if found is None:
             return -math.inf, np.zeros(len(theta))
         A, coef = found.matrix, found.coef
         q = coef.shape[1]
+        if self.profiled:
+            fit = float(np.einsum("ij,ij->", self.target, coef))
+            coef = coef * math.sqrt(coef.size / max(fit, np.finfo(float).tiny))
         with blas_for(len(A)):
             lapack.invert_positive(A)
             for columns in _strips(len(A)):
@@ -92,8 +102,8 @@ class NormalEvidence:
                 strip *= -q
                 strip += coef @ coef[columns].T
         W = _lower(A)
-        slopes = _slopes(kernel, self.X, W, self.free)
-        slopes["noise"] = float(W.trace())
+        slopes = weighted_slopes(kernel, self.X, W, self.free)
+        slopes[self.noise] = float(W.trace())
         return found.evidence, self.free.gradient(theta, slopes)
 
 
@@ -199,7 +209,7 @@ class LogisticEvidence:
                 strip += np.multiply.outer(g, g[columns])
                 strip += np.multiply.outer(turned, g[columns])
                 strip += np.multiply.outer(g, turned[columns])
-        slopes = _slopes(kernel, self.X, _lower(R), self.free)
+        slopes = weighted_slopes(kernel, self.X, _lower(R), self.free)
         return mode.evidence, self.free.gradient(theta, slopes)
 
 
@@ -238,10 +248,17 @@ def _lower(A: np.ndarray) -> np.ndarray:
     return W
 
 
-def _slopes(
+def lower_weights(W: np.ndarray) -> np.ndarray:
+    """The lower triangle with the same Σᵢⱼ Wᵢⱼ Dᵢⱼ for every symmetric D."""
+    lower = np.tril(W + W.T)
+    np.fill_diagonal(lower, W.diagonal())
+    return lower
+
+
+def weighted_slopes(
     kernel: Kernel, X: Points, W: np.ndarray, free: FreeParameters
 ) -> dict[str, Any]:
-    """Σᵢⱼ Wᵢⱼ ∂k(xᵢ, xⱼ)/∂θ, from a lower triangle W of many points in rows."""
+    """Σᵢⱼ Wᵢⱼ ∂k(xᵢ, xⱼ)/∂θ of a lower triangle W, for many points in rows."""
     names = [name for name in free.names if name not in free.extra]
     if not names:
         return {}
