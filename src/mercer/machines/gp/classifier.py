@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, count, take
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.checks import checked_parameters
@@ -51,7 +51,7 @@ class BinaryProcess:
         mean, variance = self.expansion_(X), np.empty(count(X))
         kernel, known = self.expansion_.kernel, self.problem.X
         for rows in blocks(X, count(known)):
-            some = take(X, rows)
+            some = double(take(X, rows))
             across = np.asarray(kernel(some, known), dtype=float)
             own = np.asarray(kernel.diag(some), dtype=float)
             variance[rows] = self.mode.variance(across, own)
@@ -250,7 +250,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     def _processes(self) -> list[BinaryProcess]:
         check_is_fitted(self, "base_estimator_")
         found = self.base_estimator_
-        return found.estimators_ if isinstance(found, ManyProcesses) else [found]
+        if isinstance(found, ManyProcesses):
+            return found.estimators_
+        return [replace(found, expansion_=self.expansion_)]
 
     @property
     def kernel_(self) -> Any:
@@ -258,18 +260,18 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         return kernels[0] if len(kernels) == 1 else kernels
 
     def decision_function(self, X: Points) -> np.ndarray:
-        """The log odds of the classes: (m,) for two, a column each for more.
+        """f / √(1 + πv/8), v its variance: (m,), or a column each for more classes.
 
-        Of "one_vs_one" the votes of the pairs, with their shares to break ties.
+        About the log odds. Of "one_vs_one" the votes of the pairs, with these to break
+        ties.
         """
         X = self._checked(X)
-        shares = np.column_stack([part.share(X) for part in self._processes()])
-        if len(self.classes_) > 2 and self.multi_class == "one_vs_one":
-            return scores(0.5 - shares, len(self.classes_))
-        with np.errstate(divide="ignore"):
-            odds = np.log(shares) - np.log1p(-shares)
-        odds = np.clip(odds, -1e3, 1e3)
-        return odds[:, 0] if odds.shape[1] == 1 else odds
+        beliefs = [part.beliefs(X) for part in self._processes()]
+        values = np.column_stack([f / np.sqrt(1 + np.pi * v / 8) for f, v in beliefs])
+        if values.shape[1] == 1:
+            return values[:, 0]
+        one_vs_one = self.multi_class == "one_vs_one"
+        return scores(-values, len(self.classes_)) if one_vs_one else values
 
     def _checked(self, X: Points) -> Points:
         check_is_fitted(self, "base_estimator_")
@@ -279,8 +281,10 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         """The most probable class at each of the m points of X."""
         if len(self._processes()) == 1:
             f = self._processes()[0].expansion_(self._checked(X))
-            return self.classes_[(f > 0).astype(int)]
-        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+            return self.classes_[(f >= 0).astype(int)]
+        if self.multi_class == "one_vs_one":
+            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """The probability of each class at the m points of X, (m, k).

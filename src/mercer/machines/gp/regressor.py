@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, count, take
+from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
 from mercer.machines.checks import checked_parameters
@@ -266,7 +266,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         mean = mean[:, 0] if mean.ndim > 1 and mean.shape[1] == 1 else mean
         if not (return_std or return_cov):
             return mean
-        kernel = self.expansion_.kernel
+        kernel, X = self.expansion_.kernel, double(X)
         if return_cov:
             V = half(self.L_, self._across(kernel, X).T)
             spread = np.asarray(kernel(X), dtype=float) - V.T @ V
