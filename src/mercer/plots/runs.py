@@ -201,6 +201,9 @@ def plot_ascent(
     [line] = ax.step(when, best, where="post", color=COLOURS[0], label="best so far")
     if not upwards and best[-1] > 0:
         ax.set_yscale("log")
+    elif np.isfinite(best[0]):
+        # A step too far may be very low, and would hide all the others.
+        ax.set_ylim(bottom=best[0] - 0.3 * max(best[-1] - best[0], 1e-9))
     ax.set(xlabel="evaluations", ylabel=words.get(by, "span estimate of the error"))
     ax.legend()
     return Display(ax, {"value": value, "best": line})
