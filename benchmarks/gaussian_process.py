@@ -73,7 +73,7 @@ def fit(n):
         ours, _ = timed(lambda: machine.fit(X, y))
         theirs, _ = timed(lambda: twin.fit(X, y))
     values = machine.log_marginal_likelihood_value_, twin.log_marginal_likelihood_value_
-    print(f"whole fit, {n:,} points: {ours:.1f} s in {len(machine.curve_)} evaluations, "
+    print(f"fit, {n:,} points: {ours:.1f} s in {len(machine.curve_)} evaluations, "
           f"scikit-learn {theirs:.1f} s in {count[0]}, {theirs / ours:.1f} ×; "
           f"log evidence {values[0]:.4f} and {values[1]:.4f}")  # fmt: skip
 

@@ -162,7 +162,7 @@ def _has_log(kernel: Kernel) -> bool:
 
 def _rule(kernel: Kernel, name: str) -> Callable[..., np.ndarray]:
     if hasattr(kernel, "own_gradient"):  # of a kernel from outside
-        return type(kernel).own_gradient  # type: ignore[attr-defined]
+        return type(kernel).own_gradient
     rule: Callable[..., np.ndarray] = _RULES.get(type(kernel), _differenced)
     return rule if rule is _differenced or _ruled(kernel, name) else _differenced
 

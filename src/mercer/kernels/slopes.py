@@ -54,10 +54,8 @@ def slopes(kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.nd
     W : (m, n) array
     """
     rule: Callable[..., np.ndarray] = _RULES.get(type(kernel), _differences)
-    factors = kernel._stretch() if isinstance(kernel, Wide) else None
-    if factors is not None:
-        inner = kernel.scalar()  # type: ignore[union-attr]
-        return factors * rule(inner, Z * factors, X * factors, W)
+    if isinstance(kernel, Wide) and (factors := kernel._stretch()) is not None:
+        return factors * rule(kernel.scalar(), Z * factors, X * factors, W)
     return rule(kernel, Z, X, W)
 
 

@@ -81,7 +81,7 @@ class GaussianProcess(CallbackSupportMixin, Machine):
     """A process with the kernel as covariance; evidence tells its parameters."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(WORDS) - {"precomputed"}), callable, None],
+        "kernel": [StrOptions(set(WORDS)), callable, None],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "copy_X_train": ["boolean"],
@@ -109,6 +109,14 @@ class GaussianProcess(CallbackSupportMixin, Machine):
     time_limit: float | None
 
     log_marginal_likelihood_value_: float
+
+    def _check_square(self, X: Points) -> None:
+        if self._precomputed:
+            raise ValueError(
+                f"{type(self).__name__} needs k(x, x) of new points, which kernel "
+                "values with the points of the fit do not tell. Pass Precomputed(K), K "
+                "of all points, and their places in it as points."
+            )
 
     def _resolved(self, points: Points, weight: np.ndarray | None) -> Kernel:
         if self.kernel is None:

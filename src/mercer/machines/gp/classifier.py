@@ -159,6 +159,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         y : n classes, numbers or strings
         """
         X, y = self._validated(X, y)
+        self._check_square(X)
         check_classes(self, y)
         classes, label = np.unique(y, return_inverse=True)
         check_two(self, classes)

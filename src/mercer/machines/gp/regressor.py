@@ -17,7 +17,7 @@ from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
 from mercer.machines.checks import checked_parameters
-from mercer.machines.gp.base import GaussianProcess, blocks
+from mercer.machines.gp.base import GaussianProcess, ScikitLearnKernel, blocks
 from mercer.machines.progress import watching
 from mercer.native.lapack import half
 from mercer.outcomes import Run
@@ -133,6 +133,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         y : (n,) array, or (n, q) for q targets with one kernel
         """
         X, y = self._validated(X, y, **self._y_checks)
+        self._check_square(X)
         seen = y.shape[1] if y.ndim > 1 else 1
         if self.n_targets is not None and seen != self.n_targets:
             raise ValueError(
@@ -210,7 +211,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     @property
     def kernel_(self) -> Any:
         kernel = self.expansion_.kernel
-        return kernel.there() if hasattr(kernel, "own_gradient") else kernel
+        return kernel.there() if isinstance(kernel, ScikitLearnKernel) else kernel
 
     def log_marginal_likelihood(
         self,
