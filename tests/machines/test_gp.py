@@ -3,6 +3,7 @@
 import catalog
 import numpy as np
 import pytest
+from checks import machine_checks
 from looped import looped
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
@@ -33,6 +34,16 @@ NEW = rng.normal(size=(9, 2))
 Y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=40)
 TWO = (X[:, 0] + 0.3 * rng.normal(size=40) > 0).astype(int)
 THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+
+
+@machine_checks(
+    [
+        GaussianProcessRegressor(1.0 * RBF(0.5), noise=0.1),
+        GaussianProcessClassifier(),
+    ]
+)
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
 
 
 def constant_rbf_white(constant=1.0, length=1.0, noise=0.1):

@@ -292,6 +292,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
         Of several classes those of each against the rest, divided by their sum.
         """
+        check_is_fitted(self, "base_estimator_")
         if len(self.classes_) > 2 and self.multi_class == "one_vs_one":
             raise ValueError(
                 "one_vs_one multi-class mode does not support predicting probability "
