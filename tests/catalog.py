@@ -59,6 +59,7 @@ from mercer.kernels.ways import (
     RankOne,
 )
 from mercer.kernels.window import ProductWindow, RadialWindow
+from mercer.machines.gp import GaussianProcessClassifier, GaussianProcessRegressor
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from mercer.machines.parzen import ParzenClassifier, ParzenDensity
@@ -264,6 +265,11 @@ psd_kernels = [
     entry(Matern(100.0), vectors),
     entry(Matern(float("inf"), 2.0), vectors),
     entry(RationalQuadratic(0.7, 1.5), vectors),
+    entry(RBF([0.5, 1.0, 0.1]), vectors),
+    entry(Laplacian(np.array([0.5, 1.0, 0.1])), vectors),
+    entry(Matern(1.5, [0.5, 1.0, 2.0]), vectors),
+    entry(RationalQuadratic(0.7, np.array([0.5, 1.0, 2.0])), vectors),
+    entry(RandomFourier(RBF([0.5, 1.0, 0.1]), 20).resolve(vectors(5)), vectors),
     entry(FromDistance("euclidean", [0.5, -1.0, 2.0]), vectors),
     entry(FromDistance("euclidean", [0.5, -1.0, 2.0], 0.3), vectors),
     entry(FromDistance("manhattan", [0.0, 0.0, 1.0], 0.5), vectors),
@@ -475,6 +481,8 @@ machines = [
     machine(KernelPCA(n_components=3)),
     machine(RVR()),
     machine(RVC()),
+    machine(GaussianProcessRegressor(alpha=0.5, optimizer=None)),
+    machine(GaussianProcessClassifier(optimizer=None)),
 ]
 
 # Machines whose kernel must be a density: their laws are in their own tests

@@ -273,10 +273,12 @@ def made(machine, form):
     return machine
 
 
+PROCESSES = ("GaussianProcessRegressor", "GaussianProcessClassifier")
 NOT_TAKEN = {
     ("ParzenDensity", "objects"),  # a density is of vectors
     ("ParzenDensity", "precomputed"),
     ("SVDD", "precomputed"),  # needs k(x, x)
+    *((name, "precomputed") for name in PROCESSES),
 }
 
 
@@ -537,9 +539,10 @@ def test_a_machine_is_cloned_copied_shown_and_listed(machine, kernel):
     made = clone(machine).set_params(**kernel)
     y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
     X = POINTS @ POINTS.T if made.kernel == "precomputed" else POINTS
-    # These two need k(x, x) or vectors, and refuse kernel values in words at fit.
-    if type(machine).__name__ in ("SVDD", "ParzenDensity") and X is not POINTS:
-        with pytest.raises(ValueError, match=r"SVDD|vectors|window|density"):
+    # These need k(x, x) or vectors, and refuse kernel values in words at fit.
+    refusing = ("SVDD", "ParzenDensity", *PROCESSES)
+    if type(machine).__name__ in refusing and X is not POINTS:
+        with pytest.raises(ValueError, match=r"SVDD|vectors|window|density|k\(x, x\)"):
             clone(made).fit(X, y)
         X, made = POINTS, clone(machine)
     for fitted in (made, clone(made).fit(X, y)):

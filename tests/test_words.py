@@ -12,6 +12,8 @@ from mercer import (
     SVDD,
     SVR,
     ChiSquared,
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
     KernelPCA,
     KernelRidge,
     Laplacian,
@@ -24,6 +26,7 @@ from mercer import (
 from mercer.kernels.ways import BlockFunction
 
 DROP_INS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD, KernelRidge, KernelPCA)
+DROP_INS += (GaussianProcessClassifier, GaussianProcessRegressor)
 X = np.abs(np.random.default_rng(0).normal(size=(40, 3))) + 0.1
 Y = np.arange(40) % 2
 OTHERS = [

@@ -52,6 +52,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         ),
         "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
         "mercer.machines.rvm": "RVC RVR",
+        "mercer.machines.gp": "GaussianProcessRegressor GaussianProcessClassifier",
         "mercer.machines.perceptron": "Perceptron KernelPerceptron",
         "mercer.machines.sgd": "KernelSGDClassifier KernelSGDRegressor",
         "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
@@ -61,6 +62,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.machines.maps": (
             "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
         ),
+        "mercer.optimization": "optimize",
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
         "mercer.io.models": "save load",

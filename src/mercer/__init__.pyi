@@ -77,6 +77,8 @@ from mercer.kernels.ways import Precomputed as Precomputed
 from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
+from mercer.machines.gp import GaussianProcessClassifier as GaussianProcessClassifier
+from mercer.machines.gp import GaussianProcessRegressor as GaussianProcessRegressor
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans
 from mercer.machines.maps import FeatureMap as FeatureMap
 from mercer.machines.maps import Nystroem as Nystroem
@@ -110,6 +112,7 @@ from mercer.machines.svm import OneClassSVM as OneClassSVM
 from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD
 from mercer.machines.svm import SVR as SVR
+from mercer.optimization import optimize as optimize
 from mercer.theory.condition import check as check
 from mercer.theory.condition import repair as repair
 from mercer.theory.table import bounds as bounds

@@ -159,6 +159,12 @@ CASES = {
     ),
     "RVC": lambda: of_vectors(mercer.RVC(), three()),
     "RVR": lambda: of_vectors(mercer.RVR(), numbers()),
+    "GaussianProcessRegressor": lambda: of_vectors(
+        mercer.GaussianProcessRegressor(RBF(0.5), noise=0.1), numbers()
+    ),
+    "GaussianProcessClassifier": lambda: of_vectors(
+        mercer.GaussianProcessClassifier(1.0 * RBF(0.5)), three()
+    ),
     "Perceptron": lambda: of_vectors(mercer.Perceptron(max_iter=5), three()),
     "Perceptron, streamed": lambda: streamed(
         mercer.Perceptron(), three(), classes=[0, 1, 2]

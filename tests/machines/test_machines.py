@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import decomposition, kernel_ridge, svm
+from sklearn import decomposition, gaussian_process, kernel_ridge, svm
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, PositiveSpectrumWarning
 from sklearn.model_selection import cross_val_predict
@@ -140,8 +140,12 @@ DROP_INS = {
     "SVDD": svm.OneClassSVM,
     "KernelRidge": kernel_ridge.KernelRidge,
     "KernelPCA": decomposition.KernelPCA,
+    "GaussianProcessRegressor": gaussian_process.GaussianProcessRegressor,
+    "GaussianProcessClassifier": gaussian_process.GaussianProcessClassifier,
 }
-ALPHA = {"KernelRidge", "KernelPCA", "SparseKernelRegressor"}  # as theirs and Lasso's
+ALPHA = {"KernelRidge", "KernelPCA", "SparseKernelRegressor"} | {
+    "GaussianProcessRegressor"
+}  # as theirs and Lasso's
 
 
 @looped("name", public_machines())
@@ -311,7 +315,12 @@ def test_a_machine_is_copied_and_pickled_with_its_points(machine, kernel, points
 @on_pairs(covering(catalog.other_kernels, data_and_way))
 def test_what_is_no_kernel_works_where_a_machine_allows_it(machine, kernel, points):
     X = points(3, N + NEW)
-    learnt = fitted(machine, kernel, take(X, slice(0, N)))
+    try:
+        learnt = fitted(machine, kernel, take(X, slice(0, N)))
+    except np.linalg.LinAlgError as error:  # there is no process of this covariance
+        assert machine.__module__.startswith("mercer.machines.gp")
+        assert "positive semidefinite" in str(error)
+        return
     assert np.isfinite(values(learnt, take(X, slice(N, None)))).all()
 
 

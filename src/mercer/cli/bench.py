@@ -22,7 +22,7 @@ from mercer.cli.live import Console, table
 from mercer.cli.settings import dataset_of, machine_of, needs_target
 from mercer.data.points import count
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear
+from mercer.kernels.vector import Linear, has_widths
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC, SVR
 
@@ -155,7 +155,7 @@ def _own(options: argparse.Namespace) -> Iterator[Job]:
     same.pop("kernel")
     peer.set_params(**{k: v for k, v in same.items() if k != "cache_size"})
     peer.set_params(kernel=lambda a, b: kernel(np.atleast_2d(a), np.atleast_2d(b)))
-    if isinstance(kernel, RBF):
+    if isinstance(kernel, RBF) and not has_widths(kernel.gamma):
         peer.set_params(kernel="rbf", gamma=kernel.gamma)
     elif isinstance(kernel, Linear):
         peer.set_params(kernel="linear")

@@ -17,7 +17,7 @@ from mercer.io.models import load, save
 from mercer.kernels.base import Kernel
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear, Polynomial
+from mercer.kernels.vector import Linear, Polynomial, one_width
 from mercer.machines.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.multiclass import PairExpansion
 from mercer.outcomes import Certificate, Run, Status
@@ -125,7 +125,7 @@ def _kernel_words(kernel: Kernel) -> dict[str, Any]:
     if isinstance(kernel, Linear):
         return {"kernel_type": "linear"}
     if isinstance(kernel, RBF):
-        return {"kernel_type": "rbf", "gamma": kernel.gamma}
+        return {"kernel_type": "rbf", "gamma": one_width(kernel, "gamma", "LIBSVM")}
     if isinstance(kernel, Polynomial):
         return {
             "kernel_type": "polynomial",

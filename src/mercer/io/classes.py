@@ -27,6 +27,7 @@ MACHINES = {
     ),
     "mercer.machines.sparse": "SparseKernelClassifier SparseKernelRegressor",
     "mercer.machines.rvm": "RVC RVR",
+    "mercer.machines.gp": "GaussianProcessRegressor GaussianProcessClassifier",
     "mercer.machines.perceptron": "Perceptron KernelPerceptron",
     "mercer.machines.sgd": "KernelSGDClassifier KernelSGDRegressor",
     "mercer.machines.neighbors": "KernelKNNClassifier KernelKNNRegressor",
@@ -111,7 +112,10 @@ _PARTS = {
     "mercer.solvers.windows": (
         "_Gaussian _Laplacian _Matern _RationalQuadratic _Shaped _Product"
     ),
+    "mercer.solvers.ascent": "FreeParameters Step",
+    "mercer.solvers.gaussian": "NormalEvidence LogisticEvidence Mode",
     "mercer.machines.base": "Dual",
+    "mercer.machines.gp.classifier": "BinaryProcess ManyProcesses",
     "mercer.machines.perceptron": "_Support _Made _Primal",
     "mercer.machines.sgd.base": "_Functions",
     "mercer.machines.parzen": "Trial",
@@ -135,11 +139,14 @@ _IS_KERNEL = {name for names in KERNELS.values() for name in names.split()}
 # here; files that have words a release does not know are refused by it.
 LEARNT = frozenset(
     """
-    X_fit_ X_transformed_fit_ _borrows _calls _certificate _dual _expansion _f
+    L_ X_fit_ X_train_ X_transformed_fit_ _borrows _calls _certificate _dual
+    _expansion _f
     _found _functions _gamma _groups _handed _inverse _keys _label _n_features_out
     _names _pair_function _places _points _primal _problem _selected _sigmoid
     _sklearn_output_config _sparse _square _state _supports _target _tree _unit
-    _volume _weight _weights _windows approximation_ bandwidth_ bitHash_
+    _starts _volume _weight _weights _windows _y_train_mean _y_train_std alpha_
+    approximation_ bandwidth_ base_estimator_ bitHash_ curve_
+    log_marginal_likelihood_value_ n_classes_ noise_ theta_ y_train_
     certificate_ class_weight_ classes_ component_indices_ components_ data_layout_
     data_max_ data_min_ data_range_ expansion_ feature_names_ feature_names_in_
     fit_status_ gamma_ indexHash_ inertia_ inertia_history_ integral_ kernel_

@@ -33,6 +33,7 @@ from mercer.kernels.vector import (
     Linear,
     Polynomial,
     PowerSeries,
+    one_width,
 )
 from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import ProductWindow, RadialWindow
@@ -412,7 +413,7 @@ def _polynomial_kernel(k: Polynomial, pairs: Pairs) -> Value:
 
 def _exponent(k: Any, pairs: Pairs, exact: bool = False) -> Value:
     """γ‖x - y‖² or γ Σ|xᵢ - yᵢ|."""
-    gamma = float(k._resolved("gamma"))
+    gamma = one_width(k, "gamma", "ONNX")
     return (pairs.square(exact) if isinstance(k, RBF) else _absolute(pairs)) * gamma
 
 
@@ -429,7 +430,7 @@ _MATERN: dict[float, list[float]] = {
 
 def _matern_distance(k: Matern, pairs: Pairs) -> Value:
     unit = 1.0 if k.nu == np.inf else math.sqrt(2 * k.nu)
-    return pairs.square(exact=True).sqrt() * (unit / float(k.length))
+    return pairs.square(exact=True).sqrt() * (unit / one_width(k, "length", "ONNX"))
 
 
 def _matern(k: Matern, pairs: Pairs) -> Value:
@@ -443,7 +444,8 @@ def _matern(k: Matern, pairs: Pairs) -> Value:
 
 
 def _rational_logarithm(k: RationalQuadratic, pairs: Pairs) -> Value:
-    share = pairs.square() / (2 * float(k.alpha) * float(k.length) ** 2)
+    length = one_width(k, "length", "ONNX")
+    share = pairs.square() / (2 * float(k.alpha) * length**2)
     return (share + 1.0).log() * -float(k.alpha)
 
 

@@ -39,7 +39,10 @@ from mercer.kernels.base import (
     closed,
     polynomial,
 )
-from mercer.kernels.checks import check_coefficients
+from mercer.kernels.checks import (
+    Range,
+    check_coefficients,
+)
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
 
@@ -96,6 +99,8 @@ class PolynomialOf(Kernel):
     >>> PolynomialOf(Linear(), [1, 0, 2]).value([3], [1])
     19.0
     """
+
+    smooth = Range.not_negative("coefficients")
 
     kernel: Kernel
     coefficients: Sequence[float]

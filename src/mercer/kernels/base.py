@@ -11,7 +11,7 @@ import copy
 import importlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -25,6 +25,7 @@ from mercer.data.points import (
     as_points,
     brief,
     count,
+    double,
     one,
     precision,
     same_value,
@@ -34,6 +35,7 @@ from mercer.kernels import latex
 from mercer.kernels.checks import (
     GUARDS,
     HIGHEST,
+    Range,
     check_whole,
     checked,
     is_finite,
@@ -45,6 +47,7 @@ from mercer.native.interruptible import elementwise, interruptible, multiply
 MOST_NODES = 10_000  # of a kernel written out: what stands in two places counts twice
 LARGEST_FORMULA = 60  # parts of a kernel that a notebook shows as a formula
 LONGEST_TEXT = 300  # letters of a kernel within an error message
+MOST_WRITTEN = 1000  # numbers of an array that are written as a list
 BLOCK_MB = 64.0  # memory for a temporary block of kernel values
 
 
@@ -85,6 +88,9 @@ class Kernel(ABC):
 
     # Parameters that `owned` does not copy: documented as shared, or read only once.
     _shared: ClassVar[tuple[str, ...]] = ()
+
+    # The parameters that k(x, y) is a smooth function of, and what they may be.
+    smooth: ClassVar[Mapping[str, Range]] = {}
 
     _nodes = 1  # of this kernel written out; set by `check_kernels`
 
@@ -198,6 +204,89 @@ class Kernel(ABC):
         """The (n,) array of ln k(xᵢ, xᵢ), or None as `log`."""
         return None
 
+    # Derivatives
+
+    def smooth_parameters(self) -> dict[str, Range]:
+        """What k is a smooth function of, by the names of `get_params`, with its range.
+
+        Degrees, lengths, flags and points are not among these parameters.
+        """
+        found = {}
+        for name, allowed in self.smooth.items():
+            optional = allowed.optional and getattr(self, name) is None
+            setting = None if optional else self._resolved(name)
+            if setting is not None and is_smooth(setting):
+                found[name] = allowed
+        for name, child in self._named_kernels():
+            for path, allowed in child.smooth_parameters().items():
+                found[f"{name}__{path}"] = allowed
+        return found
+
+    def parameter_gradient(
+        self,
+        X: Points,
+        Y: Points | None = None,
+        *,
+        weight: npt.ArrayLike | None = None,
+        names: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """∂k(X, Y)/∂θ, (n, m), for every smooth parameter θ, by its name.
+
+        Names are those of `get_params`. Of a parameter that is a list of p numbers
+        (p, n, m). Most are formulas; those
+        of a decay in strings, trees and walks, of the order of a Matern and of a user's
+        own kernels or windows are extrapolated from differences, to about ten digits.
+
+        Parameters
+        ----------
+        weight : (n, m) array W, for the sums Σᵢⱼ Wᵢⱼ ∂k(xᵢ, yⱼ)/∂θ alone: one number,
+            or p, for each parameter, from a few matrices at a time
+        names : of the parameters; None for all of `smooth_parameters()`
+
+        Examples
+        --------
+        >>> from mercer import RBF
+        >>> k = 2 * RBF(gamma=0.5)
+        >>> slopes = k.parameter_gradient([[0.0], [1.0]])
+        >>> list(slopes), slopes["kernel__gamma"].round(3).tolist()
+        (['factor', 'kernel__gamma'], [[0.0, -1.213], [-1.213, 0.0]])
+        """
+        known = self.smooth_parameters()
+        chosen = list(known) if names is None else list(names)
+        for name in chosen:
+            if name not in known:
+                raise ValueError(
+                    f"{self} has no smooth parameter {name!r}; it has "
+                    f"{', '.join(known) or 'none'}."
+                )
+        X = double(as_points(X))
+        Y = None if Y is None else double(as_points(Y))
+        rules = _gradients()
+        if weight is None:
+            return rules.matrices(self, X, Y, chosen)
+        W = np.asarray(weight, dtype=float)
+        shape = count(X), count(X if Y is None else Y)
+        if W.shape != shape:
+            raise ValueError(
+                f"Sums of derivatives need a weight for each pair of points, shape "
+                f"{shape}; got shape {W.shape}."
+            )
+        return rules.sums(self, X, Y, W, chosen)
+
+    def point_gradient(self, x: Any, Y: Points) -> np.ndarray:
+        """∂k(x, yⱼ)/∂x, (m, d), of vectors; 0 where a distance has its kink.
+
+        Formulas for the kernels of inner products and distances and for the algebra;
+        central differences elsewhere.
+
+        Examples
+        --------
+        >>> from mercer import Polynomial
+        >>> Polynomial(2).point_gradient([1.0, 0.0], [[1.0, 1.0], [0.0, 1.0]]).tolist()
+        [[4.0, 4.0], [0.0, 2.0]]
+        """
+        return _slopes().point_gradient(self, x, Y)
+
     @property
     def missing(self) -> bool:
         """Whether points may have missing values (NaN); machines then accept them."""
@@ -269,10 +358,10 @@ class Kernel(ABC):
         """The parameters by name; with `deep` also those of the kernels inside."""
         params = self._parameters()
         if deep:
-            for name, child in self._kernel_fields():
-                if isinstance(child, Kernel):
-                    inner = child.get_params()
-                    params |= {f"{name}__{key}": inner[key] for key in inner}
+            for name, child in self._named_kernels():
+                inner = {"": child} if name not in params else {}
+                inner |= {f"__{key}": one for key, one in child.get_params().items()}
+                params |= {f"{name}{key}": one for key, one in inner.items()}
         return params
 
     def set_params(self, **params: Any) -> Kernel:
@@ -294,6 +383,11 @@ class Kernel(ABC):
             else:
                 own[name] = setting
         for name, settings in inner.items():
+            if name in dict(self._kernel_fields()) and isinstance(
+                own[name], list | tuple
+            ):
+                own[name] = _with_parts(self, name, own[name], settings)
+                continue
             if not isinstance(own[name], Kernel):
                 raise ValueError(
                     f"{type(self).__name__} cannot set {name}__{next(iter(settings))}: "
@@ -329,6 +423,14 @@ class Kernel(ABC):
                 and all(isinstance(part, Kernel) for part in setting)
             )
         ]
+
+    def _named_kernels(self) -> Iterator[tuple[str, Kernel]]:
+        """The kernels inside by their names in `get_params`; of a list by number."""
+        for name, child in self._kernel_fields():
+            if isinstance(child, Kernel):
+                yield name, child
+            else:
+                yield from ((f"{name}__{i}", part) for i, part in enumerate(child))
 
     def _resolved(self, name: str) -> Any:
         """The parameter `name`, which must not be None any more."""
@@ -399,7 +501,7 @@ class Kernel(ABC):
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = self._parameters(), other._parameters()
-        return all(same_value(mine[name], theirs[name]) for name in mine)
+        return all(_equal(mine[name], theirs[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # set_params changes a kernel in place
 
@@ -476,6 +578,37 @@ class Kernel(ABC):
         )
 
 
+def _gradients() -> Any:
+    """The derivatives of all kernels; imported late, as they import this file."""
+    return importlib.import_module("mercer.kernels.gradients")
+
+
+def _slopes() -> Any:
+    return importlib.import_module("mercer.kernels.slopes")
+
+
+def is_smooth(setting: Any) -> bool:
+    """Whether a parameter is a finite number, or a list of such."""
+    if isinstance(setting, list | tuple | np.ndarray) and np.ndim(setting) == 1:
+        return len(setting) > 0 and all(map(is_finite, setting))
+    return is_finite(setting)
+
+
+def _with_parts(kernel: Kernel, name: str, parts: Any, settings: dict[str, Any]) -> Any:
+    """A list of kernels with parameters of some, or some of them, changed."""
+    new = list(parts)
+    for key, setting in settings.items():
+        number, nested, rest = key.partition("__")
+        if not (number.isdecimal() and int(number) < len(new)):
+            raise ValueError(
+                f"{type(kernel).__name__} cannot set {name}__{key}: {name} holds "
+                f"{len(new)} kernels, numbered from 0."
+            )
+        i = int(number)
+        new[i] = copy.copy(new[i]).set_params(**{rest: setting}) if nested else setting
+    return type(parts)(new)
+
+
 def version() -> str:
     """The version of the package; imported late, as the package imports this file."""
     return importlib.import_module("mercer").__version__
@@ -534,8 +667,22 @@ def _resolve_child(child: Any, X: Points, weight: np.ndarray | None) -> Any:
     return child if unchanged else type(child)(parts)
 
 
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of parameters; a list of numbers equals the array of them."""
+    a, b = (c.tolist() if _is_numbers(c) else c for c in (a, b))
+    return same_value(a, b)
+
+
+def _is_numbers(setting: Any) -> bool:
+    """Whether a parameter is an array that is written as a list of numbers."""
+    listed = isinstance(setting, np.ndarray) and setting.ndim == 1
+    return listed and setting.dtype.kind in "iuf"
+
+
 def _written(setting: Any) -> str:
     """A parameter as it is written in a constructor call; long data by its size."""
+    if _is_numbers(setting) and len(setting) <= MOST_WRITTEN:
+        return _written(setting.tolist())
     if isinstance(setting, np.generic):
         return repr(setting.item())
     if isinstance(setting, str | Kernel):
@@ -673,6 +820,8 @@ class Scaled(Kernel):
     (True, 5.5)
     """
 
+    smooth = Range.positive("factor")
+
     factor: float
     kernel: Kernel
 
@@ -768,6 +917,8 @@ class Constant(Kernel):
     >>> Constant(2)(["any", "points"]).tolist()
     [[2.0, 2.0], [2.0, 2.0]]
     """
+
+    smooth = Range.not_negative("c")
 
     c: float = 1.0
 

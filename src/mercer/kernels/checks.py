@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -148,6 +148,42 @@ def _refuse_gaps(points: Any, kernel: Any) -> None:
     check_finite(points, type(kernel).__name__)
 
 
+class Range(NamedTuple):
+    """What a smooth parameter of a kernel may be: a number, or a list of numbers.
+
+    Parameters
+    ----------
+    low, high : the ends; from 0 on it is learnt on a logarithmic scale
+    learnt : whether what learns parameters learns this one without being told to
+    optional : whether None says that the kernel does without it
+    """
+
+    low: float
+    high: float
+    learnt: bool = True
+    optional: bool = False
+
+    @classmethod
+    def positive(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters > 0."""
+        return {name: cls(0.0, math.inf, **options) for name in names}
+
+    @classmethod
+    def not_negative(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters ≥ 0; of those that are 0 nothing is learnt, as their ln is -∞."""
+        return cls.positive(*names, **options)
+
+    @classmethod
+    def share(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters in (0, 1]."""
+        return {name: cls(0.0, 1.0, **options) for name in names}
+
+    @classmethod
+    def any(cls, *names: str, **options: bool) -> dict[str, Range]:
+        """Parameters of both signs."""
+        return {name: cls(-math.inf, math.inf, **options) for name in names}
+
+
 def is_number(value: object) -> bool:
     """Whether value is a real number; True and False are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -187,6 +223,17 @@ def check_positive(
     if not (is_finite(number) and number > 0):
         raise ValueError(
             f"{type(node).__name__} needs {name} > 0; got {name}={brief(number)}."
+        )
+
+
+def check_widths(node: object, name: str, widths: Any, optional: bool = False) -> None:
+    """Refuse anything but a number > 0, or a list of them, one for each coordinate."""
+    if not (isinstance(widths, list | tuple | np.ndarray) and np.ndim(widths) == 1):
+        check_positive(node, name, widths, optional)
+    elif len(widths) == 0 or not all(is_finite(w) and w > 0 for w in widths):
+        raise ValueError(
+            f"{type(node).__name__} needs {name} > 0 for every coordinate; got "
+            f"{name}={brief(widths)}."
         )
 
 

@@ -19,7 +19,11 @@ from mercer.data import points
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
-from mercer.kernels.checks import check_positive, check_whole
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    check_whole,
+)
 from mercer.kernels.vector import Linear, VectorKernel, by_tiles, is_vectors
 from mercer.native import vectors
 from mercer.native.sparsity import Vectors
@@ -171,6 +175,8 @@ class ChiSquared(VectorKernel):
     >>> round(ChiSquared().value([0.5, 0.5, 0], [0.5, 0, 0.5]), 4)
     0.3679
     """
+
+    smooth = Range.positive("gamma")
 
     gamma: float = 1.0
 

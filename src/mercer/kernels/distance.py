@@ -21,7 +21,10 @@ from mercer.data import points
 from mercer.data.points import Points, as_points, count, describe, each, one, take
 from mercer.data.sequences import edit_distances, encode
 from mercer.kernels.base import Kernel, Rule, row_blocks
-from mercer.kernels.checks import is_finite
+from mercer.kernels.checks import (
+    Range,
+    is_finite,
+)
 from mercer.kernels.vector import by_tiles
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise
@@ -61,6 +64,8 @@ class FromDistance(Kernel):
     >>> k.value("cat", "cart")  # ½ (3² + 4² - 1²)
     12.0
     """
+
+    smooth = Range.share("power", learnt=False)
 
     distance: str | Callable[[Any, Any], float]
     origin: Any = None

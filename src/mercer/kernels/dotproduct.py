@@ -17,7 +17,10 @@ import numpy as np
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import Rule
-from mercer.kernels.checks import check_positive
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+)
 from mercer.kernels.vector import TransformedKernel, inverse_variance
 from mercer.kernels.ways import check_callable, dense
 
@@ -110,6 +113,8 @@ class Sigmoid(TransformedKernel):
     >>> round(k.value([1, 1], [2, 2]), 4), k.psd
     (0.7616, False)
     """
+
+    smooth = Range.positive("gamma") | Range.any("offset")
 
     gamma: float | None = None
     offset: float = 0.0

@@ -18,7 +18,11 @@ from scipy.special import gammaln, xlogy
 
 from mercer.data.points import Points, column_names, pair, vectors
 from mercer.kernels.base import Rule, row_blocks
-from mercer.kernels.checks import check_positive, check_whole
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    check_whole,
+)
 from mercer.kernels.ways import PIECE_MB, FeatureKernel
 from mercer.native.interruptible import elementwise, interruptible
 from mercer.native.memory import check_room
@@ -116,6 +120,8 @@ class GaussianSeries(FeatureKernel):
     >>> k.features([[1, 0]]).shape
     (1, 28)
     """
+
+    smooth = Range.positive("gamma")
 
     gamma: float
     degree: int

@@ -25,7 +25,12 @@ import numpy as np
 from mercer.data.points import Points, as_points, count, describe, take
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule
-from mercer.kernels.checks import check_whole, is_finite, is_number
+from mercer.kernels.checks import (
+    Range,
+    check_whole,
+    is_finite,
+    is_number,
+)
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.sparsity import Vectors
 
@@ -241,6 +246,8 @@ class Natural(ScoreKernel):
     >>> round(k.value([1.0], [2.0]), 4)
     2.0
     """
+
+    smooth = Range.positive("metric", optional=True)
 
     model: Any
     metric: Any = 1.0

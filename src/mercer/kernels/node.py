@@ -36,7 +36,10 @@ from mercer.data.points import (
     vectors,
 )
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
-from mercer.kernels.checks import check_positive
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+)
 from mercer.native import sparsity
 from mercer.native.interruptible import interruptible
 from mercer.native.sparsity import Vectors
@@ -48,6 +51,8 @@ LARGEST = math.log(np.finfo(float).max)
 
 class NodeKernel(Kernel):
     """k(i, j) = (e^{βH})ᵢⱼ: fill in H, and which of its rows the points are."""
+
+    smooth = Range.positive("beta")
 
     beta: float
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,15 +20,21 @@ from mercer.data import points
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import Kernel, Rule, row_blocks
-from mercer.kernels.checks import check_positive
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    check_widths,
+)
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.vector import (
     TransformedKernel,
     VectorKernel,
     by_tiles,
+    has_widths,
     inverse_deviation,
     inverse_variance,
     is_vectors,
+    one_width,
 )
 from mercer.kernels.ways import PIECE_MB, check_callable, dense
 from mercer.native import vectors
@@ -52,13 +58,28 @@ FAR = 1e4  # e^-FAR is 0, while FAR² is a number: ∞ · 0 would be NaN
 LARGE_ORDER = 60.0  # of a Matérn kernel: from here on Kν overflows at usual distances
 
 
+class _Widths:
+    """One width, or one for each coordinate; coordinates are then scaled first."""
+
+    def _after(self, name: str) -> float:
+        """The width that is left where coordinates are scaled: 1 of a list."""
+        setting = self._resolved(name)  # type: ignore[attr-defined]
+        return 1.0 if has_widths(setting) else float(setting)
+
+    def scalar(self) -> Any:
+        """The kernel of coordinates that are scaled already."""
+        name = "gamma" if hasattr(self, "gamma") else "length"
+        return replace(self, **{name: self._after(name)})  # type: ignore[type-var]
+
+
 @dataclass
-class RBF(VectorKernel):
+class RBF(_Widths, VectorKernel):
     """k(x, y) = exp(-γ‖x - y‖²), the Gaussian kernel.
 
     Parameters
     ----------
-    gamma : float > 0, or None for 1 / (d · var X), fixed by `resolve`
+    gamma : float > 0, or a list of them, γᵢ for Σᵢ γᵢ (xᵢ - yᵢ)²; None for
+        1 / (d · var X), fixed by `resolve`
 
     Examples
     --------
@@ -69,10 +90,12 @@ class RBF(VectorKernel):
     RBF(gamma=0.5)
     """
 
-    gamma: float | None = None
+    smooth = Range.positive("gamma")
+
+    gamma: Any = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "gamma", self.gamma, optional=True)
+        check_widths(self, "gamma", self.gamma, optional=True)
 
     @classmethod
     def from_sigma(cls, sigma: float) -> RBF:
@@ -89,7 +112,11 @@ class RBF(VectorKernel):
         return cls(float(1 / width))
 
     def recipe(self) -> Recipe:
-        return Recipe("square", "exp", scale=-float(self._resolved("gamma")))
+        return Recipe("square", "exp", scale=-self._after("gamma"))
+
+    def _stretch(self) -> np.ndarray | None:
+        widths = self._resolved("gamma")
+        return np.sqrt(np.asarray(widths, float)) if has_widths(widths) else None
 
     # Any: the gamma of what it returns is a number, which the field's type hides.
     def resolve(self, X: Points, weight: np.ndarray | None = None) -> Any:
@@ -99,7 +126,7 @@ class RBF(VectorKernel):
 
     def series(self, degree: int) -> GaussianSeries:
         """The kernel of the features of total degree ≤ degree, with its error bound."""
-        return GaussianSeries(self._resolved("gamma"), degree)
+        return GaussianSeries(one_width(self, "gamma", "RBF.series"), degree)
 
     def rule(self) -> Rule:
         return Rule(
@@ -109,19 +136,22 @@ class RBF(VectorKernel):
         )
 
     def _formula(self, x: str, y: str) -> latex.Formula:
+        if has_widths(self.gamma):
+            return latex.exponential(rf"-\sum_i \gamma_i ({x}_i - {y}_i)^2")
         gamma = latex.factor(self.gamma, r"\gamma")
         return latex.exponential(f"-{gamma}{latex.distance(x, y)}^2")
 
 
 @dataclass
-class Laplacian(VectorKernel):
+class Laplacian(_Widths, VectorKernel):
     """k(x, y) = exp(-γ Σᵢ |xᵢ - yᵢ|).
 
     With ‖x - y‖₂ in place of the sum it is `Matern(0.5)`.
 
     Parameters
     ----------
-    gamma : float > 0, or None for 1 / (d · std X), fixed by `resolve`
+    gamma : float > 0, or a list of them, γᵢ for Σᵢ γᵢ |xᵢ - yᵢ|; None for
+        1 / (d · std X), fixed by `resolve`
 
     Examples
     --------
@@ -130,13 +160,19 @@ class Laplacian(VectorKernel):
     0.3679
     """
 
-    gamma: float | None = None
+    smooth = Range.positive("gamma")
+
+    gamma: Any = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "gamma", self.gamma, optional=True)
+        check_widths(self, "gamma", self.gamma, optional=True)
 
     def recipe(self) -> Recipe:
-        return Recipe("absolute", "exp", scale=-float(self._resolved("gamma")))
+        return Recipe("absolute", "exp", scale=-self._after("gamma"))
+
+    def _stretch(self) -> np.ndarray | None:
+        widths = self._resolved("gamma")
+        return np.asarray(widths, float) if has_widths(widths) else None
 
     def resolve(self, X: Points, weight: np.ndarray | None = None) -> Laplacian:
         if self.gamma is not None:
@@ -151,16 +187,19 @@ class Laplacian(VectorKernel):
         )
 
     def _formula(self, x: str, y: str) -> latex.Formula:
+        if has_widths(self.gamma):
+            return latex.exponential(rf"-\sum_i \gamma_i |{x}_i - {y}_i|")
         gamma = latex.factor(self.gamma, r"\gamma")
         return latex.exponential(f"-{gamma}{latex.distance(x, y)}_1")
 
 
 @dataclass
-class Matern(TransformedKernel):
+class Matern(_Widths, TransformedKernel):
     """k(x, y) = 2^{1-ν}/Γ(ν) zᵛ Kν(z), z = √(2ν) ‖x - y‖ / length.
 
     nu = ½ is exp(-‖x - y‖ / length), nu = ∞ the Gaussian exp(-‖x - y‖² / 2 length²);
-    functions in its space have about nu derivatives.
+    functions in its space have about nu derivatives. length may be a list: the
+    coordinates are then divided by its numbers, one for each.
 
     Examples
     --------
@@ -169,19 +208,25 @@ class Matern(TransformedKernel):
     [0.3679, 0.4834, 0.6065]
     """
 
+    smooth = Range.positive("length") | Range.positive("nu", learnt=False)
+
     part: ClassVar[str] = "square"
     decreasing: ClassVar[bool] = True
 
     nu: float
-    length: float = 1.0
+    length: Any = 1.0
 
     def __post_init__(self) -> None:
         if self.nu != np.inf:
             check_positive(self, "nu", self.nu)
-        check_positive(self, "length", self.length)
+        check_widths(self, "length", self.length)
+
+    def _stretch(self) -> np.ndarray | None:
+        lengths = self.length
+        return 1 / np.asarray(lengths, float) if has_widths(lengths) else None
 
     def transform(self, sums: np.ndarray) -> np.ndarray:
-        nu, length = float(self.nu), float(self.length)
+        nu, length = float(self.nu), self._after("length")
         if nu == np.inf:
             return np.exp(-0.5 * (np.sqrt(sums) / length) ** 2)
         z = np.sqrt(sums) * (math.sqrt(2 * nu) / length)
@@ -235,10 +280,12 @@ def _debye(nu: float, p: float | np.ndarray) -> float | np.ndarray:
 
 
 @dataclass
-class RationalQuadratic(TransformedKernel):
+class RationalQuadratic(_Widths, TransformedKernel):
     """k(x, y) = (1 + ‖x - y‖² / (2 alpha length²))^-alpha.
 
     Gaussians of many widths at once; alpha → ∞ leaves exp(-‖x - y‖² / 2 length²).
+
+    length may be a list: the coordinates are then divided by its numbers, one for each.
 
     Examples
     --------
@@ -247,18 +294,24 @@ class RationalQuadratic(TransformedKernel):
     0.5
     """
 
+    smooth = Range.positive("alpha", "length")
+
     part: ClassVar[str] = "square"
     decreasing: ClassVar[bool] = True
 
     alpha: float = 1.0
-    length: float = 1.0
+    length: Any = 1.0
 
     def __post_init__(self) -> None:
         check_positive(self, "alpha", self.alpha)
-        check_positive(self, "length", self.length)
+        check_widths(self, "length", self.length)
+
+    def _stretch(self) -> np.ndarray | None:
+        lengths = self.length
+        return 1 / np.asarray(lengths, float) if has_widths(lengths) else None
 
     def transform(self, sums: np.ndarray) -> np.ndarray:
-        alpha, length = float(self.alpha), float(self.length)
+        alpha, length = float(self.alpha), self._after("length")
         return np.exp(-alpha * np.log1p((np.sqrt(sums) / length) ** 2 / (2 * alpha)))
 
     def rule(self) -> Rule:
@@ -268,6 +321,8 @@ class RationalQuadratic(TransformedKernel):
         )
 
     def _formula(self, x: str, y: str) -> latex.Formula:
+        if has_widths(self.length):
+            return super()._formula(x, y)
         unit = latex.number(2 * self.alpha * self.length**2)
         square = f"{latex.distance(x, y)}^2"
         base = rf"\left(1 + \frac{{{square}}}{{{unit}}}\right)"

@@ -19,7 +19,7 @@ from scipy.fft import irfft, rfft
 from mercer.data.points import Points, describe, double, vectors
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Rule, check_kernels
-from mercer.kernels.checks import check_whole
+from mercer.kernels.checks import Range, check_whole
 from mercer.kernels.explicit import check_columns, check_degree
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial
@@ -113,13 +113,19 @@ class RandomFourier(Approximation):
             W = W / np.sqrt(rng.gamma(kernel.nu, size=p) / kernel.nu)
         return W
 
+    def smooth_parameters(self) -> dict[str, Range]:
+        # The order of a Matern is in the frequencies, which are drawn.
+        found = super().smooth_parameters()
+        return {name: one for name, one in found.items() if name != "kernel__nu"}
+
     def _scale(self) -> float:
+        """What frequencies are multiplied by, where coordinates are not scaled."""
         if isinstance(self.kernel, RBF):
-            return math.sqrt(2 * self.kernel._resolved("gamma"))
+            return math.sqrt(2 * self.kernel._after("gamma"))
         if isinstance(self.kernel, Laplacian):
-            return float(self.kernel._resolved("gamma"))
+            return self.kernel._after("gamma")
         assert isinstance(self.kernel, Matern)
-        return float(1 / self.kernel.length)
+        return 1 / self.kernel._after("length")
 
     def _width(self) -> int:
         if self.frequencies is None:
@@ -130,6 +136,8 @@ class RandomFourier(Approximation):
         X = double(vectors(X, "RandomFourier"))
         W = np.asarray(self.frequencies, dtype=float)
         _check_dimension(self, X, len(W))
+        factors = self.kernel._stretch()  # type: ignore[attr-defined]
+        W = W if factors is None else factors[:, None] * W
         angles = multiply(X, W * self._scale())
         waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         return waves / math.sqrt(self.size // 2)

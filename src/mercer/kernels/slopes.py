@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, kve
 
+from mercer.data.points import Points, one
+from mercer.data.points import vectors as vectors_of
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
 from mercer.kernels.base import (
     Constant,
@@ -33,9 +36,11 @@ from mercer.kernels.vector import (
     Polynomial,
     PowerSeries,
 )
+from mercer.kernels.ways import dense
 from mercer.native import vectors
 from mercer.native.vectors import Recipe
 
+Wide = RBF | Laplacian | Matern | RationalQuadratic  # with widths of coordinates
 SIDE = 32  # points whose own squares are taken together, in a square of which few count
 STEP = 6e-6  # of central differences, relative to the largest coordinate: ∛ε
 
@@ -49,6 +54,8 @@ def slopes(kernel: Kernel, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.nd
     W : (m, n) array
     """
     rule: Callable[..., np.ndarray] = _RULES.get(type(kernel), _differences)
+    if isinstance(kernel, Wide) and (factors := kernel._stretch()) is not None:
+        return factors * rule(kernel.scalar(), Z * factors, X * factors, W)
     return rule(kernel, Z, X, W)
 
 
@@ -61,6 +68,23 @@ def slopes_of_square(
     for i in range(0, len(Z), SIDE):
         rows = slice(i, i + SIDE)
         out[rows] = slopes(kernel, Z[rows], Z[rows], np.diag(twice[rows]))
+    return out
+
+
+def point_gradient(kernel: Kernel, x: Any, Y: Points) -> np.ndarray:
+    """∂k(x, yⱼ)/∂x for each point of Y, (m, d)."""
+    who = type(kernel).__name__
+    z, Y = (dense(vectors_of(Z, who)).astype(float) for Z in (one(x), Y))
+    if z.shape != (1, Y.shape[1]):
+        raise ValueError(
+            f"point_gradient needs one point x with as many coordinates as those of Y, "
+            f"{Y.shape[1]}; got shape {z.shape}."
+        )
+    out = np.empty(Y.shape)
+    for i in range(0, len(Y), SIDE):
+        some = Y[i : i + SIDE]
+        Z = np.repeat(z, len(some), axis=0)
+        out[i : i + SIDE] = slopes(kernel, Z, some, np.eye(len(some)))
     return out
 
 
@@ -111,7 +135,7 @@ def _exponential(
 def _power_series(
     kernel: PowerSeries, Z: np.ndarray, X: np.ndarray, W: np.ndarray
 ) -> np.ndarray:
-    return (W * polynomial(_derived(kernel.coefficients), Z @ X.T)) @ X
+    return (W * polynomial(derived(kernel.coefficients), Z @ X.T)) @ X
 
 
 def _sigmoid(
@@ -126,7 +150,7 @@ def _bilinear(
     return W @ (X @ np.asarray(kernel.A, dtype=float))
 
 
-def _derived(coefficients: Sequence[float]) -> list[float]:
+def derived(coefficients: Sequence[float]) -> list[float]:
     """The coefficients of the derivative of a polynomial."""
     return [float(n * a) for n, a in enumerate(coefficients)][1:] or [0.0]
 
@@ -139,33 +163,37 @@ def _by_square(Z: np.ndarray, X: np.ndarray, V: np.ndarray) -> np.ndarray:
     return 2 * (V.sum(axis=1)[:, None] * Z - V @ X)
 
 
-def _rbf(kernel: RBF, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
-    return _by_square(Z, X, -float(kernel._resolved("gamma")) * W * kernel(Z, X))
-
-
-def _rational_quadratic(
-    kernel: RationalQuadratic, Z: np.ndarray, X: np.ndarray, W: np.ndarray
+def by_square(
+    kernel: RBF | RationalQuadratic | Matern, Z: np.ndarray, X: np.ndarray
 ) -> np.ndarray:
-    alpha, length = float(kernel.alpha), float(kernel.length)
-    return _by_square(Z, X, W * kernel(Z, X) ** (1 + 1 / alpha) / (-2 * length**2))
-
-
-def _matern(kernel: Matern, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray:
-    nu, length = float(kernel.nu), float(kernel.length)
+    """∂k(zₘ, xᵢ)/∂‖zₘ - xᵢ‖²; 0 where it is unbounded, at the kink of a Matern."""
+    if isinstance(kernel, RBF):
+        return -float(kernel._resolved("gamma")) * kernel(Z, X)
+    length = float(kernel.length)
+    if isinstance(kernel, RationalQuadratic):
+        return kernel(Z, X) ** (1 + 1 / float(kernel.alpha)) / (-2 * length**2)
+    nu = float(kernel.nu)
     if nu == np.inf:
-        return _by_square(Z, X, W * kernel(Z, X) / (-2 * length**2))
+        return kernel(Z, X) / (-2 * length**2)
     if nu > 1:
         # (zᵛKᵥ)′ = -zᵛKᵥ₋₁: the kernel of order ν - 1 at the same z.
         below = Matern(nu - 1, length * math.sqrt((nu - 1) / nu))
-        factor = -nu / (2 * (nu - 1) * length**2)
-        return _by_square(Z, X, factor * W * below(Z, X))
+        return -nu / (2 * (nu - 1) * length**2) * below(Z, X)
     squares = vectors.block(Recipe("square", "identity"), Z, X)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = np.sqrt(2 * nu * squares) / length
         logs = (1 - nu) * math.log(2) - gammaln(nu) + (nu - 1) * np.log(z) - z
         change = -nu / length**2 * np.exp(logs) * kve(1 - nu, z)
-    # At z = 0 there is a kink, and the slope near it is unbounded.
-    return _by_square(Z, X, W * np.where(np.isfinite(change), change, 0.0))
+    return np.where(np.isfinite(change), change, 0.0)
+
+
+def _radial(
+    kernel: RBF | RationalQuadratic | Matern,
+    Z: np.ndarray,
+    X: np.ndarray,
+    W: np.ndarray,
+) -> np.ndarray:
+    return _by_square(Z, X, W * by_square(kernel, Z, X))
 
 
 def _laplacian(
@@ -213,7 +241,7 @@ def _exp(kernel: Exp, Z: np.ndarray, X: np.ndarray, W: np.ndarray) -> np.ndarray
 def _polynomial_of(
     kernel: PolynomialOf, Z: np.ndarray, X: np.ndarray, W: np.ndarray
 ) -> np.ndarray:
-    change = polynomial(_derived(kernel.coefficients), kernel.kernel(Z, X))
+    change = polynomial(derived(kernel.coefficients), kernel.kernel(Z, X))
     return slopes(kernel.kernel, Z, X, W * change)
 
 
@@ -252,9 +280,9 @@ _RULES: dict[type[Kernel], Callable[..., np.ndarray]] = {
     PowerSeries: _power_series,
     Sigmoid: _sigmoid,
     Bilinear: _bilinear,
-    RBF: _rbf,
-    RationalQuadratic: _rational_quadratic,
-    Matern: _matern,
+    RBF: _radial,
+    RationalQuadratic: _radial,
+    Matern: _radial,
     Laplacian: _laplacian,
     Sum: _sum,
     Product: _product,

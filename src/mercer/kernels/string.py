@@ -30,7 +30,12 @@ from mercer.data.sequences import (
     subsequences,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import check_positive, check_weights, check_whole
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    check_weights,
+    check_whole,
+)
 from mercer.native.interruptible import elementwise
 
 Word = tuple[Any, ...]  # the tokens of a subsequence
@@ -56,6 +61,8 @@ class Subsequence(Kernel):
     >>> Subsequence(2, decay=0.5).value("cat", "cart")
     0.1015625
     """
+
+    smooth = Range.share("decay") | Range.not_negative("weights", optional=True)
 
     length: int
     decay: float = 0.5
@@ -200,6 +207,8 @@ class WeightedDegree(Kernel):
     4.0
     """
 
+    smooth = Range.not_negative("weights", optional=True)
+
     degree: int
     weights: Sequence[float] | None = None
 
@@ -291,6 +300,8 @@ class EditSimilarity(Kernel):
     >>> round(k.value("kitten", "sitting"), 4), k.psd
     (0.2231, False)
     """
+
+    smooth = Range.positive("gamma")
 
     gamma: float = 1.0
 

@@ -24,7 +24,12 @@ from mercer.data.sequences import (
     substrings,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import check_positive, check_weights, check_whole
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    check_weights,
+    check_whole,
+)
 from mercer.kernels.counts import Columns, VocabularyKernel
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
@@ -49,6 +54,8 @@ class Spectrum(VocabularyKernel):
     >>> Spectrum(1)(["ab", "abb"]).tolist()
     [[2.0, 3.0], [3.0, 5.0]]
     """
+
+    smooth = Range.not_negative("weights", optional=True)
 
     k: int
     weights: Sequence[float] | None = None
@@ -223,6 +230,10 @@ class WeightedSubstrings(Kernel):
     >>> WeightedSubstrings(decay=0.5).value("abc", "abd")
     1.25
     """
+
+    smooth = Range.share("decay", optional=True) | Range.not_negative(
+        "weights", optional=True
+    )
 
     decay: float | None = None
     weights: Sequence[float] | None = None

@@ -27,7 +27,10 @@ from mercer import _core
 from mercer.data.points import Points, as_points, describe, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
-from mercer.kernels.checks import is_finite
+from mercer.kernels.checks import (
+    Range,
+    is_finite,
+)
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
 from mercer.kernels.ways import dense
@@ -139,6 +142,8 @@ class SubsetTree(MatchingNodes):
     3.0
     """
 
+    smooth = Range.share("decay")
+
     decay: float = 0.4
     leaves: bool = False
 
@@ -185,6 +190,8 @@ class PartialTree(MatchingNodes):
     3.0
     """
 
+    smooth = Range.share("decay", "gap")
+
     decay: float = 0.4
     gap: float = 0.4
 
@@ -226,6 +233,8 @@ class Subtree(VocabularyKernel):
     >>> k.value("(S (A a) (B b))", "(S (A a) (B c))")
     1.0
     """
+
+    smooth = Range.share("decay")
 
     decay: float = 0.4
     leaves: bool = False

@@ -25,6 +25,7 @@ from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
 from mercer.kernels.checks import (
     HIGHEST,
+    Range,
     check_coefficients,
     check_positive,
     check_whole,
@@ -78,7 +79,7 @@ class VectorKernel(Kernel):
         return vectors.product(self.recipe(), X, X if Y is None else Y, V)
 
     def native(self, X: Points) -> Recipe | None:
-        if not is_vectors(X):
+        if not is_vectors(X) or self._stretch() is not None:
             return None
         self._pair(X)  # refuses what `__call__` would refuse
         return self.recipe()
@@ -87,7 +88,11 @@ class VectorKernel(Kernel):
         self, X: Points, Y: Points | None = None
     ) -> tuple[Vectors, Vectors | None]:
         """X and Y as vectors this kernel compares, Y None where it is X."""
-        return points.pair(X, Y, type(self).__name__)
+        return stretched(self, self._stretch(), X, Y)
+
+    def _stretch(self) -> np.ndarray | None:
+        """What each coordinate is multiplied by first; None for nothing."""
+        return None
 
 
 class TransformedKernel(Kernel):
@@ -100,8 +105,12 @@ class TransformedKernel(Kernel):
     def transform(self, sums: np.ndarray) -> np.ndarray:
         """f, on an array of any shape."""
 
+    def _stretch(self) -> np.ndarray | None:
+        """What each coordinate is multiplied by first; None for nothing."""
+        return None
+
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
-        X, Y = points.pair(X, Y, type(self).__name__)
+        X, Y = stretched(self, self._stretch(), X, Y)
         block = vectors.block(Recipe(self.part, "identity"), X, Y)
         # A few rows at a time, as f may hold several arrays of their size.
         n, m = block.shape
@@ -110,7 +119,7 @@ class TransformedKernel(Kernel):
         return block
 
     def diag(self, X: Points) -> np.ndarray:
-        X = points.vectors(X, type(self).__name__)
+        X, _ = stretched(self, self._stretch(), X, None)
         return self.transform(vectors.diag(Recipe(self.part, "identity"), X))
 
 
@@ -199,6 +208,8 @@ class Polynomial(VectorKernel):
     ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
     """
 
+    smooth = Range.positive("scale") | Range.not_negative("offset")
+
     degree: int
     scale: float | None = 1
     offset: float = 1
@@ -277,6 +288,8 @@ class Exponential(VectorKernel):
     2.7183
     """
 
+    smooth = Range.positive("scale")
+
     scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -310,6 +323,8 @@ class PowerSeries(TransformedKernel):
     >>> PowerSeries([1, 0, 2]).value([1, 1], [1, 2])
     19.0
     """
+
+    smooth = Range.not_negative("coefficients")
 
     coefficients: Sequence[float]
 
@@ -411,6 +426,46 @@ class Bilinear(Kernel):
 
     def _formula(self, x: str, y: str) -> latex.Formula:
         return latex.Formula(rf"{x}^\top A\, {y}", latex.PRODUCT)
+
+
+def stretched(
+    kernel: Kernel, factors: np.ndarray | None, X: Points, Y: Points | None
+) -> tuple[Vectors, Vectors | None]:
+    """X and Y as vectors of one dimension, each coordinate times its factor."""
+    X, Y = points.pair(X, Y, type(kernel).__name__)
+    if factors is None:
+        return X, Y
+    if X.shape[1] != len(factors):
+        raise ValueError(
+            f"{type(kernel).__name__} has a width for each of {len(factors)} "
+            f"coordinates; the points have {X.shape[1]}."
+        )
+    return _times_columns(X, factors), None if Y is None else _times_columns(Y, factors)
+
+
+def _times_columns(X: Vectors, factors: np.ndarray) -> Vectors:
+    if not sp.issparse(X):
+        return X * factors.astype(X.dtype)
+    X = X.copy()
+    X.data = X.data * factors.astype(X.dtype)[X.indices]
+    return X
+
+
+def has_widths(setting: Any) -> bool:
+    """Whether a width is a list, one number for each coordinate."""
+    return setting is not None and np.ndim(setting) == 1
+
+
+def one_width(kernel: Any, name: str, who: str) -> float:
+    """The width of a kernel, refused where there is one for each coordinate."""
+    setting = kernel._resolved(name)
+    if has_widths(setting):
+        raise ValueError(
+            f"{who} takes a kernel with one {name} for all coordinates; {kernel} has "
+            f"one for each. Scale the columns, and pass {type(kernel).__name__} with "
+            "a number."
+        )
+    return float(setting)
 
 
 def is_vectors(X: Points) -> bool:

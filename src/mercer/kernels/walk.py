@@ -24,7 +24,10 @@ from mercer import _core
 from mercer.data.graphs import Graph, GraphUnion, graphs_of
 from mercer.data.points import Points
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import check_positive
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+)
 from mercer.kernels.counts import check_attributes
 
 TOLERANCE = 1e-15  # of k: what conjugate gradients may leave out
@@ -56,6 +59,8 @@ class RandomWalk(Kernel):
     >>> round(RandomWalk(decay=0.5).value(edge, edge), 4)
     8.0
     """
+
+    smooth = Range.positive("decay")
 
     decay: float = 0.01
     label: str | None = None

@@ -21,7 +21,11 @@ from scipy.special import betaln, gammaln
 from mercer.data import points
 from mercer.data.points import Points
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import check_positive, is_finite
+from mercer.kernels.checks import (
+    Range,
+    check_positive,
+    is_finite,
+)
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
 from mercer.kernels.ways import dense
 
@@ -63,6 +67,7 @@ class Shape(NamedTuple):
     """A window of r ≥ 0 whose integral is known."""
 
     function: Callable[[np.ndarray], np.ndarray]  # K(r)
+    slope: Callable[[np.ndarray], np.ndarray]  # K′(r), 0 where there is none
     log_shells: Callable[[int], float]  # ln ∫ r^(d-1) K(r) dr
     # n random r with the density r^(d-1) K(r): (rng, d, n)
     radius: Callable[[np.random.RandomState, int, int], np.ndarray] | None
@@ -74,6 +79,7 @@ def _ball(power: int) -> Shape:
     """(1 - r²)^power inside the ball."""
     return Shape(
         lambda r: np.maximum(1 - r * r, 0) ** power,
+        lambda r: np.where(r < 1, -2 * power * r * (1 - r * r) ** (power - 1), 0.0),
         lambda d: betaln(d / 2, power + 1) - math.log(2),
         lambda rng, d, n: np.sqrt(rng.beta(d / 2, power + 1, n)),
     )
@@ -89,6 +95,7 @@ def _cosine_shells(d: int) -> float:
 SHAPES: dict[str, Shape] = {
     "box": Shape(
         lambda r: (r < 1).astype(r.dtype),
+        np.zeros_like,
         lambda d: -math.log(d),
         lambda rng, d, n: rng.beta(d, 1, n),
     ),
@@ -97,27 +104,32 @@ SHAPES: dict[str, Shape] = {
     "triweight": _ball(3),
     "triangle": Shape(
         lambda r: np.maximum(1 - r, 0),
+        lambda r: np.where(r < 1, -1.0, 0.0),
         lambda d: betaln(d, 2),
         lambda rng, d, n: rng.beta(d, 2, n),
     ),
     "tricube": Shape(
         lambda r: np.maximum(1 - r * r * r, 0) ** 3,
+        lambda r: np.where(r < 1, -9 * r * r * (1 - r * r * r) ** 2, 0.0),
         lambda d: betaln(d / 3, 4) - math.log(3),
         lambda rng, d, n: np.cbrt(rng.beta(d / 3, 4, n)),
     ),
     "cosine": Shape(
         lambda r: np.where(r < 1, np.cos(0.5 * math.pi * np.minimum(r, 1)), 0),
+        lambda r: np.where(r < 1, -0.5 * math.pi * np.sin(0.5 * math.pi * r), 0.0),
         _cosine_shells,
         None,
     ),
     "exponential": Shape(
         lambda r: np.exp(-r),
+        lambda r: -np.exp(-r),
         lambda d: gammaln(d),
         lambda rng, d, n: rng.gamma(d, 1.0, n),
         lambda r: -r,
     ),
     "gaussian": Shape(
         lambda r: np.exp(-0.5 * r * r),
+        lambda r: -r * np.exp(-0.5 * r * r),
         lambda d: gammaln(d / 2) + (d / 2 - 1) * math.log(2),
         lambda rng, d, n: np.sqrt(rng.chisquare(d, n)),
         lambda r: -0.5 * r * r,
@@ -127,6 +139,8 @@ SHAPES: dict[str, Shape] = {
 
 class WindowKernel(Kernel):
     """What both kinds of windows share: the function K, and the unit of distance."""
+
+    smooth = Range.positive("bandwidth")
 
     function: Any
     bandwidth: Any

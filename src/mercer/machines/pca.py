@@ -36,7 +36,12 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear, about_the_middle, is_vectors
+from mercer.kernels.vector import (
+    Linear,
+    about_the_middle,
+    has_widths,
+    is_vectors,
+)
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
@@ -589,7 +594,7 @@ class KernelPCA(
         if method is None:
             if isinstance(kernel, Linear):
                 return "linear"
-            if isinstance(kernel, RBF):
+            if isinstance(kernel, RBF) and not has_widths(kernel.gamma):
                 return "fixed_point"
             return "learned" if learned else "gradient"
         if method not in ("linear", "fixed_point", "gradient", "learned"):
@@ -606,7 +611,8 @@ class KernelPCA(
             ("linear", "linear", Linear),
             ("fixed_point", "Gaussian", RBF),
         ):
-            if method == word and not isinstance(kernel, kind):
+            widths = isinstance(kernel, RBF) and has_widths(kernel.gamma)
+            if method == word and (widths or not isinstance(kernel, kind)):
                 raise ValueError(
                     f"preimage by {word} is for the {name} kernel; this machine has "
                     f"{kernel}. Use method='gradient', which takes any kernel."

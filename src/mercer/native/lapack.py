@@ -29,6 +29,7 @@ _ARGUMENTS = {
     "dstevr": "cc idd ddiid idd ii di ii i",
     "dormtr": "ccc ii di d di di i",
     "dpotrf": "c idi i",
+    "dpotri": "c idi i",
     "dpotrs": "c iid id ii",
     "dpocon": "c idi ddd ii",
     "dtrtri": "cc idi i",
@@ -193,6 +194,17 @@ def invert(R: np.ndarray) -> None:
         lapack.dtrtri(R, overwrite_c=1)
     else:
         interruptible(routine, "U", "N", n, R, n, info, work=n**3 / 3)
+
+
+def invert_positive(R: np.ndarray) -> None:
+    """Overwrite the upper triangle R of A = RᵀR by that of A⁻¹."""
+    n, info = len(R), ctypes.c_int()
+    work = 2 * n**3 / 3
+    routine = _large("dpotri", R, work)
+    if routine is None:
+        R[:] = lapack.dpotri(R, overwrite_c=1)[0]
+    else:
+        interruptible(routine, "U", n, R, n, info, work=work)
 
 
 def condition(R: np.ndarray, norm: float) -> float:

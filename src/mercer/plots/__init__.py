@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         plot_regions,
     )
     from mercer.plots.runs import (
+        plot_ascent,
         plot_convergence,
         plot_mistakes,
         plot_path,
@@ -41,7 +42,7 @@ _NAMES = {
     "maps": "plot_feature_map",
     "margins": "plot_margin",
     "regions": "plot_clusters plot_component plot_density plot_regions",
-    "runs": "plot_convergence plot_mistakes plot_path plot_sgd_bound",
+    "runs": "plot_ascent plot_convergence plot_mistakes plot_path plot_sgd_bound",
     "smo": "plot_smo_path plot_smo_step",
     "structures": "plot_graph plot_string plot_tree",
     "weights": "plot_kernel_weights",
@@ -53,6 +54,7 @@ __all__ = [
     "DIVERGING",
     "MARKERS",
     "Display",
+    "plot_ascent",
     "plot_band",
     "plot_clusters",
     "plot_component",

@@ -113,7 +113,8 @@ def plot_band(
 
     Parameters
     ----------
-    machine : a fitted RVR, or a regressor whose `predict` has `return_std`
+    machine : a fitted RVR or GaussianProcessRegressor, or a regressor whose `predict`
+        has `return_std`
     X, y : points to draw, (n, 1), and their targets; those of `fit` for the vectors
     legend : whether to say beside the picture what is what
 
@@ -139,8 +140,9 @@ def plot_band(
     x, colour = line[:, 0], COLOURS[0]
     ax = axes_or_new(ax)
     bands = [(deviation, 0.12, "new values, ± 2σ")]
-    if hasattr(machine, "beta_"):
-        own = np.sqrt(np.maximum(deviation**2 - 1 / machine.beta_, 0))
+    noise = 1 / machine.beta_ if hasattr(machine, "beta_") else _noise(machine)
+    if noise:
+        own = np.sqrt(np.maximum(deviation**2 - noise, 0))
         bands.append((own, 0.3, "f ± 2σ"))
     drawn = []
     for width, alpha, label in bands:
@@ -155,6 +157,12 @@ def plot_band(
     if legend:
         legend_beside(ax)
     return Display(ax, {"mean": curve, "bands": drawn})
+
+
+def _noise(machine: Any) -> float:
+    """The variance of the noise that a Gaussian process learnt, in the units of y."""
+    scale = float(np.max(getattr(machine, "_y_train_std", 1.0)))
+    return float(getattr(machine, "noise_", 0.0)) * scale**2
 
 
 def plot_probabilities(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points
 from mercer.outcomes import Progress
 from mercer.plots.base import COLOURS, GRID, Display, axes_or_new, ink, paper
+from mercer.solvers.ascent import Step
 from mercer.solvers.boxqp import BoxQP
 from mercer.theory import MistakeBound
 
@@ -161,6 +162,51 @@ def _draw_box(problem: BoxQP, low: np.ndarray, high: np.ndarray, ax: Axes) -> No
         across = [left, right, right, left, left]
         up = [bottom, bottom, top, top, bottom]
         ax.plot(across, up, color=ink(), lw=1.5, label="bounds")
+
+
+def plot_ascent(
+    curve: Sequence[Step], ax: Axes | None = None, *, by: str = "evidence"
+) -> Display:
+    """What `optimize` saw: the value at every evaluation, and the best so far.
+
+    Parameters
+    ----------
+    curve : of `optimize`, or `curve_` of a GaussianProcessRegressor
+    by : "evidence", which is maximised; an error otherwise, on a logarithmic scale
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mercer import KernelRidge, RBF, optimize
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> found = optimize(KernelRidge(kernel=RBF(9.0)), X, np.sin(X[:, 0]), by="loo")
+    >>> sorted(found.plot().artists_)
+    ['best', 'value']
+    """
+    if not len(curve):
+        raise ValueError(
+            "plot_ascent needs at least one evaluation; the curve is empty, as where "
+            "nothing was learnt."
+        )
+    values = np.array([step.value for step in curve])
+    upwards = by == "evidence"
+    best = np.maximum.accumulate(values) if upwards else np.minimum.accumulate(values)
+    when = np.arange(1, len(values) + 1)
+    seen = np.where(np.isfinite(values), values, np.nan)
+    ax = axes_or_new(ax)
+    words = {"evidence": "log evidence", "loo": "mean square error, leave-one-out"}
+    [value] = ax.plot(when, seen, "o", ms=4, color=COLOURS[1], label="evaluation")
+    [line] = ax.step(when, best, where="post", color=COLOURS[0], label="best so far")
+    if not upwards and best[-1] > 0:
+        ax.set_yscale("log")
+    elif np.isfinite(best[0]):
+        # A step too far may be very low, and would hide all the others.
+        ax.set_ylim(bottom=best[0] - 0.3 * max(best[-1] - best[0], 1e-9))
+    ax.set(xlabel="evaluations", ylabel=words.get(by, "span estimate of the error"))
+    ax.legend()
+    return Display(ax, {"value": value, "best": line})
 
 
 def plot_mistakes(

@@ -21,6 +21,7 @@ from mercer import _core
 from mercer.data.points import Points, take
 from mercer.kernels.base import Constant, Kernel, Sum
 from mercer.kernels.radial import RBF
+from mercer.kernels.vector import has_widths
 from mercer.native.memory import check_room
 from mercer.solvers.sgd import (
     SGD,
@@ -374,7 +375,8 @@ def _gaussian(kernel: Kernel) -> Any:
 def _refuse_to_merge(kernel: Kernel, X: Any) -> None:
     base = _gaussian(kernel)
     array = sp.issparse(X) or isinstance(X, np.ndarray)
-    if not (isinstance(base, RBF) and array and X.ndim == 2):
+    plain = isinstance(base, RBF) and not has_widths(base.gamma)
+    if not (plain and array and X.ndim == 2):
         kind = f"a {type(X).__name__}" if not array else "vectors"
         raise ValueError(
             'removal="merge" puts one point between two, which needs the kernel RBF on '

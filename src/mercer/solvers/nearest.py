@@ -98,6 +98,7 @@ def nearest(
     if (
         isinstance(kernel, TransformedKernel)
         and kernel.decreasing
+        and kernel._stretch() is None
         and is_vectors(right)
     ):
         recipe = Recipe(kernel.part, "exp", scale=-1.0)

@@ -28,6 +28,7 @@ from mercer.kernels.radial import (
     Radial,
     RationalQuadratic,
 )
+from mercer.kernels.vector import has_widths, one_width
 from mercer.kernels.window import ProductWindow, RadialWindow, WindowIntegral, radii
 from mercer.native import vectors
 from mercer.native.vectors import Recipe
@@ -174,6 +175,9 @@ def window(kernel: Kernel) -> Window:
             "ProductWindow(K) take any function; or ParzenClassifier(method='mean'), "
             "which takes any kernel."
         )
+    for name in ("gamma", "length"):
+        if has_widths(getattr(kernel, name, None)):
+            one_width(kernel, name, "A density")  # says what to do
     return _WINDOWS[type(kernel)](kernel)
 
 

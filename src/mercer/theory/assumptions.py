@@ -31,6 +31,7 @@ from mercer.losses import (
     ZeroOne,
 )
 from mercer.machines.base import Machine
+from mercer.machines.gp import GaussianProcessClassifier, GaussianProcessRegressor
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.neighbors import (
     KernelKNNClassifier,
@@ -153,6 +154,8 @@ KINDS: dict[type, Kind] = {
     ),
     RVC: Kind(lambda machine: Logistic(), _intercept),
     RVR: Kind(lambda machine: Squared(), _intercept),
+    GaussianProcessRegressor: Kind(lambda machine: Squared()),
+    GaussianProcessClassifier: Kind(lambda machine: Logistic()),
     ParzenClassifier: Kind(bias=_always, outside=_densities, by_points=_has_densities),
     KernelKNNClassifier: Kind(outside=_neighbours),
     KernelKNNRegressor: Kind(outside=_neighbours),
