@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
+    ["paths"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -60,7 +61,7 @@ ROOFS = {"parse", "auto", "reading", "__init__"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
-    "losses maps outcomes planning",
+    "losses maps outcomes paths planning",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
@@ -74,7 +75,7 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads",
+    "nearest windows roads path",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -84,7 +85,7 @@ MODULES = {
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
-    "plots": "base gram regions curves losses runs structures margins maps smo",
+    "plots": "base gram regions curves losses runs structures margins maps smo paths",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
@@ -95,7 +96,7 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"},
+    "sklearn": {"machines/", "theory/", "plots/", "io/", "paths", "cli/", "lab/"},
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
