@@ -43,7 +43,7 @@ FOUNDATIONS = {
     "feature_newton lasso lasso_features sgd components bayes posterior".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
-    "machines/svm": ["base", "classifier"],
+    "machines/svm": ["kept", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
@@ -75,11 +75,11 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads path",
+    "nearest windows roads path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
-    "machines/svm": "base classifier svc svr one_class",
+    "machines/svm": "kept base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",

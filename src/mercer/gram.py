@@ -82,6 +82,12 @@ class Gram(LinearOperator):
         held._matrix = self.dense()
         return held
 
+    def with_matrix(self, K: np.ndarray) -> Gram:
+        """The same Gram with its matrix in memory, where it is known."""
+        held = Gram(self.kernel, self.X, self.Y, block_mb=self.block_mb)
+        held._matrix = K
+        return held
+
     def held_in_double(self) -> Gram:
         """The same Gram with its matrix in memory as float64, also of float32 points.
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr_delete, solve_triangular
+from scipy.linalg import solve_triangular
 
+from mercer.native import lapack
 from mercer.outcomes import Run, Solution, Status
-from mercer.solvers.box_certificate import covering
+from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 
 RANK = 1e-12  # of k(x, x): what a free variable adds to the rank, at least
@@ -153,15 +154,10 @@ class Factor:
 
     def remove(self, place: int) -> None:
         m = len(self.index)
-        if place < m - 1:
-            # Rotations of the rows behind the one that leaves.
-            tail = np.array(self.R[place:, place:])
-            _, tail = qr_delete(np.eye(m - place), tail, 0, which="col")
-            tail = tail[: m - place - 1]
-            tail *= np.sign(tail.diagonal())[:, None]
-            self._R[:place, place : m - 1] = self._R[:place, place + 1 : m].copy()
-            self._R[place : m - 1, place : m - 1] = tail
-            self._rows[place : m - 1] = self._rows[place + 1 : m].copy()
+        tail = lapack.dropped(self.R[place:, place:], 0)
+        self._R[:place, place : m - 1] = self._R[:place, place + 1 : m].copy()
+        self._R[place : m - 1, place : m - 1] = tail
+        self._rows[place : m - 1] = self._rows[place + 1 : m].copy()
         del self.index[place]
 
 
@@ -614,22 +610,6 @@ def solution_at(problem: BoxQP, value: np.ndarray, tol: float) -> Solution:
     """The certified solution with this α: "optimal" where that is so to tol."""
     begin = time.perf_counter()
     value = problem.balanced(problem.snapped(value, slack=1e-13))
-    function = problem.gram @ problem.coef(value)
-    level = problem.level(value, function)
-    rounding = problem.rounding(value)
-    primal, dual, error = problem.bracket(value, function, level, rounding)
-    violation = problem.violation(value, function)
-    off = problem.violation_rounding(rounding)
-    status = Status.OPTIMAL if violation + off <= tol else Status.IMPRECISE
-    return Solution(
-        value=value,
-        bias=-float(np.mean(level)),
-        primal=primal,
-        dual=dual,
-        violation=violation,
-        run=Run(status, 0, time.perf_counter() - begin),
-        level=level,
-        function=function,
-        rounding=covering(off, error, tol - violation),
-        objective_rounding=error,
-    )
+    function, rounding = problem.gram @ problem.coef(value), problem.rounding(value)
+    run = Run(seconds=time.perf_counter() - begin)
+    return solution_of(problem, value, function, rounding, tol, run)
