@@ -17,6 +17,7 @@ from mercer import (
     RBF,
     SVC,
     SVR,
+    KernelRidge,
     Linear,
     NuSVC,
     OneClassSVM,
@@ -24,7 +25,7 @@ from mercer import (
     Sigmoid,
     Spectrum,
 )
-from mercer.paths import nu_path, svm_path, svr_path
+from mercer.paths import nu_path, ridge_path, svm_path, svr_path
 
 DATA = Path(os.environ.get("MERCER_DATA", Path(__file__).parents[2] / "shared/data"))
 
@@ -243,6 +244,39 @@ def test_machines_of_a_share_of_errors_are_those_of_fits():
         assert machine.certificate_.violation < 1e-9
         expected = fitted.decision_function(X)
         assert_allclose(machine.decision_function(X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_ridge_for_every_reg_is_that_of_fits(targets, weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    y = X[:, 0] ** 2 + 0.3 * rng.normal(size=50)
+    y = y if targets == 1 else np.column_stack([y, -X[:, 1]])
+    weight = rng.uniform(0.5, 2, 50) if weighted else None
+    path = ridge_path(RBF(0.5), X, y, sample_weight=weight)
+    for reg in (1e-6, 1e-2, 0.5, 30.0):
+        fitted = KernelRidge(reg, kernel=RBF(0.5)).fit(X, y, weight)
+        machine = path(reg)
+        assert machine.alpha == reg and machine.solver is None
+        assert machine.certificate_.status == "optimal"
+        assert_allclose(machine.predict(X), fitted.predict(X), atol=1e-8)
+        expected = fitted.loo_predictions_
+        assert_allclose(path.loo_predictions(reg), expected, rtol=1e-6, atol=1e-8)
+    reg, error = path.best
+    nearby = path.loo_errors(reg * np.geomspace(0.1, 10, 41))
+    assert error <= nearby.min() * (1 + 1e-6)
+
+
+def test_ridge_paths_refuse_what_they_cannot_follow():
+    path = ridge_path("linear", [[1.0], [2.0], [3.0]], [1.0, 2.0, 2.5])
+    for bad in (0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="0 < λ"):
+            path(bad)
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        ridge_path(Sigmoid(), [[1.0], [2.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="weights > 0"):
+        ridge_path(RBF(), [[1.0], [2.0]], [0.0, 1.0], sample_weight=[1.0, 0.0])
 
 
 @pytest.mark.parametrize("options", [{"epsilon": None}, {"C": 1.0}])

@@ -226,7 +226,7 @@ def test_what_cannot_be_added_is_named():
     with pytest.raises(TypeError, match="of the type that the machine has"):
         machine.add(["abc"], [0])
     with pytest.raises(ValueError, match="weights > 0"):
-        machine.add(X[:1], [0], [0.0])
+        machine.add(X[:2], [0, 1], [1.0, 0.0])
     words = SVC(kernel=Spectrum(2)).add(["ab", "cd"], [0, 1])
     with pytest.raises((ValueError, TypeError)):
         words.add(np.ones((1, 2)), [0])

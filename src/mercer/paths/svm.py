@@ -1,10 +1,4 @@
-"""Exact paths: machines for all values of C, ν, ε or λ from one computation.
-
-`svm_path`, `svr_path` and `nu_path` follow the coefficients, which are linear in their
-parameter between breakpoints; `ridge_path` reads every λ from one eigendecomposition.
-A path is a function: `path(C)` is the fitted machine. Hastie, Rosset, Tibshirani, Zhu,
-JMLR 5 (2004).
-"""
+"""Paths of support vector machines: in C, in the width of a tube, in ν."""
 
 from __future__ import annotations
 
@@ -23,8 +17,15 @@ from mercer.data.points import Points, count
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
-from mercer.native import lapack
 from mercer.outcomes import Solution, Status, Watch
+from mercer.paths.checks import check_psd, check_weights, checked_end, largest
+from mercer.paths.curves import (
+    ErrorCurve,
+    errors_along,
+    linear_pieces,
+    part_of,
+    together,
+)
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.path import ParametricQP, Trace, Tracer, solution_at, traced
 from mercer.solvers.smo import SMO
@@ -201,44 +202,6 @@ class Path:
         return plots.plot_alpha_path(self, ax, **options)
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorCurve:
-    """The error as a function of the parameter: constant between two edges.
-
-    Attributes
-    ----------
-    edges : (m + 1,) array, ascending; the last may be infinite
-    errors : (m,) array, the share of points that are missed
-    """
-
-    edges: np.ndarray
-    errors: np.ndarray
-
-    def __call__(self, value: float) -> float:
-        """The error at a value of the parameter."""
-        if not self.edges[0] <= value <= self.edges[-1]:
-            raise ValueError(
-                f"This curve goes from {self.edges[0]:.6g} to {self.edges[-1]:.6g}; "
-                f"got {value!r}."
-            )
-        place = int(np.searchsorted(self.edges, value, side="right")) - 1
-        return float(self.errors[min(place, len(self.errors) - 1)])
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """A value with the least error, well inside the widest such range, and that."""
-        least = float(self.errors.min())
-        good = np.concatenate([[False], self.errors == least, [False]])
-        begins = np.flatnonzero(good[1:-1] & ~good[:-2])
-        stops = np.flatnonzero(good[1:-1] & ~good[2:]) + 1
-        low, high = self.edges[begins], self.edges[stops]
-        # From 0 or to infinity is far enough by a factor of ten.
-        low = np.where(low > 0, low, high / 10)
-        high = np.where(np.isfinite(high), high, 10 * low)
-        widest = int(np.argmax(np.log(high) - np.log(low)))
-        return float(np.sqrt(low[widest] * high[widest])), least
-
-
 class ClassifierPath(Path):
     """The path of a machine of two classes: a `Path` that knows its errors."""
 
@@ -258,7 +221,7 @@ class ClassifierPath(Path):
         for inside, outside in splitter.split(np.zeros(len(y)), y):
             fold = self._fold(np.asarray(inside), np.asarray(outside))
             curves.append((len(outside), fold))
-        return _together(curves)
+        return together(curves)
 
     def _fold(self, inside: np.ndarray, outside: np.ndarray) -> ErrorCurve:
         """The error outside of the path that is fitted inside."""
@@ -269,7 +232,7 @@ class ClassifierPath(Path):
                 "A fold has points of one class alone; choose fewer folds, or "
                 "stratified ones."
             )
-        problem = ParametricQP(lambda theta: _part(self._problem.at(theta), inside))
+        problem = ParametricQP(lambda theta: part_of(self._problem.at(theta), inside))
         below, above = traced(problem, self._start, self._ends, self._most, _solver)
         rows = np.asarray(gram.rows(outside), dtype=float)[:, inside]
         pieces = []
@@ -277,139 +240,13 @@ class ClassifierPath(Path):
             trace = Trace.of(tracer)
             stops = [*trace.starts[1:].tolist(), self._last(tracer)]
             for k, stop in enumerate(stops):
-                pieces += _lines(tracer, trace, k, stop)
+                pieces += linear_pieces(tracer, trace, k, stop)
         pieces.sort(key=lambda piece: piece.low)
-        return _errors(pieces, rows, sign[outside])
+        return errors_along(pieces, rows, sign[outside])
 
     def _last(self, tracer: Tracer) -> float:
         whole = tracer.status == Status.OPTIMAL
         return self._ends[int(tracer.side > 0)] if whole else tracer.theta
-
-
-def _part(problem: BoxQP, index: np.ndarray) -> BoxQP:
-    """The same problem on some of its points."""
-    group = None if problem.group is None else np.asarray(problem.group)[index]
-    names = ("linear", "sign", "lower", "upper")
-    numbers = {name: getattr(problem, name)[index] for name in names}
-    return replace(problem, gram=problem.gram.take(index), group=group, **numbers)
-
-
-@dataclass(frozen=True, eq=False)
-class _LinearPiece:
-    """β + (θ - low) rate from low to high, with a level of the same kind."""
-
-    low: float
-    high: float
-    beta: np.ndarray
-    rate: np.ndarray
-    level: float
-    level_rate: float
-
-
-def _lines(tracer: Tracer, trace: Trace, k: int, stop: float) -> list[_LinearPiece]:
-    """Piece k as pieces on which the bias is linear too.
-
-    Where no variable is free the level is in the middle of an interval, whose ends are
-    broken lines.
-    """
-    piece, state = trace.pieces[k], trace.state(k)
-    low, high = sorted((piece.theta, stop))
-    if not high > low:
-        return []
-    beta = trace.beta(piece.theta, k)
-    rate = trace.corners.rate[np.arange(len(state)), state // 2].copy()
-    rate[piece.free] = piece.rate
-    beta = beta + (low - piece.theta) * rate
-    inner = low + 1.0 if high == np.inf else (low + high) / 2
-    at, corners = beta + (inner - low) * rate, trace.corners(inner)
-    slack = 1e-12 * np.abs(corners).max(axis=1)
-    bottom, top = at <= corners[:, 0] + slack, at >= corners[:, -1] - slack
-    if not (bottom | top).all():
-        level = piece.level[0] + (low - piece.theta) * piece.level_rate[0]
-        lines = [(low, high, float(level), float(piece.level_rate[0]))]
-    else:
-        F, slope = tracer.K @ beta - tracer.target.start, tracer.K @ rate
-        lines = _middle(F, slope, bottom, low, high)
-    return [
-        _LinearPiece(a, b, beta + (a - low) * rate, rate, level, slope)
-        for a, b, level, slope in lines
-    ]
-
-
-def _middle(
-    F: np.ndarray, slope: np.ndarray, bottom: np.ndarray, low: float, high: float
-) -> list[tuple[float, float, float, float]]:
-    """(from, to, level, its rate) where all variables are at bounds.
-
-    The level is in the middle between the least gradient of those that can rise and the
-    largest of those that can fall.
-    """
-    ends = [
-        (side, _least(side * F[some], side * slope[some], low, high))
-        for side, some in ((1.0, bottom), (-1.0, ~bottom))
-        if some.any()
-    ]
-    cuts = np.unique([cut[0] for _, lines in ends for cut in lines])
-    found = []
-    for a, b in zip(cuts, [*cuts[1:], high], strict=True):
-        level = rate = 0.0
-        for side, lines in ends:
-            start, value, slope_of = max(line for line in lines if line[0] <= a)
-            level += side * (value + (a - start) * slope_of) / len(ends)
-            rate += side * slope_of / len(ends)
-        found.append((float(a), float(b), level, rate))
-    return found
-
-
-def _least(
-    values: np.ndarray, slopes: np.ndarray, low: float, high: float
-) -> list[tuple[float, float, float]]:
-    """(from, value, slope) of the least of some lines, values being those at low."""
-    at, found = low, []
-    active = int(np.lexsort((slopes, values))[0])
-    while True:
-        now = values + (at - low) * slopes
-        found.append((at, float(now[active]), float(slopes[active])))
-        falling = np.flatnonzero(slopes < slopes[active])
-        if not len(falling):
-            return found
-        gaps = np.maximum(now[falling] - now[active], 0.0)
-        steps = gaps / (slopes[active] - slopes[falling])
-        best = int(np.lexsort((slopes[falling], steps))[0])
-        at, active = at + float(steps[best]), int(falling[best])
-        if not at < high:
-            return found
-
-
-def _errors(
-    pieces: list[_LinearPiece], rows: np.ndarray, sign: np.ndarray
-) -> ErrorCurve:
-    """The error of f = rows β - level, of which the signs are to be those given."""
-    edges, errors = [], []
-    for piece in pieces:
-        value = sign * (rows @ piece.beta - piece.level)
-        slope = sign * (rows @ piece.rate - piece.level_rate)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = piece.low - value / slope
-        inside = (root > piece.low) & (root < piece.high)
-        order = np.argsort(root[inside], kind="stable")
-        turns = np.where(slope[inside] > 0, -1, 1)[order]
-        first = np.sum((value < 0) | ((value == 0) & (slope < 0)))
-        edges += [piece.low, *root[inside][order].tolist()]
-        errors += (first + np.cumsum([0, *turns])).tolist()
-    return ErrorCurve(np.array([*edges, pieces[-1].high]), np.array(errors) / len(sign))
-
-
-def _together(curves: list[tuple[int, ErrorCurve]]) -> ErrorCurve:
-    """The error over several folds of these sizes, as far as all of them go."""
-    end = min(curve.edges[-1] for _, curve in curves)
-    edges = np.unique(np.concatenate([curve.edges for _, curve in curves]))
-    edges = np.append(edges[edges < end], end)
-    total, size = np.zeros(len(edges) - 1), sum(n for n, _ in curves)
-    for n, curve in curves:
-        places = np.searchsorted(curve.edges, edges[:-1], side="right") - 1
-        total += n * curve.errors[places]
-    return ErrorCurve(edges, np.round(total) / size)
 
 
 def svm_path(
@@ -449,8 +286,8 @@ def svm_path(
     machine = SVC(kernel=kernel, class_weight=class_weight)
     X, y, base, weight = _two_classes(machine, "svm_path", X, y, sample_weight)
     problem = ParametricQP(lambda C: replace(base, upper=C * weight))
-    start = 1 / (4 * float(weight.sum()) * _largest(base.gram))
-    ends = 0.0, _checked_end("C_max", C_max)
+    start = 1 / (4 * float(weight.sum()) * largest(base.gram))
+    ends = 0.0, checked_end("C_max", C_max)
     if not machine._precomputed:
         machine.set_params(kernel=base.gram.kernel)
     given = X, y, sample_weight
@@ -503,8 +340,8 @@ def svr_path(
     machine._validate_params()
     X, y = machine._validated(X, y, y_numeric=True)
     counted = machine._weighted_gram(X, sample_weight)
-    _check_weights("svr_path", counted.index, count(X))
-    _check_psd("svr_path", counted.gram)
+    check_weights("svr_path", counted.index, count(X))
+    check_psd("svr_path", counted.gram)
     target, gram = np.asarray(y, dtype=float), counted.gram.held_in_double()
     base = machine._problem(gram, target, counted.weight)
     if in_epsilon:
@@ -516,8 +353,8 @@ def svr_path(
             lambda C: replace(base, lower=C * base.lower, upper=C * base.upper)
         )
         size = float(np.abs(target - target.mean()).max()) or 1.0
-        start = size / (4 * float(counted.weight.sum()) * _largest(gram))
-        ends = 0.0, _checked_end("C_max", C_max)
+        start = size / (4 * float(counted.weight.sum()) * largest(gram))
+        ends = 0.0, checked_end("C_max", C_max)
     given = X, y, sample_weight
     if not machine._precomputed:
         machine.set_params(kernel=gram.kernel)
@@ -560,8 +397,8 @@ def nu_path(
         one._validate_params()
         X = one._validated_points(X)
         counted = one._weighted_gram(X, sample_weight)
-        _check_weights("nu_path", counted.index, count(X))
-        _check_psd("nu_path", counted.gram)
+        check_weights("nu_path", counted.index, count(X))
+        check_psd("nu_path", counted.gram)
         gram = counted.gram.held_in_double()
         base, most, total = one._problem(gram, counted.weight), 1.0, np.ones(1)
         machine: Any = one
@@ -584,14 +421,6 @@ def nu_path(
     return Path(machine, "nu", given, ParametricQP(at), most, ends, max_breakpoints)
 
 
-def _check_weights(name: str, index: np.ndarray, n: int) -> None:
-    if len(index) < n:
-        raise ValueError(
-            f"{name} needs weights > 0; {n - len(index)} of {n} points have none. "
-            "Leave these points out."
-        )
-
-
 def _two_classes(
     machine: Any, name: str, X: Points, y: Any, sample_weight: Any
 ) -> tuple[Points, np.ndarray, BoxQP, np.ndarray]:
@@ -600,7 +429,7 @@ def _two_classes(
     X, y = machine._validated(X, y)
     counted = machine._weighted_gram(X, sample_weight)
     n = count(X)
-    _check_weights(name, counted.index, n)
+    check_weights(name, counted.index, n)
     classes, label, factors = machine._labels(y, counted)
     if len(classes) > 2:
         raise ValueError(
@@ -609,32 +438,8 @@ def _two_classes(
         )
     if not (factors > 0).all():
         raise ValueError(f"{name} needs class weights > 0; got {factors.tolist()}.")
-    _check_psd(name, counted.gram)
+    check_psd(name, counted.gram)
     weight = counted.weight * factors[label]
     sign = multiclass.parts(label, 2)[0].sign
     gram = counted.gram.held_in_double()
     return X, y, machine._problem(gram, sign, np.ones(n)), weight
-
-
-def _check_psd(name: str, gram: Gram) -> None:
-    known = gram.kernel.psd
-    if known is None:
-        K = np.array(gram.double().dense(), dtype=float, order="F")
-        # What rounding can do to an eigenvalue, and more.
-        np.fill_diagonal(K, K.diagonal() + 1e-8 * np.abs(K.diagonal()).max(initial=1))
-        known = lapack.factor(K)
-    if not known:
-        raise ValueError(
-            f"{name} needs a positive semidefinite kernel, whose problems are convex; "
-            f"{gram.kernel!r} is none. Choose another, or `mercer.repair` its matrix."
-        )
-
-
-def _largest(gram: Gram) -> float:
-    return float(np.max(np.abs(gram.diag()), initial=0.0)) or 1.0
-
-
-def _checked_end(name: str, value: Any) -> float:
-    if not value > 0:
-        raise ValueError(f"A path needs {name} > 0; got {name}={value!r}.")
-    return float(value)
