@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
-    ["optimization"],
+    ["optimization", "paths/"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -44,13 +44,14 @@ FOUNDATIONS = {
     "feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
-    "machines/svm": ["base", "classifier"],
+    "machines/svm": ["kept", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
     "machines/gp": ["base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
+    "paths": ["checks", "curves"],
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
@@ -77,18 +78,21 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent gaussian",
+    "nearest windows roads weights multiple chunking ascent gaussian path update "
+    "bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
-    "machines/svm": "base classifier svc svr one_class",
+    "machines/svm": "kept base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
     "machines/gp": "base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table aligning",
-    "plots": "base gram regions curves losses runs structures margins maps smo weights",
+    "plots": "base gram regions curves losses runs structures margins maps smo weights "
+    "paths",
+    "paths": "checks curves svm ridge",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
@@ -99,7 +103,7 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"}
+    "sklearn": {"machines/", "theory/", "plots/", "io/", "paths/", "cli/", "lab/"}
     | {"optimization"},
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},

@@ -67,6 +67,16 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.theory.table": "bounds",
         "mercer.io.models": "save load",
     },
-    ("data", "densities", "io", "losses", "planning", "plots", "solvers", "theory"),
+    (
+        "data",
+        "densities",
+        "io",
+        "losses",
+        "paths",
+        "planning",
+        "plots",
+        "solvers",
+        "theory",
+    ),
     ("__version__",),
 )

@@ -4,6 +4,7 @@ from mercer import data as data
 from mercer import densities as densities
 from mercer import io as io
 from mercer import losses as losses
+from mercer import paths as paths
 from mercer import planning as planning
 from mercer import plots as plots
 from mercer import solvers as solvers

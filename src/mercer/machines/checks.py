@@ -271,3 +271,41 @@ def borrowed(X: Points, given: Points) -> bool:
 
 def filled(X: Points) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X
+
+
+def index_of(index: Any, n: int, name: str) -> np.ndarray:
+    """The numbers of points that are to leave, checked: each there, and named once."""
+    given = np.atleast_1d(np.asarray(index))
+    if given.dtype == bool and given.shape == (n,):
+        given = np.flatnonzero(given)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name}.remove takes the number of a point, several of them, or a boolean "
+            f"for each of its {n} points; got {index!r}."
+        )
+    beyond = given[(given < -n) | (given >= n)]
+    if len(beyond):
+        raise IndexError(
+            f"{name}.remove: there is no point {beyond[0]}; the machine has {n} "
+            f"points, 0 to {n - 1}, in the order in which they came."
+        )
+    given = np.where(given < 0, given + n, given)
+    if len(np.unique(given)) < len(given):
+        raise ValueError(f"{name}.remove got a point twice: {given.tolist()}.")
+    if len(given) == n:
+        raise ValueError(f"{name}.remove would leave no point; it has {n}.")
+    return given
+
+
+def check_kind(machine: Any, known: Points, X: Points) -> None:
+    """Refuse points that are of another type than those the machine has."""
+    kinds = [
+        "sparse" if sp.issparse(Z) else "array" if isinstance(Z, np.ndarray) else "list"
+        for Z in (known, X)
+    ]
+    frames = [is_frame(Z) for Z in (known, X)]
+    if frames[0] != frames[1] or (not frames[0] and kinds[0] != kinds[1]):
+        raise TypeError(
+            f"{type(machine).__name__}.add needs points of the type that the machine "
+            f"has, {type(known).__name__}; got {type(X).__name__}."
+        )

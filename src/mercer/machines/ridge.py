@@ -16,18 +16,26 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.blocks import Blocks
+from mercer.data.copies import owned
 from mercer.data.matching import carried_over
-from mercer.data.points import Points, describe
+from mercer.data.points import Points, concatenate, count, describe, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.multiple import MultipleKernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
-from mercer.machines.checks import TIME_LIMIT, checked_parameters
+from mercer.machines.checks import (
+    TIME_LIMIT,
+    check_kind,
+    checked_parameters,
+    index_of,
+)
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.machines.wrappers import all_or_nothing
 from mercer.native.clock import breakable, seconds_left
-from mercer.outcomes import Certificate
+from mercer.outcomes import Certificate, Solution
 from mercer.solvers.auto import AutoLinear, linear_road
+from mercer.solvers.bordered import BorderedCholesky
 from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.limits import solve_within
 from mercer.solvers.linear import LinearSystem, certificate
@@ -136,6 +144,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     certificate_: Certificate
     kernel_weights_: np.ndarray  # of a `MultipleKernel`
     kernel_shares_: KernelShares
+    _bordered: BorderedCholesky
 
     def __init__(
         self,
@@ -198,21 +207,123 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
                 solution = solve_within(
                     solver, problem, seconds_left(), watch=watch, **options
                 )
-            coef = problem.coef(solution.value)
-            f = self._expanded(gram, X, coef, solution.bias)
-            self.expansion_ = self._on_landmarks(f, coef, solution.weights)
-            self.X_fit_ = X
-            # Not the matrix that a search for weights leaves behind.
-            own = Gram(gram.kernel, gram.X) if self._mixture is not None else gram
-            self._problem = replace(problem, gram=own)
-            if hasattr(self, "approximation_"):
-                self.X_fit_ = self.expansion_.points
-            self.run_, self.certificate_ = solution.run, certificate(problem, solution)
-            self._judge_weights(coef)
-            self.__dict__.pop("loo_predictions_", None)
+            self._learn(X, problem, solution)
+            self._judge_weights(problem.coef(solution.value))
         self._warn_unless_optimal(
             self.certificate_ if hasattr(self, "kernel_weights_") else solution
         )
+        return self
+
+    def _learn(self, X: Points, problem: LinearSystem, solution: Solution) -> None:
+        """Set f, and what it was found from."""
+        coef = problem.coef(solution.value)
+        f = self._expanded(problem.gram, X, coef, solution.bias)
+        self.expansion_ = self._on_landmarks(f, coef, solution.weights)
+        # Not the matrix that a search for weights leaves behind.
+        gram = problem.gram
+        own = Gram(gram.kernel, gram.X) if self._mixture is not None else gram
+        self.X_fit_, self._problem = X, replace(problem, gram=own)
+        if hasattr(self, "approximation_"):
+            self.X_fit_ = self.expansion_.points
+        self.run_, self.certificate_ = solution.run, certificate(problem, solution)
+        for name in ("loo_predictions_", "_bordered"):
+            self.__dict__.pop(name, None)
+
+    # Points that come and go
+
+    @all_or_nothing
+    def add(
+        self, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Learn from more points: f is then that of a fit on all of them.
+
+        Of an unfitted machine, `fit`. The first call after that factors K + αW⁻¹; from
+        then on a point takes time n², as its row is bordered to the factor. What the
+        kernel learnt stays as it is. An error or Ctrl-C leaves the machine as it was.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as of `fit`; weights > 0
+        """
+        if not hasattr(self, "expansion_"):
+            return self.fit(X, y, sample_weight)
+        old = self._factored("add")
+        known, problem = self.X_fit_, self._problem
+        X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
+        check_kind(self, known, X)
+        if np.shape(y)[1:] != np.shape(problem.target)[1:]:
+            raise ValueError(
+                f"KernelRidge.add needs targets of shape {np.shape(problem.target)[1:]}"
+                f" for each point, as before; got {np.shape(y)[1:]}."
+            )
+        weight = np.ones(count(X))
+        if sample_weight is not None:
+            weight = self._checked_weight(sample_weight, X)
+            if not (weight > 0).all():
+                raise ValueError("KernelRidge.add needs weights > 0. Leave 0 out.")
+        kernel, new = problem.gram.kernel, double(X)
+        B = np.asarray(kernel(double(known), new), dtype=float)
+        larger = old.extended(B, np.asarray(kernel(new), dtype=float), weight)
+        target = np.concatenate([problem.target, np.asarray(y, dtype=float)])
+        return self._go_on(larger, concatenate(known, owned(X)), target, count(X))
+
+    @all_or_nothing
+    def remove(self, index: Any) -> Self:
+        """Forget points: f is then that of a fit on the others.
+
+        Parameters
+        ----------
+        index : the number of a point, in the order in which they came, or several;
+            points that are left are numbered anew
+        """
+        check_is_fitted(self)
+        smaller = self._factored("remove")
+        leaving = index_of(index, len(smaller.K), "KernelRidge")
+        for place in np.sort(leaving)[::-1].tolist():
+            smaller = smaller.without(place)
+        stay = np.delete(np.arange(count(self.X_fit_)), leaving)
+        points, target = take(self.X_fit_, stay), self._problem.target[stay]
+        return self._go_on(smaller, points, target, 0)
+
+    def _factored(self, name: str) -> BorderedCholesky:
+        """The factor of the points as they are."""
+        if "_bordered" in self.__dict__:
+            return self._bordered
+        if self._precomputed or isinstance(self.X_fit_, Blocks):
+            raise ValueError(
+                f"KernelRidge.{name} needs points in memory and a kernel that compares "
+                "new ones with old; use kernel=Precomputed(K) with indices as points."
+            )
+        if hasattr(self, "approximation_") or "_problem" not in self.__dict__:
+            raise ValueError(
+                f"KernelRidge on Nystrom keeps its landmarks alone; {name} needs all "
+                "points. Fit with the kernel itself."
+            )
+        problem, n = self._problem, self._problem.gram.shape[0]
+        weight = np.ones(n) if problem.weight is None else problem.weight
+        if not (weight > 0).all():
+            raise ValueError(
+                f"KernelRidge.{name} needs weights > 0; {int(np.sum(weight == 0))} "
+                "points were fitted with weight 0. Fit without them."
+            )
+        K = np.asarray(problem.gram.double().dense(), dtype=float)
+        return BorderedCholesky.empty(self._reg(problem.target)).extended(
+            np.zeros((0, n)), K, weight
+        )
+
+    def _go_on(
+        self, factor: BorderedCholesky, points: Points, target: np.ndarray, rows: int
+    ) -> Self:
+        gram = Gram(self._problem.gram.kernel, points).holding(factor.K)
+        plain = bool(np.all(factor.weight == 1))
+        weight = None if plain else factor.weight
+        problem = LinearSystem(gram, target, self._reg(target), weight)
+        solution = factor.solve(problem, rows)
+        self._borrows = False
+        self.__dict__.pop("kernel_shares_", None)  # those of other points
+        self._learn(points, problem, solution)
+        self._bordered = factor
+        self._warn_unless_optimal(solution)
         return self
 
     _mixture: Mixture | None = None  # during a fit that learns weights of kernels
@@ -326,6 +437,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
+        if "_bordered" in state:
+            # K and its factor are made anew when they are asked for.
+            problem, gram = self._problem, self._problem.gram
+            plain = replace(problem, gram=Gram(gram.kernel, gram.X))
+            state |= {"_problem": plain}
+            del state["_bordered"]
         if hasattr(self, "approximation_"):
             # Landmarks are all that f needs.
             for name in ("_problem", "_dual"):

@@ -186,6 +186,35 @@ def solve(R: np.ndarray, B: np.ndarray) -> np.ndarray:
     return X
 
 
+def bordered(R: np.ndarray, B: np.ndarray, D: np.ndarray) -> np.ndarray | None:
+    """The factor of [[A, B], [Bᵀ, D]] by the R of A; None if that is not definite."""
+    n, m = B.shape
+    larger = np.zeros((n + m, n + m), order="F")
+    larger[:n, :n] = R
+    half = scipy.linalg.solve_triangular(R, B, trans="T") if n else B
+    larger[:n, n:] = half
+    rest = np.asfortranarray(D - half.T @ half)
+    if not factor(rest):
+        return None
+    larger[n:, n:] = np.triu(rest)
+    return larger
+
+
+def dropped(R: np.ndarray, place: int) -> np.ndarray:
+    """The factor of A without a row and its column, by the R of A."""
+    n = len(R)
+    smaller = np.zeros((n - 1, n - 1), order="F")
+    smaller[:place, :place] = R[:place, :place]
+    smaller[:place, place:] = R[:place, place + 1 :]
+    if place < n - 1:
+        # Rotations make a triangle of what is below and beside the row that leaves.
+        tail = np.array(R[place:, place:])
+        _, tail = scipy.linalg.qr_delete(np.eye(n - place), tail, 0, which="col")
+        tail = tail[:-1] * np.where(tail.diagonal() < 0, -1.0, 1.0)[:, None]
+        smaller[place:, place:] = tail
+    return smaller
+
+
 def invert(R: np.ndarray) -> None:
     """Overwrite the triangle R by its inverse."""
     n, info = len(R), ctypes.c_int()

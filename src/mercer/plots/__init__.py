@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer.plots.losses import plot_losses
     from mercer.plots.maps import plot_feature_map
     from mercer.plots.margins import plot_margin
+    from mercer.plots.paths import plot_alpha_path
     from mercer.plots.regions import (
         plot_clusters,
         plot_component,
@@ -41,6 +42,7 @@ _NAMES = {
     "losses": "plot_losses",
     "maps": "plot_feature_map",
     "margins": "plot_margin",
+    "paths": "plot_alpha_path",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_ascent plot_convergence plot_mistakes plot_path plot_sgd_bound",
     "smo": "plot_smo_path plot_smo_step",
@@ -54,6 +56,7 @@ __all__ = [
     "DIVERGING",
     "MARKERS",
     "Display",
+    "plot_alpha_path",
     "plot_ascent",
     "plot_band",
     "plot_clusters",

@@ -32,6 +32,44 @@ def certificate(problem: BoxQP, solution: Solution) -> Certificate:
     return Certificate.of(solution, *_counts(problem, solution.value), margin)
 
 
+def solution_of(
+    problem: BoxQP,
+    value: np.ndarray,
+    function: np.ndarray,
+    rounding: float,
+    tol: float,
+    run: Run,
+) -> Solution:
+    """The solution with this α and F = Kβ: "optimal" where that is so to tol.
+
+    Parameters
+    ----------
+    rounding : how far F can be off
+    run : what it took; its status is found here
+    """
+    level = problem.level(value, function)
+    primal, dual, error = problem.bracket(value, function, level, rounding)
+    violation = problem.violation(value, function)
+    off = problem.violation_rounding(rounding)
+    status = Status.OPTIMAL
+    if problem.refuted(value, function):
+        primal, status = np.nan, Status.INDEFINITE
+    elif not violation + off <= tol:
+        status = Status.IMPRECISE if violation <= tol else Status.STALLED
+    return Solution(
+        value=value,
+        bias=-float(np.mean(level)),
+        primal=primal,
+        dual=dual,
+        violation=violation,
+        run=replace(run, status=status),
+        level=level,
+        function=function,
+        rounding=covering(off, error, tol - violation),
+        objective_rounding=error,
+    )
+
+
 def certified(
     problem: BoxQP,
     value: np.ndarray,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,9 @@ from mercer.machines.base import Machine, WeightedGram, biases
 from mercer.machines.checks import TIME_LIMIT, check_numbers, checked_weight
 from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
+from mercer.machines.svm import kept
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
+from mercer.machines.wrappers import all_or_nothing
 from mercer.maps import Features, explicit, has_quick_map
 from mercer.native.clock import breakable, seconds_left
 from mercer.native.vectors import symmetric_product
@@ -422,6 +424,7 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
 
         With the classes of the points, coef has a column for each rival.
         """
+        self.__dict__.pop("_held", None)
         used = np.asarray(coef.reshape(len(coef), -1).any(axis=1))
         chosen = order[used[order]]
         gram = counted.gram
@@ -467,6 +470,85 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         """By what coef has grown since the last fit: C over that one's, if finite."""
         ratio = getattr(self, "C", 1.0) / self._unit
         return float(ratio) if 0 < ratio < np.inf else 1.0
+
+    # Points that come and go
+
+    @all_or_nothing
+    def add(
+        self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Learn from more points: f is then that of a fit on all of them, to tol.
+
+        The first call fits, and keeps all points with their gradients; later ones
+        compute the kernel rows of the coefficients that move, and no others. What the
+        kernel learnt, the weights of classes, and the sums of coefficients that ν asks
+        for stay as they first were. An error or Ctrl-C leaves the machine as it was.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as of `fit`; weights > 0, and no new classes
+        """
+        kept.add(self, X, y, sample_weight)
+        return self
+
+    @all_or_nothing
+    def remove(self, index: Any) -> Self:
+        """Forget points: f is then that of a fit on the others, to tol.
+
+        Parameters
+        ----------
+        index : the number of a point, in the order in which they came, or several;
+            points that are left are numbered anew
+        """
+        kept.remove(self, index)
+        return self
+
+    def leave_one_out(self) -> np.ndarray:
+        """What f predicts for each point of the machine, fitted without that point.
+
+        Exact to tol: only points with a coefficient are taken out, one at a time, each
+        from the solution with all points. Needs a machine that began with `add`.
+        """
+        check_is_fitted(self)
+        return kept.leave_one_out(self)
+
+    @abstractmethod
+    def _new_points(self, X: Points, y: Any, reset: bool) -> tuple[Points, Any]:
+        """Points and targets to be added, checked."""
+
+    def _note_classes(self, target: Any, counted: WeightedGram) -> None:
+        """Learn what classes there are."""
+
+    def _check_stay(self, target: Any) -> None:
+        """Refuse to forget the last point of a class."""
+
+    def _stated_parts(self, target: Any, n: int) -> Sequence[Any]:
+        """What the problems of these targets are made of."""
+        return range(1)
+
+    @abstractmethod
+    def _stated_problems(
+        self, counted: WeightedGram, target: Any, parts: Sequence[Any]
+    ) -> Sequence[BoxQP]:
+        """The problems on these points."""
+
+    @abstractmethod
+    def _finish(
+        self,
+        counted: WeightedGram,
+        target: Any,
+        parts: Sequence[Any],
+        columns: tuple[np.ndarray, np.ndarray, Sequence[Certificate]],
+    ) -> None:
+        """Set what was learnt."""
+
+    def _alone(self, problem: BoxQP, place: int) -> float | None:
+        """f at a point that is the only one of its side; None for any other."""
+        return None
+
+    @abstractmethod
+    def _predicted(self, values: np.ndarray) -> np.ndarray:
+        """What the values of f, a column for each problem, say."""
 
     # The certificate, reported and recomputed
 

@@ -146,6 +146,59 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self._label = label[np.searchsorted(counted.index, self.support_)]
         self.n_iter_ = iterations(found)
 
+    # Points that come and go
+
+    def _new_points(self, X: Points, y: Any, reset: bool) -> tuple[Points, np.ndarray]:
+        X, y = self._validated(X, y, reset=reset)
+        check_classes(self, y)
+        strange = [] if reset else np.setdiff1d(y, self.classes_).tolist()
+        if strange:
+            raise ValueError(
+                f"{type(self).__name__}.add knows the classes "
+                f"{self.classes_.tolist()}; got {strange[0]!r} too. Fit again for more."
+            )
+        return X, y
+
+    def _note_classes(self, target: Any, counted: WeightedGram) -> None:
+        self.classes_, _, self.class_weight_ = self._labels(target, counted)
+        self._sigmoid = np.zeros((2, 0))
+
+    def _check_stay(self, target: Any) -> None:
+        lost = np.setdiff1d(self.classes_, target).tolist()
+        if lost:
+            raise ValueError(
+                f"{type(self).__name__}.remove would take the last point of class "
+                f"{lost[0]!r}. Fit again without that class."
+            )
+
+    def _stated_parts(self, target: Any, n: int) -> Sequence[Part]:
+        label = np.searchsorted(self.classes_, target)
+        return multiclass.parts(label, len(self.classes_), self.multiclass)
+
+    def _stated_problems(
+        self, counted: WeightedGram, target: Any, parts: Sequence[Part]
+    ) -> Sequence[BoxQP]:
+        factors = self.class_weight_[np.searchsorted(self.classes_, target)]
+        return self._problems(counted.gram, parts, counted.weight * factors)
+
+    def _finish(
+        self,
+        counted: WeightedGram,
+        target: Any,
+        parts: Sequence[Part],
+        columns: tuple[np.ndarray, np.ndarray, Sequence[Certificate]],
+    ) -> None:
+        label = np.searchsorted(self.classes_, target)
+        self._learn(counted.gram.X, counted, label, parts, *columns)
+
+    def _alone(self, problem: BoxQP, place: int) -> float | None:
+        side = problem.sign[place]
+        return -float(side) if np.sum(problem.sign == side) == 1 else None
+
+    def _predicted(self, values: np.ndarray) -> np.ndarray:
+        two = values.shape[1] == 1
+        return self.classes_.take(self._winners(values[:, 0] if two else values))
+
     @property
     def _calibrates(self) -> bool:
         return self.probability is True or self.probability == 1

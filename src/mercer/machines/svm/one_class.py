@@ -125,6 +125,35 @@ class OneClass(OutlierMixin, SupportVectorMachine):
         self._warn_unless_optimal(self._certificate)
         return self
 
+    # Points that come and go
+
+    def _new_points(self, X: Points, y: Any, reset: bool) -> tuple[Points, None]:
+        if isinstance(self, SVDD):
+            raise ValueError(
+                "SVDD.add: the ball of other points has another scale. Use fit, or "
+                "OneClassSVM, which is the same where k(x, x) is constant."
+            )
+        return self._validated_points(X, reset=reset), None
+
+    def _stated_problems(
+        self, counted: WeightedGram, target: Any, parts: Sequence[Any]
+    ) -> Sequence[BoxQP]:
+        return [self._problem(counted.gram, counted.weight)]
+
+    def _finish(
+        self,
+        counted: WeightedGram,
+        target: Any,
+        parts: Sequence[Any],
+        columns: tuple[np.ndarray, np.ndarray, Sequence[Certificate]],
+    ) -> None:
+        coef, bias, found = columns
+        self._learn(counted.gram.X, counted, coef[:, 0], bias[0], found)
+        self.n_iter_ = found[0].run.iterations
+
+    def _predicted(self, values: np.ndarray) -> np.ndarray:
+        return np.where(values[:, 0] > 0, 1, -1)
+
     def _road(self, X: Points, y: Any) -> Road:
         counted = self._weighted_gram(self._validated_points(X), None)
         return self._road_on(

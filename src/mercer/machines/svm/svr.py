@@ -63,13 +63,58 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         with self._watched(names, X, y, sample_weight):
             counted = self._shared(self._weighed(counted, state), q)
             problems = state(counted.gram)
-            coef, bias, found = self._columns(counted, problems, range(q))
-            self.n_iter_ = iterations(found) if q > 1 else found[0].run.iterations
-            if q == 1:
-                coef, bias = coef[:, 0], bias[0]
-            self._store(X, counted, np.arange(len(coef)), coef, bias, found)
+            self._learn(X, counted, *self._columns(counted, problems, range(q)))
         self._warn_unless_optimal(self._certificate)
         return self
+
+    def _learn(
+        self,
+        X: Points,
+        counted: WeightedGram,
+        coef: np.ndarray,
+        bias: np.ndarray,
+        found: Sequence[Certificate],
+    ) -> None:
+        """Set f, a column for each target."""
+        q, order = len(found), np.arange(len(coef))
+        self.n_iter_ = iterations(found) if q > 1 else found[0].run.iterations
+        if q == 1:
+            self._store(X, counted, order, coef[:, 0], bias[0], found)
+        else:
+            self._store(X, counted, order, coef, bias, found)
+
+    # Points that come and go
+
+    def _new_points(self, X: Points, y: Any, reset: bool) -> tuple[Points, np.ndarray]:
+        X, y = self._validated(X, y, reset=reset, multi_output=True, y_numeric=True)
+        targets = np.array(columns_of(y), dtype=float)
+        width = targets.shape[1] if reset else self._held.coef.shape[1]
+        if targets.shape[1] != width:
+            raise ValueError(
+                f"{type(self).__name__}.add needs {width} targets for each point, as "
+                f"before; got {targets.shape[1]}."
+            )
+        return X, targets
+
+    def _stated_parts(self, target: Any, n: int) -> Sequence[Any]:
+        return range(target.shape[1])
+
+    def _stated_problems(
+        self, counted: WeightedGram, target: Any, parts: Sequence[Any]
+    ) -> Sequence[BoxQP]:
+        return self._problems(target, counted, counted.gram)
+
+    def _finish(
+        self,
+        counted: WeightedGram,
+        target: Any,
+        parts: Sequence[Any],
+        columns: tuple[np.ndarray, np.ndarray, Sequence[Certificate]],
+    ) -> None:
+        self._learn(counted.gram.X, counted, *columns)
+
+    def _predicted(self, values: np.ndarray) -> np.ndarray:
+        return values[:, 0] if values.shape[1] == 1 else values
 
     def _problems(
         self, targets: np.ndarray, counted: WeightedGram, gram: Gram

@@ -1,0 +1,42 @@
+"""What paths need of their kernels, weights and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.native import lapack
+
+
+def check_psd(name: str, gram: Gram) -> None:
+    known = gram.kernel.psd
+    if known is None:
+        K = np.array(gram.double().dense(), dtype=float, order="F")
+        # What rounding can do to an eigenvalue, and more.
+        np.fill_diagonal(K, K.diagonal() + 1e-8 * np.abs(K.diagonal()).max(initial=1))
+        known = lapack.factor(K)
+    if not known:
+        raise ValueError(
+            f"{name} needs a positive semidefinite kernel, whose problems are convex; "
+            f"{gram.kernel!r} is none. Choose another, or `mercer.repair` its matrix."
+        )
+
+
+def largest(gram: Gram) -> float:
+    return float(np.max(np.abs(gram.diag()), initial=0.0)) or 1.0
+
+
+def checked_end(name: str, value: Any) -> float:
+    if not value > 0:
+        raise ValueError(f"A path needs {name} > 0; got {name}={value!r}.")
+    return float(value)
+
+
+def check_weights(name: str, index: np.ndarray, n: int) -> None:
+    if len(index) < n:
+        raise ValueError(
+            f"{name} needs weights > 0; {n - len(index)} of {n} points have none. "
+            "Leave these points out."
+        )

@@ -1,0 +1,220 @@
+"""A `BoxQP` that is nearly solved, with F = Kβ known: only what moves is computed.
+
+Where a point comes or goes, or a bound moves, most variables stay where they are. Small
+working sets are solved one after another, and F takes up the kernel rows of what moved,
+and no others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.kernels.ways import Precomputed
+from mercer.native import memory
+from mercer.outcomes import Run, Solution
+from mercer.solvers.box_certificate import solution_of
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.rounding import UNIT
+
+FIRST, LARGEST = 16, 256  # variables of a working set, doubled from round to round
+ROUNDS = 1000
+
+
+class RowStore:
+    """Rows of K in float64, as many of them kept as there is room for.
+
+    Parameters
+    ----------
+    kept : rows that are known, by the number of their point
+
+    Attributes
+    ----------
+    computed, reused : how many rows were asked for
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        cache_mb: float | None = None,
+        kept: dict[int, np.ndarray] | None = None,
+    ):
+        self.gram = gram.double()
+        self.most = max(1, int(memory.cache_bytes(cache_mb) / (8.0 * gram.shape[0])))
+        self.kept = {} if kept is None else dict(kept)
+        self.computed = self.reused = 0
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """The rows of these points, (m, n)."""
+        numbers = [int(i) for i in points]
+        missing = [i for i in numbers if i not in self.kept]
+        self.reused += len(numbers) - len(missing)
+        self.computed += len(missing)
+        new: dict[int, np.ndarray] = {}
+        if missing:
+            block = np.asarray(self.gram.rows(np.array(missing)), dtype=float)
+            new = dict(zip(missing, block, strict=True))
+        rows = np.array([new[i] if i in new else self.kept[i] for i in numbers])
+        for i, row in new.items():
+            while len(self.kept) >= self.most:
+                del self.kept[next(iter(self.kept))]
+            self.kept[i] = row.copy()
+        return rows
+
+
+@dataclass
+class Nearly:
+    """A problem with α and F = Kβ of a solution that is nearly one.
+
+    Parameters
+    ----------
+    moved : Σ|Δβ| over all that was ever added to F, and
+    added : how many rows were
+    """
+
+    problem: BoxQP
+    value: np.ndarray
+    function: np.ndarray
+    rows: RowStore
+    moved: float
+    added: int = 0
+    recent: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    def move(self, variables: np.ndarray, value: np.ndarray) -> None:
+        """Set some of the variables; F follows."""
+        problem = self.problem
+        change = problem.sign[variables] * (value - self.value[variables])
+        points = variables if problem.index is None else problem.index[variables]
+        changed = np.flatnonzero(change)
+        self.value[variables] = value
+        if not len(changed):
+            return
+        which, place = _distinct(points[changed])
+        factor = np.bincount(place, change[changed])
+        self.function += factor @ self.rows(which)
+        self.moved += float(np.abs(change).sum())
+        self.added += len(which)
+
+    def balance(self) -> None:
+        """Make Σβ what it has to be, by the variables that gain most or lose least."""
+        problem = self.problem
+        beta, (low, high) = problem.sign * self.value, problem.bounds
+        for members, total in problem.groups():
+            if total is None:
+                continue
+            own = np.arange(len(problem))[members]
+            missing = total - float(np.sum(beta[own]))
+            size = max(abs(total), float(np.abs(beta[own]).sum()))
+            if abs(missing) <= 1e-14 * size:
+                continue
+            down, up = problem.slopes(self.value, self.function)
+            rising = missing > 0
+            order = own[np.argsort(up[own] if rising else -down[own], kind="stable")]
+            room = (high - beta if rising else beta - low)[order]
+            before = np.cumsum(room) - room
+            step = np.clip(abs(missing) - before, 0, room)
+            if step.sum() < abs(missing) * (1 - 1e-12):
+                raise ValueError(
+                    "The points that are left cannot bear what the machine asks of "
+                    f"them: their coefficients sum to {beta[own].sum() + step.sum():g} "
+                    f"at most, not to {total:g}. Fit again, with a smaller nu."
+                )
+            some = step > 0
+            full = step >= room * (1 - 1e-12)
+            ends = (high if rising else low)[order]
+            moved = np.where(full, ends, beta[order] + np.sign(missing) * step)
+            self.move(order[some], (problem.sign[order] * moved)[some])
+
+    def refined(self, tol: float, solver: Callable[[float], Any]) -> Solution:
+        """Until violation < tol, by small problems that `solver` of a tol solves."""
+        begin = time.perf_counter()
+        steps = 0
+        for number in range(ROUNDS):
+            size = min(FIRST * 2**number, LARGEST)
+            chosen, violation = self._chosen(size)
+            if violation < tol * (1 - 1e-3):
+                break
+            found = self._solved(chosen, max(violation / 8, tol / 4), solver)
+            steps += found.run.iterations
+            self.move(chosen, found.value)
+            self.recent = chosen[: size // 2]
+        spent = Run(
+            iterations=steps,
+            seconds=time.perf_counter() - begin,
+            rows=self.rows.computed,
+            reused=self.rows.reused,
+        )
+        problem = self.problem
+        rounding = problem.rounding(self.value, moved=self.moved)
+        rounding += UNIT * self.added * float(np.abs(self.function).max(initial=0.0))
+        return solution_of(problem, self.value, self.function, rounding, tol, spent)
+
+    def _chosen(self, size: int) -> tuple[np.ndarray, float]:
+        """The variables that gain most by a move, and how far the worst is off."""
+        problem = self.problem
+        down, up = problem.slopes(self.value, self.function)
+        worst, chosen = 0.0, [self.recent]
+        for members, total in problem.groups():
+            own = np.arange(len(problem))[members]
+            most, least = float(np.max(down[own])), float(np.min(up[own]))
+            if total is None:  # each variable by itself
+                most, least = max(most, 0.0), min(least, 0.0)
+            worst = max(worst, most - least if total is not None else max(most, -least))
+            limits = (most, least) if total is not None else (0.0, 0.0)
+            rising, falling = own[up[own] < limits[0]], own[down[own] > limits[1]]
+            rising = rising[np.argsort(up[rising], kind="stable")]
+            falling = falling[np.argsort(-down[falling], kind="stable")]
+            chosen += [rising[: size // 2], falling[: size // 2]]
+        # What is new first, each once.
+        both = np.concatenate(chosen[::-1])
+        return both[np.sort(np.unique(both, return_index=True)[1])], worst
+
+    def free(self) -> np.ndarray:
+        """The points of variables that are between their bounds."""
+        problem = self.problem
+        inside = (self.value > problem.lower) & (self.value < problem.upper)
+        inside &= self.value != 0
+        points = np.arange(len(self.value)) if problem.index is None else problem.index
+        return np.unique(points[inside])
+
+    def _solved(
+        self, chosen: np.ndarray, tol: float, solver: Callable[[float], Any]
+    ) -> Solution:
+        """The problem in these variables, the others as they are."""
+        problem = self.problem
+        points = chosen if problem.index is None else problem.index[chosen]
+        which, place = _distinct(points)
+        K = np.asarray(self.rows.gram.take(which).dense(), dtype=float)
+        sign = problem.sign[chosen]
+        beta = sign * self.value[chosen]
+        K = K[np.ix_(place, place)]  # a row for each variable, of one point perhaps two
+        target = problem.target[chosen] - self.function[points] + K @ beta
+        total: Any = None if problem.total is None else float(beta.sum())
+        group = None if problem.group is None else np.asarray(problem.group)[chosen]
+        if group is not None and len(np.unique(group)) == 2:
+            total = tuple(float(beta[group == g].sum()) for g in (0, 1))
+        else:
+            group = None
+        psd = problem.gram.kernel.psd
+        part = BoxQP(
+            Gram(Precomputed(K, psd), np.arange(len(chosen))),
+            linear=-sign * target,
+            sign=sign,
+            lower=problem.lower[chosen],
+            upper=problem.upper[chosen],
+            total=total,
+            tube=None if problem.tube is None else problem.tube[chosen],
+            group=group,
+        )
+        return solver(tol).solve(part, start=self.value[chosen])
+
+
+def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different numbers, and the place of each number among them."""
+    which, place = np.unique(points, return_inverse=True)
+    return which, place.ravel()
