@@ -14,10 +14,11 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
+    ["explanations"],  # they draw themselves
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
-    ["multiclass", "distributed", "planning"],
+    ["multiclass", "distributed", "planning", "contributions/"],
     ["calibration"],
     ["solvers/", "expansion"],
     ["losses", "outcomes"],
@@ -34,8 +35,9 @@ FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex checks base ways counts explicit vector fragments routes radial "
-    "dotproduct algebra window landmarks approximate".split(),
+    "kernels": "latex checks base ways counts explicit vector fragments candidates "
+    "routes radial dotproduct algebra window landmarks approximate".split(),
+    "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs products krylov primal penalized columns "
@@ -47,7 +49,7 @@ FOUNDATIONS = {
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
-    "plots": ["base"],
+    "plots": ["base", "structures"],
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
@@ -59,14 +61,15 @@ ROOFS = {"parse", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "__main__ _names _html multiclass calibration distributed expansion gram "
-    "losses maps outcomes planning",
+    "": "__main__ _names _html multiclass calibration distributed expansion "
+    "explanations gram losses maps outcomes planning",
+    "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
-    "dotproduct coordinate window string substring fragments tree convolution routes "
-    "graph walk node distance generative slopes landmarks approximate "
+    "dotproduct coordinate window string substring fragments candidates tree "
+    "convolution routes graph walk node distance generative slopes landmarks approximate "
     "nystrom random_features",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
@@ -84,7 +87,8 @@ MODULES = {
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
-    "plots": "base gram regions curves losses runs structures margins maps smo",
+    "plots": "base gram regions curves losses runs structures margins maps smo "
+    "explanations",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
@@ -95,7 +99,7 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"},
+    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations"},
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},

@@ -62,6 +62,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         ),
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
+        "mercer.explanations": "explain Explanation",
         "mercer.io.models": "save load",
     },
     ("data", "densities", "io", "losses", "planning", "plots", "solvers", "theory"),

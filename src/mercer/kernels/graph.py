@@ -224,6 +224,20 @@ class ShortestPath(CountKernel):
             names |= chunk.names()
         return [names[number] for number in sorted(names)]
 
+    def ends_of_paths(self, graph: Graph) -> dict[int, list[tuple[int, int]]]:
+        """Where the paths of each id begin and end; of a graph without edge labels."""
+        union = GraphUnion.of([graph])
+        labels = label_ids(union.labels)[union.code]
+        found: dict[int, list[tuple[int, int]]] = {}
+        for _, u, v, length in _distances([graph], union):
+            exact = rounded(length) if length.dtype.kind == "f" else length
+            for a, b in ((u, v), (v, u)):
+                ids = path_ids(labels[a], labels[b], exact.astype(float))
+                pairs = zip(a.tolist(), b.tolist(), strict=True)
+                for number, pair in zip(ids.tolist(), pairs, strict=True):
+                    found.setdefault(number, []).append(pair)
+        return found
+
     def _graphs(self, X: Points) -> list[Graph]:
         return graphs_of(X, "ShortestPath", self.label, self.edge_label)
 

@@ -24,6 +24,7 @@ from mercer.data.sequences import (
     substrings,
 )
 from mercer.kernels.base import Kernel, Rule
+from mercer.kernels.candidates import Place, Substrings, spelled, substring_places
 from mercer.kernels.checks import check_positive, check_weights, check_whole
 from mercer.kernels.counts import Columns, VocabularyKernel
 
@@ -278,6 +279,19 @@ class WeightedSubstrings(Kernel):
                 "weights for the short ones only."
             )
         return _counted(X, dict(enumerate(weights, 1)))
+
+    def candidates(self, X: Points, V: np.ndarray) -> Substrings:
+        """Beginnings of substrings u, which know their sums Vᵀφ_u and bounds."""
+        X, _ = encode("WeightedSubstrings", X)
+        return Substrings(X, self._of_lengths(X.longest), V)
+
+    def candidate_name(self, key: tuple[Any, ...], text: bool) -> str:
+        """What `feature_names` calls it; `text` where the points are strings."""
+        return f"substring {spelled(key, text)!r}"
+
+    def candidate_places(self, x: Any, key: tuple[Any, ...], most: int) -> list[Place]:
+        """Where a point has a substring; each place counts alike."""
+        return substring_places(x, key)[:most]
 
     def rule(self) -> Rule:
         return Rule(
