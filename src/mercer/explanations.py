@@ -32,7 +32,11 @@ from mercer.data.points import (
 )
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel, Scaled, Sum
+from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
 from mercer.kernels.slopes import slopes, slopes_of_square
+from mercer.kernels.string import Subsequence, WeightedDegree
+from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
+from mercer.kernels.tree import MatchingNodes, Subtree, TaggedTree
 from mercer.kernels.vector import is_vectors
 from mercer.machines.base import Machine
 from mercer.maps import WITH_A_MAP, FeatureExpansion
@@ -54,6 +58,8 @@ class Explanation:
     by : what the parts are: "features", "coordinates", "terms" or "points"
     bias : what f is before any part counts
     total : f(x), as the machine computes it
+    kind : "sequence", "tree" or "graph" of points whose items are tokens or nodes; else
+        "other"
 
     Attributes
     ----------
@@ -69,10 +75,10 @@ class Explanation:
     >>> machine = SVC(kernel=Spectrum(2), C=10).fit(X, y)
     >>> [explanation] = explain(machine, ["abb"])
     >>> print(explanation)
-    f(x) = -0.200 for 1 against 0, 2 parts by features
-         +0.4  substring 'ab'  at 0-1
-         -0.6  substring 'bb'  at 1-2
-           +0  bias
+    f(x) = -0.5 for 1 against 0, 2 parts by features
+            +0.5  substring 'ab'  at 0-1
+            -0.5  substring 'bb'  at 1-2
+            -0.5  bias
     """
 
     point: Any
@@ -80,6 +86,7 @@ class Explanation:
     by: str
     bias: float
     total: float
+    kind: str
     _found: Found = field(repr=False)
     _column: int = 0
     _n: int = 10
@@ -151,7 +158,8 @@ class Explanation:
         ]
         return [*table, (f"{self.bias:+.4g}", "bias", "")]
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """f(x), which function it is, and how many parts there are."""
         number = self.n_parts
         of = "the heaviest parts" if number is None else f"{number:,} parts"
         name = f" for {self.output}" if self.output else ""
@@ -164,13 +172,13 @@ class Explanation:
             f"{value:>12}  {name:<{width}}  {places}".rstrip()
             for value, name, places in rows
         ]
-        return "\n".join([self._title(), *lines])
+        return "\n".join([self.title(), *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = [(name, value, places) for value, name, places in self.rows()]
-        return _html.table(rows, [self._title()])
+        return _html.table(rows, [self.title()])
 
 
 def _short(name: str) -> str:
@@ -255,6 +263,7 @@ def explain(
                 way,
                 float(function.bias[j] + parts.base[j]),
                 float(totals[i, j]),
+                _kind(function.kernel) if way == "features" else "other",
                 parts,
                 j,
                 n,
@@ -264,6 +273,23 @@ def explain(
         ]
         out.append(some if several else some[0])
     return out
+
+
+def _kind(kernel: Kernel) -> str:
+    """What the items of points of a kernel are."""
+    kinds = {kind for some, kind in _KINDS if isinstance(kernel, some)}
+    if isinstance(kernel, On):  # items of one field of a record
+        return "other"
+    kinds |= set() if kinds else {_kind(child) for child in kernel.children()}
+    return kinds.pop() if len(kinds) == 1 else "other"
+
+
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (Spectrum | Mismatch | WeightedSubstrings, "sequence"),
+    (Subsequence | WeightedDegree, "sequence"),
+    (Subtree | MatchingNodes | TaggedTree, "tree"),
+    (WeisfeilerLehman | ShortestPath, "graph"),
+)
 
 
 def _checked_number(n: Any) -> int:
@@ -434,7 +460,9 @@ def _way(kernel: Kernel, model: Model) -> str:
     if has_features(kernel) or isinstance(model, OnFeatures):
         return "features"
     terms = [term for _, term in _flat(kernel)]
-    if len(terms) > 1 and (any(map(has_features, terms)) or not has_coordinates(kernel)):
+    if len(terms) > 1 and (
+        any(map(has_features, terms)) or not has_coordinates(kernel)
+    ):
         return "mixed"
     return "coordinates" if has_coordinates(kernel) else "points"
 
@@ -461,22 +489,16 @@ def _check_way(way: str, function: _Function) -> None:
         "ChiSquared, Spline, Linear, Intersection; On; their sums and products.",
     }.get(way, "The machine stands on features, not on points.")
     ways = " or ".join(f'by="{name}"' for name in there)
-    raise ValueError(
-        f'{kernel} cannot be taken apart by="{way}"; use {ways}. {what}'
-    )
+    raise ValueError(f'{kernel} cannot be taken apart by="{way}"; use {ways}. {what}')
 
 
 def _features(function: _Function, n: int) -> list[Found]:
-    return by_features(
-        function.kernel, function.model, function.X, n, function.columns
-    )
+    return by_features(function.kernel, function.model, function.X, n, function.columns)
 
 
 def _coordinates(function: _Function, n: int) -> list[Found]:
     assert isinstance(function.model, OnPoints)
-    return by_coordinates(
-        function.kernel, function.model, function.X, function.columns
-    )
+    return by_coordinates(function.kernel, function.model, function.X, function.columns)
 
 
 def _points(function: _Function, n: int) -> list[Found]:
@@ -502,15 +524,10 @@ def _terms(function: _Function, n: int) -> list[Found]:
     assert isinstance(model, OnPoints)
     terms = _flat(function.kernel)
     values = np.array(
-        [
-            scale * kernel.matmul(X, model.points, model.coef)
-            for scale, kernel in terms
-        ]
+        [scale * kernel.matmul(X, model.points, model.coef) for scale, kernel in terms]
     )
     names = [_term_name(kernel) for _, kernel in terms]
-    return [
-        Found.of(values[:, i], lambda j: (names[j], ())) for i in range(count(X))
-    ]
+    return [Found.of(values[:, i], lambda j: (names[j], ())) for i in range(count(X))]
 
 
 def _flat(kernel: Kernel, scale: float = 1.0) -> list[tuple[float, Kernel]]:
@@ -528,9 +545,7 @@ def _term_name(kernel: Kernel) -> str:
     return brief(kernel)
 
 
-def _mixed(
-    kernel: Kernel, model: Model, function: _Function, n: int
-) -> list[Found]:
+def _mixed(kernel: Kernel, model: Model, function: _Function, n: int) -> list[Found]:
     """The terms of a sum, each in the finest way that it has."""
     assert isinstance(model, OnPoints)
     per_term = []

@@ -35,16 +35,16 @@ from mercer import (
     Nystrom,
     On,
     OneClassSVM,
-    ParzenDensity,
     PartialTree,
+    ParzenDensity,
     Polynomial,
     Pullback,
     ShortestPath,
     SparseKernelClassifier,
     SparseKernelRegressor,
     Spectrum,
-    SubsetTree,
     Subsequence,
+    SubsetTree,
     TaggedTree,
     WeightedDegree,
     WeightedSubstrings,
@@ -285,7 +285,9 @@ def test_items_share_out_what_the_parts_are(kernel, X):
 
 
 def test_features_of_a_sparse_machine_are_the_ones_it_selected():
-    strings = ["".join(np.random.default_rng(i).choice(list("AB"), 8)) for i in range(40)]
+    strings = [
+        "".join(np.random.default_rng(i).choice(list("AB"), 8)) for i in range(40)
+    ]
     target = np.array(["AAB" in s for s in strings])
     for kernel in (Spectrum(3), Subsequence(2), Normalized(WeightedDegree(3))):
         machine = SparseKernelClassifier(10.0, kernel=kernel, on="features")
@@ -345,7 +347,9 @@ def test_gradients_are_those_of_f():
         f = getattr(machine, "decision_function", machine.predict)
         [explanation] = explain(machine, Z[:1, :3])
         h = 1e-5
-        steps = [(f(Z[:1, :3] + h * e) - f(Z[:1, :3] - h * e)) / (2 * h) for e in np.eye(3)]
+        steps = [
+            (f(Z[:1, :3] + h * e) - f(Z[:1, :3] - h * e)) / (2 * h) for e in np.eye(3)
+        ]
         assert_allclose(explanation.gradient, np.ravel(steps), atol=1e-6)
     words = fitted(Spectrum(2), catalog.words)
     assert explain(words, ["ab"])[0].gradient is None

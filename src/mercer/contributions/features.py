@@ -97,12 +97,11 @@ def _written_out(
         else:
             chosen = np.flatnonzero(matrix[i])
             entries = matrix[i, chosen]
-        out.append(
-            Found.of(
-                entries[:, None] * W[chosen],
-                _describer(kernel, single(X, i), found.keys, chosen, named),
-            )
-        )
+        values = entries[:, None] * W[chosen]
+        used = values.any(axis=1)
+        some = chosen[used]
+        describer = _describer(kernel, single(X, i), found.keys, some, named)
+        out.append(Found.of(values[used], describer))
     return out
 
 

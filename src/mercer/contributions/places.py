@@ -352,4 +352,3 @@ _RULES: dict[type[Kernel], Callable[..., Finder]] = {
 def single(X: Points, i: int) -> Points:
     """The dataset of point i alone."""
     return take(X, slice(i, i + 1))
-

@@ -45,7 +45,9 @@ class TopFeatures(Sequence[FeatureWeight]):
     def of(self, output: str) -> list[FeatureWeight]:
         """The features of one output, the heaviest first."""
         if output not in self.outputs:
-            raise ValueError(f"There is no output {output!r}: {', '.join(self.outputs)}.")
+            raise ValueError(
+                f"There is no output {output!r}: {', '.join(self.outputs)}."
+            )
         return [row for row in self.rows if row.output == output]
 
     def __str__(self) -> str:
