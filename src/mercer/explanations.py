@@ -352,7 +352,7 @@ class _Function:
         if output is None:
             return every
         if output in self.outputs:
-            return [self.outputs.index(output)]  # type: ignore[arg-type]
+            return [self.outputs.index(str(output))]
         if isinstance(output, int | np.integer) and int(output) in every:
             return [int(output)]
         raise ValueError(

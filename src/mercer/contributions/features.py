@@ -140,7 +140,7 @@ def _grown_at(kernel: Any, model: Model, X: Points, most: int) -> Found:
         some = every(kernel.candidates(points, V), -1, MOST_ENUMERATED)
         if some is None:
             return _heaviest_at(kernel, model, X, points, V, most)
-        parts = [(one.key, one.weight[:-1] * one.weight[-1]) for one in some]
+        parts = [(one.key, one.sums[:-1] * one.sums[-1]) for one in some]
     else:
         lookup = model.weights(kernel)
         some = every(kernel.candidates(X, np.ones((1, 1))), 0, MOST_ENUMERATED)
@@ -151,7 +151,7 @@ def _grown_at(kernel: Any, model: Model, X: Points, most: int) -> Found:
             )
         keys = [kernel.candidate_name(one.key, text) for one in some]
         parts = [
-            (one.key, one.weight * weight)
+            (one.key, one.sums * weight)
             for one, weight in zip(some, lookup(keys), strict=True)
         ]
     return _listed(kernel, x, parts, model_outputs(model))
@@ -175,7 +175,7 @@ def _heaviest_at(
             return float(weight[j] * weight[-1])
 
         for one in heaviest(kernel.candidates(points, V), most, score, "explain"):
-            chosen[one.key] = one.weight[:-1] * one.weight[-1]
+            chosen[one.key] = one.sums[:-1] * one.sums[-1]
     found = _listed(kernel, x, list(chosen.items()), c)
     whole = kernel.matmul(X, model.points, model.coef)[0]
     return replace(found, rest=whole - found.values.sum(axis=0))
@@ -248,12 +248,13 @@ def _normalized(
 def lengths(kernel: Kernel, X: Points) -> np.ndarray:
     """‖φ(x)‖ of each point, refused where no float holds it."""
     logs = kernel.log_diag(X)
-    squares = np.asarray(kernel.diag(X), dtype=float) if logs is None else None
-    with np.errstate(over="ignore", under="ignore"):
-        found = np.sqrt(np.maximum(squares, 0)) if logs is None else np.exp(logs / 2)
-    lost = ~np.isfinite(found)
-    if logs is not None:
-        lost |= (found == 0) & ~np.isneginf(logs)
+    if logs is None:
+        found = np.sqrt(np.maximum(np.asarray(kernel.diag(X), dtype=float), 0))
+        lost = ~np.isfinite(found)
+    else:
+        with np.errstate(over="ignore", under="ignore"):
+            found = np.exp(logs / 2)
+        lost = ~np.isfinite(found) | ((found == 0) & ~np.isneginf(logs))
     if lost.any():
         raise ValueError(
             f"The features of {kernel} at point {int(np.argmax(lost))} leave the range "

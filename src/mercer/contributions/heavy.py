@@ -66,8 +66,7 @@ def _searched(kernel: Any, model: OnPoints, n: int) -> list[Weighted]:
         candidates = kernel.candidates(model.points, column[:, None])
         found = heaviest(candidates, n, lambda w: float(w[0]), "top_features")
         some = [
-            (kernel.candidate_name(one.key, text), float(one.weight[0]))
-            for one in found
+            (kernel.candidate_name(one.key, text), float(one.sums[0])) for one in found
         ]
         out.append(_first(some, n))
     return out

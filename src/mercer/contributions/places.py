@@ -59,7 +59,7 @@ def _by_windows(kernel: Spectrum, X: Points) -> Finder:
                 found.setdefault(name, []).append(tuple(range(i, i + r)))
         return found
 
-    return lambda key: shared([(items, 1.0) for items in table().get(key, [])])
+    return lambda key: shared([(items, 1.0) for items in table().get(str(key), [])])
 
 
 def _piece(x: Any, i: int, r: int) -> Any:
@@ -142,7 +142,9 @@ def node_of_token(kernel: TaggedTree, X: Points) -> Callable[[int], int] | None:
         return None
     [tree] = trees_of(kernel, X)
     tokens = tag_tokens(tree)
-    nodes, opened, number = [], [], 0
+    nodes: list[int] = []
+    opened: list[int] = []
+    number = 0
     for token in tokens:
         if token == ")":
             nodes.append(opened.pop())
@@ -190,7 +192,8 @@ def _around(
     graph: Graph, v: int, depth: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The nodes up to `depth` steps away, nearest first, and the edges on the way."""
-    reached, edges, last = {v: None}, {}, [v]
+    reached, last = {v: None}, [v]
+    edges: dict[int, None] = {}
     ends = graph.ends.tolist()
     for _ in range(depth):
         beyond = []
@@ -228,7 +231,7 @@ def _by_column(kernel: Linear, X: Points) -> Finder:
     return lambda key: (Place((key,)),)
 
 
-def _by_monomial(kernel: Polynomial | GaussianSeries | PowerSeries, X: Points) -> Any:
+def _by_monomial(kernel: Polynomial | GaussianSeries, X: Points) -> Finder:
     d = as_points(X).shape[1] if hasattr(X, "shape") else len(X[0])
 
     @cache

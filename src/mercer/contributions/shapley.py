@@ -6,9 +6,9 @@ one: as if x agreed in it with every point of the expansion, or had none. The ga
 
     (aⱼ - bⱼ) ∫₀¹ Π_{l ≠ j} (t a_l + (1 - t) b_l) dt,
 
-of a polynomial of degree d - 1 in t, so Gauss's rule with ⌈d/2⌉ nodes is exact. Expanded
-it is the sum over elementary symmetric polynomials of the factors with weights
-q! (d - q - 1)! / d!; here no term is larger than their product, and none cancels.
+of a polynomial of degree d - 1 in t, so Gauss's rule with ⌈d/2⌉ nodes is exact.
+Multiplied out it is the sum over elementary symmetric polynomials of the factors with
+the weights q! (d - q - 1)! / d!. O(n d²) for all of them, where subsets are 2^d.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class TopFeatures(Sequence[FeatureWeight]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         return self.rows[index]
 
     def __iter__(self) -> Iterator[FeatureWeight]:

@@ -44,6 +44,12 @@ class Candidate:
     lower: np.ndarray
     grown: Callable[[], Iterator[Candidate]]
 
+    @property
+    def sums(self) -> np.ndarray:
+        """The weight of a candidate that is a feature."""
+        assert self.weight is not None
+        return self.weight
+
 
 def none_grown() -> Iterator[Candidate]:
     """Of a candidate that cannot grow."""

@@ -181,7 +181,7 @@ class SubsetTree(MatchingNodes):
         return SubsetFragments(trees, math.sqrt(self.decay), bool(self.leaves), V)
 
     def candidate_places(self, x: Any, key: Fragment, most: int) -> list[Place]:
-        return subset_places(*trees_of(self, [x]), key)[:most]
+        return subset_places(trees_of(self, [x])[0], key)[:most]
 
     def rule(self) -> Rule:
         return Rule(
@@ -232,7 +232,7 @@ class PartialTree(MatchingNodes):
         return PartialFragments(trees, math.sqrt(self.decay), float(self.gap), V)
 
     def candidate_places(self, x: Any, key: Fragment, most: int) -> list[Place]:
-        return partial_places(*trees_of(self, [x]), key, float(self.gap), most)
+        return partial_places(trees_of(self, [x])[0], key, float(self.gap), most)
 
     def rule(self) -> Rule:
         return Rule(

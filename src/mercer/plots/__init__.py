@@ -58,6 +58,7 @@ __all__ = [
     "plot_component",
     "plot_convergence",
     "plot_density",
+    "plot_explanation",
     "plot_feature_map",
     "plot_gram",
     "plot_graph",

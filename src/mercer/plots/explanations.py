@@ -1,4 +1,4 @@
-"""Explanations drawn: letters, trees and molecules coloured by what they add to f(x)."""
+"""Explanations drawn: letters, trees, molecules coloured by what they add to f(x)."""
 
 from __future__ import annotations
 
