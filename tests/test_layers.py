@@ -93,7 +93,7 @@ MODULES = {
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "
-    "prediction looking conversion bench",
+    "prediction explaining looking conversion bench",
     "lab": "server",
 }
 

@@ -153,17 +153,20 @@ class Explanation:
     def rows(self) -> list[tuple[str, str, str]]:
         """Value, name and places of each part, the bias last, as text."""
         table = [
-            (f"{part.value:+.4g}", _short(part.name), place_text(part))
+            (f"{part.value:+.4g}", _short(part.name), place_text(part, self.kind))
             for part in self.parts
         ]
         return [*table, (f"{self.bias:+.4g}", "bias", "")]
 
-    def title(self) -> str:
-        """f(x), which function it is, and how many parts there are."""
+    def heading(self) -> str:
+        """f(x), and which function it is."""
+        name = f" for {self.output}" if self.output else ""
+        return f"f(x) = {self.total:.4g}{name}"
+
+    def _title(self) -> str:
         number = self.n_parts
         of = "the heaviest parts" if number is None else f"{number:,} parts"
-        name = f" for {self.output}" if self.output else ""
-        return f"f(x) = {self.total:.4g}{name}, {of} by {self.by}"
+        return f"{self.heading()}, {of} by {self.by}"
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -172,25 +175,28 @@ class Explanation:
             f"{value:>12}  {name:<{width}}  {places}".rstrip()
             for value, name, places in rows
         ]
-        return "\n".join([self.title(), *lines])
+        return "\n".join([self._title(), *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = [(name, value, places) for value, name, places in self.rows()]
-        return _html.table(rows, [self.title()])
+        return _html.table(rows, [self._title()])
 
 
 def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-def place_text(part: Part) -> str:
-    """The places of a part, such as "at 3-5, 9-11"; of a column none is needed."""
-    texts = [_items_text(place.items) for place in part.places[:SHOWN_PLACES]]
-    texts = [text for text in texts if text and text != part.name]
-    if not texts:
+def place_text(part: Part, kind: str) -> str:
+    """The places of a part, such as "at 3-5, 9-11"; columns have names instead."""
+    some = part.places[:SHOWN_PLACES]
+    of_fields = any(isinstance(item, tuple) for p in some for item in p.items)
+    if not some or (kind == "other" and not of_fields):
         return ""
+    if part.name.endswith(f" at {some[0].items[0]}"):  # a name that says it
+        return ""
+    texts = [_items_text(place.items) for place in some]
     more = f", … ({len(part.places)} places)" * (len(part.places) > SHOWN_PLACES)
     return f"at {', '.join(texts)}{more}"
 

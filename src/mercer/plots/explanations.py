@@ -45,7 +45,7 @@ def plot_explanation(explanation: Any, ax: Axes | None = None) -> Display:
     draw = {"sequence": _sequence, "tree": _tree, "graph": _graph}.get(explanation.kind)
     found = None if draw is None else draw(explanation, ax)
     display = _bars(explanation, ax) if found is None else found
-    display.ax_.set_title(explanation.title())
+    display.ax_.set_title(explanation.heading())
     return display
 
 
