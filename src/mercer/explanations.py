@@ -221,6 +221,7 @@ def explain(
     by: str | None = None,
     n: int = 10,
     output: str | int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> list[Any]:
     """An `Explanation` of f(x) for each point of X: parts that add up to it.
 
@@ -237,6 +238,7 @@ def explain(
         term
     n : how many parts are listed; the others are summed up in one, `rest`
     output : the number or the name of one output; None for all
+    columns : names for the coordinates of vectors; None for those of the fit
 
     Examples
     --------
@@ -245,7 +247,7 @@ def explain(
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> machine = KernelRidge(alpha=0.1, kernel=RBF(1.0)).fit(X, [0.0, 2.0, 0.1, 2.1])
     >>> [explanation] = explain(machine, [[1.0, 0.0]])
-    >>> [part.name for part in explanation.parts]
+    >>> sorted(part.name for part in explanation.parts)
     ['x0', 'x1']
     >>> total = explanation.bias + sum(part.value for part in explanation.parts)
     >>> bool(np.isclose(total, machine.predict([[1.0, 0.0]])[0]))
@@ -255,6 +257,8 @@ def explain(
     if by is not None and by not in WAYS:
         raise ValueError(f"by is one of {', '.join(WAYS)}, or None; got {brief(by)}.")
     function = _function(machine, X)
+    if columns is not None:
+        function = replace(function, columns=[str(name) for name in columns])
     chosen = function.chosen(output)
     found, way = _found(function, by, n)
     totals = function.values()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mercer import _html
 from mercer.cli.live import Console
 from mercer.cli.pictures import both_looks
@@ -26,7 +28,14 @@ def run(options: argparse.Namespace) -> int:
     if function is not None and function.isdecimal():
         function = int(function)
     some = take(points, slice(0, options.points))
-    found = explain(machine, some, by=options.by, n=options.parts, output=function)
+    found = explain(
+        machine,
+        some,
+        by=options.by,
+        n=options.parts,
+        output=function,
+        columns=_columns(machine, points),
+    )
     shown = []
     for i, one in enumerate(found):
         for explanation in parts_of([one]):
@@ -40,6 +49,13 @@ def run(options: argparse.Namespace) -> int:
     console.tell(model=options.model, explanations=shown)
     console.end()
     return 0
+
+
+def _columns(machine: Any, points: Any) -> list[str] | None:
+    """The names of columns that the model was trained on, where points are vectors."""
+    names = (getattr(machine, "data_layout_", None) or {}).get("names") or []
+    vectors = isinstance(points, np.ndarray) and points.ndim == 2
+    return list(names) if vectors and len(names) == points.shape[1] else None
 
 
 def as_object(explanation: Explanation) -> dict[str, Any]:
