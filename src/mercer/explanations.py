@@ -259,10 +259,10 @@ def explain(
     function = _function(machine, X)
     if columns is not None:
         function = replace(function, columns=[str(name) for name in columns])
-    chosen = function.chosen(output)
+    several = function.several and output is None
+    function = function.only(output)
     found, way = _found(function, by, n)
     totals = function.values()
-    several = function.several and output is None
     points = each(function.X)
     out: list[Any] = []
     for i, parts in enumerate(found):
@@ -279,7 +279,7 @@ def explain(
                 n,
                 function.slope(i, j),
             )
-            for j in chosen
+            for j in range(len(function.outputs))
         ]
         out.append(some if several else some[0])
     return out
@@ -329,6 +329,7 @@ class _Function:
     names: Callable[[int], str]
     square: float = 0.0
     measured: Kernel | None = None
+    chosen: tuple[int, ...] | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -350,24 +351,33 @@ class _Function:
     def values(self) -> np.ndarray:
         """f at the points, (m, c)."""
         if isinstance(self.model, OnFeatures):
-            inner = np.asarray(self.f(self.X) - self.f.bias)
+            every = np.asarray(self.f(self.X) - self.f.bias)
+            inner = every.reshape(count(self.X), self.f.n_outputs)
+            inner = inner if self.chosen is None else inner[:, self.chosen]
         else:
             inner = self.kernel.matmul(self.X, self.model.points, self.coef)
-        inner = inner.reshape(count(self.X), len(self.bias))
         return inner + self.squares()[:, None] + self.bias
 
-    def chosen(self, output: str | int | None) -> list[int]:
-        """Which outputs were asked for."""
-        every = list(range(len(self.outputs)))
+    def only(self, output: str | int | None) -> _Function:
+        """The function with one of its outputs; None for all."""
         if output is None:
-            return every
+            return self
+        c = len(self.outputs)
         if output in self.outputs:
-            return [self.outputs.index(str(output))]
-        if isinstance(output, int | np.integer) and int(output) in every:
-            return [int(output)]
-        raise ValueError(
-            f"This machine has no output {brief(output)}; its outputs, 0 to "
-            f"{len(every) - 1}, are {', '.join(map(repr, self.outputs))}."
+            j = self.outputs.index(str(output))
+        elif isinstance(output, int | np.integer) and 0 <= output < c:
+            j = int(output)
+        else:
+            raise ValueError(
+                f"This machine has no output {brief(output)}; its outputs, 0 to "
+                f"{c - 1}, are {', '.join(map(repr, self.outputs))}."
+            )
+        return replace(
+            self,
+            coef=self.coef[:, [j]],
+            bias=self.bias[[j]],
+            outputs=[self.outputs[j]],
+            chosen=(j,),
         )
 
     def slope(self, i: int, j: int) -> Callable[[], np.ndarray | None]:

@@ -43,6 +43,7 @@ from mercer import (
     explain,
 )
 from mercer.contributions import features, search
+from mercer.contributions import shapley as shapley_values
 from mercer.contributions.heavy import heaviest_features
 from mercer.maps import explicit
 
@@ -313,6 +314,26 @@ def test_paths_are_at_their_ends():
     assert [place.items for place in parts["O to C in 3"].places] == [(3, 0)]
 
 
+def test_labelled_paths_are_at_their_ends():
+    chain = Graph([(0, 1), (1, 2)], "CCO", edge_labels="-=")
+    machine = KernelRidge(kernel=ShortestPath()).fit([chain, Graph([], "N")], [1, 0])
+    [explanation] = explain(machine, [chain], n=100)
+    places = {p.name: [place.items for place in p.places] for p in explanation.parts}
+    assert places["C to O in 2: - ="] == [(0, 2)]
+    assert places["O to C in 1: ="] == [(2, 1)]
+    assert_allclose(sum(explanation.items.values()), explanation.total)
+
+
+def test_tags_of_sorted_trees_are_at_the_nodes_of_the_tree():
+    tree = Tree("(S b (A c a))")
+    explanation = explained(TaggedTree(Spectrum(1), sort=True), [tree, "(S a)"], tree)
+    for part in explanation.parts:
+        token = part.name.split("'")[1]
+        for place in part.places:
+            [node] = place.items
+            assert token == ")" or tree.labels[node] == token[1:]
+
+
 def test_monomials_are_at_their_columns():
     X = catalog.vectors(0, 8)
     machine = KernelRidge(kernel=Polynomial(3)).fit(X, X[:, 0])
@@ -438,6 +459,14 @@ def test_shapley_values_of_a_record_are_those_of_its_fields():
 
     found = {part.name: part.value for part in explanation.parts}
     assert_allclose([found[str(j)] for j in range(3)], shapley(game, 3), atol=1e-12)
+
+
+def test_shapley_values_that_would_take_too_long_are_refused(monkeypatch):
+    monkeypatch.setattr(shapley_values, "MOST_WORK", 10)
+    X = catalog.vectors(0, 8)
+    machine = KernelRidge(kernel=RBF(0.5)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match='Use by="points", fewer columns'):
+        explain(machine, X[:1])
 
 
 def test_many_coordinates_add_up():

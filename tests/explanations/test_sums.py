@@ -6,6 +6,7 @@ import catalog
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
@@ -38,6 +39,7 @@ from mercer import (
     PartialTree,
     ParzenDensity,
     Polynomial,
+    Precomputed,
     Pullback,
     ShortestPath,
     SparseKernelClassifier,
@@ -90,7 +92,7 @@ def ways(kernel):
 
 @looped("kernel, points", KERNELS)
 def test_parts_of_every_kernel_add_up(kernel, points):
-    machine, X = fitted(kernel, points), points(2, 5)
+    machine, X = fitted(kernel, points), points(2, 3)
     for by in ways(machine.expansion_.kernel):
         assert_adds_up(explain(machine, X, by=by, n=3), machine.predict(X))
 
@@ -221,6 +223,27 @@ def test_points_are_named_by_their_places_in_the_fit():
     values = dict(zip(machine.support_, K * machine.dual_coef_[0], strict=True))
     for part in explanation.parts:
         assert_allclose(part.value, values[int(part.name.split()[1])], rtol=1e-12)
+
+
+def test_precomputed_kernel_values_are_taken_apart_by_points():
+    K = RBF(0.5)(Z)
+    for machine, given in (
+        (SVC(kernel="precomputed"), K),
+        (SVC(kernel=Precomputed(K, psd=True)), np.arange(150)[:, None]),
+    ):
+        machine.fit(given, y)
+        assert_adds_up(explain(machine, given[:3]), machine.expansion_(given[:3]))
+        [one] = explain(machine, given[:1], output=1)
+        assert one.output == "0 against 2"
+        assert_allclose(one.total, machine.expansion_(given[:1])[0, 1])
+
+
+def test_sparse_and_single_precision_points_are_taken_apart():
+    X = np.float32(np.where(np.abs(Z) < 0.7, 0, Z))
+    for given in (X, sp.csr_array(X)):
+        for kernel in (Polynomial(2), RBF(0.5), On([0, 2], Linear())):
+            machine = SVR(kernel=kernel).fit(given, Z[:, 3])
+            assert_adds_up(explain(machine, given[:3]), machine.predict(given[:3]))
 
 
 def test_terms_of_a_sum_are_its_kernels():

@@ -336,7 +336,7 @@ def _tagged(
 
         def change(described: Described, node: Any = node) -> Described:
             name, places = described
-            return name, () if node is None else moved(places, node)
+            return name, moved(places, node)
 
         out.append(some.renamed(change))
     return out

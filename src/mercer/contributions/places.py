@@ -12,7 +12,7 @@ import numpy as np
 from mercer.contributions.parts import Place, moved, shared
 from mercer.data.graphs import Graph, GraphUnion
 from mercer.data.points import Points, as_points, field, is_frame, take
-from mercer.data.trees import subtree_ends, tag_tokens
+from mercer.data.trees import sorted_places, subtree_ends
 from mercer.kernels.algebra import Conformal, Normalized, On, PolynomialOf, Pullback
 from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.explicit import GaussianSeries, steps
@@ -136,12 +136,11 @@ def _by_subtree(kernel: Subtree, X: Points) -> Finder:
     return lambda key: shared(table().get(str(key), [])[::-1])
 
 
-def node_of_token(kernel: TaggedTree, X: Points) -> Callable[[int], int] | None:
-    """The node that each token of the tag of a tree is of; None where it is sorted."""
-    if kernel.sort:
-        return None
+def node_of_token(kernel: TaggedTree, X: Points) -> Callable[[int], int]:
+    """The node that each token of the tag of a tree is of."""
     [tree] = trees_of(kernel, X)
-    tokens = tag_tokens(tree)
+    place = sorted_places(tree) if kernel.sort else range(tree.size)
+    [tokens] = kernel._tags(X)
     nodes: list[int] = []
     opened: list[int] = []
     number = 0
@@ -149,16 +148,14 @@ def node_of_token(kernel: TaggedTree, X: Points) -> Callable[[int], int] | None:
         if token == ")":
             nodes.append(opened.pop())
         else:
-            opened.append(number)
-            nodes.append(number)
+            opened.append(place[number])
+            nodes.append(place[number])
             number += 1
     return nodes.__getitem__
 
 
 def _by_tag(kernel: TaggedTree, X: Points) -> Finder:
     inner, node = finder(kernel._explicit(), kernel._tags(X)), node_of_token(kernel, X)
-    if node is None:
-        return lambda key: ()
     return lambda key: moved(inner(key), node)
 
 
@@ -209,10 +206,8 @@ def _around(
 
 
 def _by_path(kernel: ShortestPath, X: Points) -> Finder:
-    """Where paths begin and end, for graphs whose edges have no labels."""
+    """Where paths begin and end."""
     [graph] = kernel._graphs(X)
-    if graph.edge_labels is not None:
-        return lambda key: ()
 
     @cache
     def table() -> dict[int, list[tuple[tuple[int, ...], float]]]:

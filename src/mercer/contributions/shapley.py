@@ -31,6 +31,7 @@ from mercer.kernels.coordinate import ChiSquared, Intersection, Spline
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Exponential, Linear, is_vectors
 
+MOST_WORK = 1e10  # n · d² of one point
 MOST_TERMS = 200  # products that a kernel is multiplied out into
 BLOCK = 2**22  # factors at a time
 
@@ -94,6 +95,12 @@ def _owen(term: Term, coef: np.ndarray) -> np.ndarray:
     out = np.zeros((p, coef.shape[1]))
     if not p:
         return out
+    if float(n) * p**2 > MOST_WORK:
+        raise ValueError(
+            f"Shapley values of {p:,} coordinates over {n:,} points take about "
+            f'{n * p**2:.2g} steps, more than {MOST_WORK:.0g}. Use by="points", fewer '
+            "columns, or Nystrom(kernel, size)."
+        )
     nodes, weights = np.polynomial.legendre.leggauss((p + 1) // 2)
     step = max(1, BLOCK // max(1, p))
     for begin in range(0, n, step):

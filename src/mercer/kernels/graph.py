@@ -225,10 +225,19 @@ class ShortestPath(CountKernel):
         return [names[number] for number in sorted(names)]
 
     def ends_of_paths(self, graph: Graph) -> dict[int, list[tuple[int, int]]]:
-        """Where the paths of each id begin and end; of a graph without edge labels."""
+        """Where the paths of each id begin and end."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        if graph.edge_labels is not None:
+            for chunk in route_chunks([graph]):
+                start = chunk.union.start[chunk.union.owner]
+                for step in chunk.steps():
+                    ends = chunk.sources[step.source], step.node
+                    a, b = ((end - start[end]).tolist() for end in ends)
+                    for number, *pair in zip(step.ids.tolist(), a, b, strict=True):
+                        found.setdefault(number, []).append((pair[0], pair[1]))
+            return found
         union = GraphUnion.of([graph])
         labels = label_ids(union.labels)[union.code]
-        found: dict[int, list[tuple[int, int]]] = {}
         for _, u, v, length in _distances([graph], union):
             exact = rounded(length) if length.dtype.kind == "f" else length
             for a, b in ((u, v), (v, u)):
