@@ -151,7 +151,7 @@ print(kept[0])
 try:
     trees = [line for line in lines("sst_trees_train.txt.gz")
              if line[1] != "2" and line.count("(") < 40]  # fmt: skip
-    trees = [trees[i] for i in rng.permutation(len(trees))[:1500]]
+    trees = [trees[i] for i in rng.permutation(len(trees))[:1000]]
     praise = np.array([int(line[1]) > 2 for line in trees])
     sentences = [Tree(re.sub(r"\(\d ", "(· ", line)) for line in trees]
 except FileNotFoundError:

@@ -39,11 +39,12 @@ from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
 from mercer.kernels.tree import MatchingNodes, Subtree, TaggedTree
 from mercer.kernels.vector import is_vectors
 from mercer.machines.base import Machine
-from mercer.maps import WITH_A_MAP, FeatureExpansion
+from mercer.maps import WITH_A_MAP, FeatureExpansion, dense_columns
 
 WAYS = ("features", "coordinates", "terms", "points")
 LONGEST_NAME = 60  # letters of a name in a table
 SHOWN_PLACES = 4  # of a part, in a table
+MOST_NUMBERS = 2**26  # of an explicit map that is made without being asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,8 +119,7 @@ class Explanation:
         return Part(name, float(self._values[j]), places)
 
     def top(self, n: int) -> Explanation:
-        """The same with the n largest parts; features that grow were found for the
-        number that was first asked for."""
+        """The same with the n largest of the parts that were found."""
         return replace(self, _n=_checked_number(n))
 
     @cached_property
@@ -131,6 +131,7 @@ class Explanation:
     def items(self) -> dict[Any, float]:
         """What each token, node or column adds to f(x), of all parts that have places.
 
+        Where not all parts were looked at (`n_parts` is None), of the heaviest.
         A part is divided over its places by their shares, a place evenly over its
         items.
         """
@@ -459,7 +460,7 @@ def _point_names(machine: Any, n: int) -> Callable[[int], str]:
 
 def _found(function: _Function, by: str | None, n: int) -> tuple[list[Found], str]:
     """The parts of each point, and what they are."""
-    way = by or _way(function.kernel, function.model)
+    way = by or _way(function)
     if way == "mixed":
         found, way = _mixed(function.kernel, function.model, function, n), "terms"
     else:
@@ -475,10 +476,16 @@ def _found(function: _Function, by: str | None, n: int) -> tuple[list[Found], st
     return found, way
 
 
-def _way(kernel: Kernel, model: Model) -> str:
+def _way(function: _Function) -> str:
     """The finest way that a kernel has."""
-    if has_features(kernel) or isinstance(model, OnFeatures):
+    kernel = function.kernel
+    if isinstance(function.model, OnFeatures):
         return "features"
+    if has_features(kernel):
+        width = dense_columns(kernel, take(function.X, slice(0, 1))) or 0
+        if width * (len(function.coef) + count(function.X)) <= MOST_NUMBERS:
+            return "features"
+        return "coordinates" if has_coordinates(kernel) else "points"
     terms = [term for _, term in _flat(kernel)]
     if len(terms) > 1 and (
         any(map(has_features, terms)) or not has_coordinates(kernel)

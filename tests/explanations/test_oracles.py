@@ -178,6 +178,7 @@ def test_heaviest_parts_of_a_point_are_those_of_enumeration(
     new = points(2, 4)
     every = explain(machine, new, n=10**6)
     monkeypatch.setattr(features, "MOST_ENUMERATED", 0)
+    monkeypatch.setattr(features, "FEWEST", 1)
     few = explain(machine, new, n=3)
     monkeypatch.undo()
     for whole, part in zip(every, few, strict=True):

@@ -47,13 +47,13 @@ from mercer import (
     Spectrum,
     Subsequence,
     SubsetTree,
+    Sum,
     TaggedTree,
     WeightedDegree,
     WeightedSubstrings,
     WeisfeilerLehman,
     explain,
 )
-from mercer.contributions.features import has_features
 from mercer.contributions.shapley import has_coordinates
 from mercer.explanations import parts_of
 
@@ -85,8 +85,8 @@ def fitted(kernel, points):
 
 
 def ways(kernel):
-    found = [None, "points", "terms"]
-    found += ["features"] * has_features(kernel)
+    """None, which is by features where there are any, and the other ways."""
+    found = [None, "points"] + ["terms"] * isinstance(kernel, Sum)
     return found + ["coordinates"] * has_coordinates(kernel)
 
 
@@ -357,6 +357,14 @@ def test_bad_input_is_refused_with_the_way_out():
         explain(SVC(), Z)
     with pytest.raises(Exception, match="not fitted"):
         SVC().top_features()
+
+
+def test_a_map_with_too_many_columns_is_not_made_unasked():
+    X = np.random.default_rng(0).normal(size=(10, 200))
+    machine = KernelRidge(kernel=Polynomial(4)).fit(X, X[:, 0])
+    found = explain(machine, X[:2])
+    assert found[0].by == "points"
+    assert_adds_up(found, machine.predict(X[:2]))
 
 
 def test_gradients_are_those_of_f():

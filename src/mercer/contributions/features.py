@@ -35,7 +35,8 @@ from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.maps import explicit
 
-MOST_ENUMERATED = 20_000  # features of a point that are all listed, where they grow
+MOST_ENUMERATED = 10_000  # features of a point that are all listed, where they grow
+FEWEST = 50  # that are found of a point with more, so that it can be coloured
 EITHER_SIDE = "Sum Scaled Normalized Conformal Product Power PolynomialOf".split()
 
 
@@ -169,6 +170,7 @@ def _heaviest_at(
     [x] = X
     c = model.coef.shape[1]
     chosen: dict[Any, np.ndarray] = {}
+    most = max(most, FEWEST)
     for j in range(c):
 
         def score(weight: np.ndarray, j: int = j) -> float:

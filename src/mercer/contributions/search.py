@@ -66,10 +66,19 @@ def heaviest(
     return found
 
 
+def _is_alone(one: Candidate, column: int) -> bool:
+    """Whether nothing that a candidate grows into has weight in another column."""
+    sums = one.upper + one.lower
+    return len(sums) > 1 and not np.delete(sums, column).any()
+
+
 def every(
     candidates: Iterable[Candidate], column: int, most: int
 ) -> list[Candidate] | None:
-    """All features with weight in one column; None where they are more than `most`."""
+    """All features with weight in one column; None where they are more than `most`.
+
+    Where there are other columns, only those with weight in one of these.
+    """
     found: list[Candidate] = []
     waiting: list[Any] = [iter(candidates)]
     seen = 0
@@ -78,7 +87,7 @@ def every(
         if one is None:
             waiting.pop()
             continue
-        if not one.upper[column]:
+        if not one.upper[column] or _is_alone(one, column):
             continue
         seen += 1
         if seen > most:

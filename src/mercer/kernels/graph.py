@@ -233,8 +233,8 @@ class ShortestPath(CountKernel):
                 for step in chunk.steps():
                     ends = chunk.sources[step.source], step.node
                     a, b = ((end - start[end]).tolist() for end in ends)
-                    for number, *pair in zip(step.ids.tolist(), a, b, strict=True):
-                        found.setdefault(number, []).append((pair[0], pair[1]))
+                    for number, u, v in zip(step.ids.tolist(), a, b, strict=True):
+                        found.setdefault(number, []).append((u, v))
             return found
         union = GraphUnion.of([graph])
         labels = label_ids(union.labels)[union.code]
