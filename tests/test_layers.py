@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
-    ["explanations"],  # they draw themselves
+    ["explanations/"],  # they draw themselves
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -36,7 +36,8 @@ FOUNDATIONS = {
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex checks base ways counts explicit vector fragments candidates "
-    "routes radial dotproduct algebra window landmarks approximate".split(),
+    "occurrences routes radial dotproduct algebra window landmarks approximate".split(),
+    "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
@@ -61,16 +62,17 @@ ROOFS = {"parse", "auto", "reading", "__init__"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
-    "": "__main__ _names _html multiclass calibration distributed expansion "
-    "explanations gram losses maps outcomes planning",
+    "": "__main__ _names _html multiclass calibration distributed expansion gram "
+    "losses maps outcomes planning",
+    "explanations": "explanation functions ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex checks base ways counts explicit vector algebra parse radial "
     "dotproduct coordinate window string substring fragments candidates tree "
-    "convolution routes graph walk node distance generative slopes landmarks "
-    "approximate nystrom random_features",
+    "occurrences convolution routes graph walk node distance generative slopes "
+    "landmarks approximate nystrom random_features",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
@@ -100,7 +102,7 @@ MODULES = {
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
     "sklearn": {
-        *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations")
+        *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/")
     },
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},

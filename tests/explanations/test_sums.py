@@ -55,7 +55,7 @@ from mercer import (
     explain,
 )
 from mercer.contributions.shapley import has_coordinates
-from mercer.explanations import parts_of
+from mercer.explanations.explanation import parts_of
 
 KERNELS = [param.values for param in catalog.psd_kernels]
 

@@ -15,7 +15,8 @@ from mercer.cli.pictures import both_looks
 from mercer.cli.report import framed
 from mercer.cli.settings import read_for
 from mercer.data.points import take
-from mercer.explanations import Explanation, explain, parts_of
+from mercer.explanations.explaining import explain
+from mercer.explanations.explanation import Explanation, parts_of
 from mercer.io.models import load
 
 

@@ -28,13 +28,9 @@ from mercer.data.sequences import (
     subsequences,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.candidates import (
-    Place,
-    Subsequences,
-    spelled,
-    subsequence_places,
-)
+from mercer.kernels.candidates import Subsequences
 from mercer.kernels.checks import check_positive, check_weights, check_whole
+from mercer.kernels.occurrences import Place, spelled, subsequence_places
 from mercer.native.interruptible import elementwise
 
 Word = tuple[Any, ...]  # the tokens of a subsequence

@@ -24,9 +24,10 @@ from mercer.data.sequences import (
     substrings,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.candidates import Place, Substrings, spelled, substring_places
+from mercer.kernels.candidates import Substrings
 from mercer.kernels.checks import check_positive, check_weights, check_whole
 from mercer.kernels.counts import Columns, VocabularyKernel
+from mercer.kernels.occurrences import Place, spelled, substring_places
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
 MOST_NEAR = 2**25  # words that are near others

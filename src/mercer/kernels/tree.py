@@ -27,18 +27,16 @@ from mercer import _core
 from mercer.data.points import Points, as_points, describe, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
-from mercer.kernels.candidates import (
-    Fragment,
-    PartialFragments,
+from mercer.kernels.candidates import Fragment, PartialFragments, SubsetFragments
+from mercer.kernels.checks import is_finite
+from mercer.kernels.counts import Columns, VocabularyKernel
+from mercer.kernels.fragments import Fragments, Shapes, names, numbered
+from mercer.kernels.occurrences import (
     Place,
-    SubsetFragments,
     fragment_text,
     partial_places,
     subset_places,
 )
-from mercer.kernels.checks import is_finite
-from mercer.kernels.counts import Columns, VocabularyKernel
-from mercer.kernels.fragments import Fragments, Shapes, names, numbered
 from mercer.kernels.ways import dense
 
 MOST_PAIRS = 10_000_000  # of matching nodes in two trees
