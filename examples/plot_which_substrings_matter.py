@@ -27,7 +27,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import SparseKernelClassifier, WeightedDegree
+from mercer import SparseKernelClassifier, WeightedDegree, explain
 from mercer.plots import show_or_save
 
 plt.style.use("mercer.plots.light")
@@ -84,18 +84,17 @@ ax.grid(alpha=0.3)
 # %%
 # The words
 # ---------
-# The heaviest of them, for each of the two signs, and where they stand. Places are
-# counted from the border between exon and intron, which has no letter of its own.
+# The heaviest of them, for each of the two signs, and where they stand: what
+# ``top_features`` lists. Places are counted from the border between exon and intron,
+# which has no letter of its own.
 
 machine = SparseKernelClassifier(path.parameter[best], kernel=kernel, on="features")
 machine.fit(X, y)
 colours = {"EI": "C0", "IE": "C1"}
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 for ax, (kind, colour) in zip(axes, colours.items(), strict=True):
-    row = list(machine.classes_).index(kind)
-    chosen = [(name, weight[row]) for name, weight in machine.selected_features()]
-    chosen = sorted(chosen, key=lambda pair: -abs(pair[1]))[:14]
-    names, weights = zip(*chosen, strict=True)
+    top = machine.top_features(14).of(f"{kind} against the rest")
+    names, weights, _ = zip(*top, strict=True)
     words, places = zip(*(name.split(" at ") for name in names), strict=True)
     labels = [f"{word.strip(chr(39))} at {int(place) - 30:+d}"
               for word, place in zip(words, places, strict=True)]  # fmt: skip
@@ -108,4 +107,18 @@ for ax, (kind, colour) in zip(axes, colours.items(), strict=True):
     print(kind, ", ".join(labels[:6]))
     assert labels[0] == ("GT at +0" if kind == "EI" else "AG at -2")
 figure.suptitle("The heaviest words; + speaks for the class, - against it")
+
+# %%
+# One stretch
+# -----------
+# ``explain`` takes f(x) apart: the words that a stretch has, times their weights. They
+# and b add up to f(x).
+
+some = [x for x, kind in zip(X_new, y_new, strict=True) if kind == "EI"]
+found = explain(machine, some, output="EI against the rest")
+clearest = max(found, key=lambda explanation: explanation.total)
+print(clearest)
+total = clearest.bias + sum(part.value for part in clearest.parts)
+assert np.isclose(total, clearest.total)
+clearest.plot()
 show_or_save()

@@ -65,6 +65,8 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.optimization": "optimize",
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
+        "mercer.explanations.explaining": "explain",
+        "mercer.explanations.explanation": "Explanation",
         "mercer.io.models": "save load",
     },
     (

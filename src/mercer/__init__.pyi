@@ -12,6 +12,8 @@ from mercer import theory as theory
 from mercer.data.graphs import Graph as Graph
 from mercer.data.trees import Tree as Tree
 from mercer.expansion import Expansion as Expansion
+from mercer.explanations.explaining import explain as explain
+from mercer.explanations.explanation import Explanation as Explanation
 from mercer.gram import Gram as Gram
 from mercer.io.models import load as load
 from mercer.io.models import save as save

@@ -383,3 +383,24 @@ def test_help_loads_neither_numpy_nor_scipy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "learn a machine" in done.stdout
+
+
+def test_explain_shows_parts_that_add_up(mercer, rings, tmp_path):
+    model, page = tmp_path / "model.mercer", tmp_path / "page.html"
+    assert mercer("train", rings, "--target", "place", "-o", model, "-q")[0] == 0
+    code, out, err = mercer("explain", model, rings, "--points", "2")
+    assert (code, err) == (0, "")
+    assert out.count("for out against in, 2 parts by coordinates") == 2
+    code, found, _ = mercer("explain", model, rings, "--json", "--html", page)
+    assert code == 0 and len(found["explanations"]) == 5
+    data = read_csv(rings, "place")
+    values = library.load(model).decision_function(data.points[:5])
+    for one, value in zip(found["explanations"], values, strict=True):
+        total = one["bias"] + sum(part["value"] for part in one["parts"])
+        np.testing.assert_allclose([total, one["total"]], value, atol=1e-9)
+        assert {part["name"] for part in one["parts"]} == {"a", "b"}
+    text = page.read_text()
+    assert text.count("<h2>") == 5 and text.count("data:image/png") == 10
+    code, _, err = mercer("explain", model, rings, "--by", "features")
+    assert code == 1 and 'use by="coordinates"' in err
+    assert mercer("explain", model, rings, "--parts", "0")[0] == 2

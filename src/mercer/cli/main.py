@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "training",
     "predict": "prediction",
     "evaluate": "prediction",
+    "explain": "explaining",
     "plan": "looking",
     "check": "looking",
     "gram": "looking",
@@ -282,6 +283,41 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
     _add_reading(command)
 
 
+def _explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", help="a model file")
+    command.add_argument("data", help="a file of data")
+    command.add_argument(
+        "--by",
+        choices=("features", "coordinates", "terms", "points"),
+        help="what the parts are; default: the finest that the kernel has",
+    )
+    command.add_argument(
+        "--parts", type=_at_least_one, default=10, metavar="N", help="parts at most"
+    )
+    command.add_argument(
+        "--points",
+        type=_at_least_one,
+        default=5,
+        metavar="N",
+        help="how many points, from the first; default: 5",
+    )
+    command.add_argument(
+        "--function",
+        metavar="NAME",
+        help="one function of several, by name or number, as 'a against b'",
+    )
+    command.add_argument(
+        "--html", metavar="FILE", help="a page of HTML with pictures of the points"
+    )
+    _add_reading(command, target=False)
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is needed; got {text!r}")
+    return int(text)
+
+
 def _plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", help="a file of data")
     command.add_argument(
@@ -342,6 +378,7 @@ _COMMAND_LINES: list[tuple[str, str, Any]] = [
     ("train", "learn a machine from a file of data", _train),
     ("predict", "what a model says of new points", _predict),
     ("evaluate", "how well a model does on points with targets", _evaluate),
+    ("explain", "what f(x) is made of at each point", _explain),
     ("plan", "what training would take, before it is done", _plan),
     ("check", "whether a kernel is one: its proof, and a test on points", _check),
     ("gram", "the matrix of kernel values of points", _gram),

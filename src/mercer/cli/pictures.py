@@ -47,7 +47,7 @@ def of(made: Any) -> list[tuple[str, str]]:
     return [picture for picture in drawn if picture is not None]
 
 
-def _both_looks(draw: Callable[[Any], Any], caption: str) -> tuple[str, str] | None:
+def both_looks(draw: Callable[[Any], Any], caption: str) -> tuple[str, str] | None:
     """A picture of matplotlib, light and dark, as one element; None without it.
 
     Parameters
@@ -90,7 +90,7 @@ def _convergence(made: Any) -> tuple[str, str] | None:
         f", class pair {name}" if name else ""
     )
     tol = getattr(made.machine, "tol", None)
-    return _both_looks(lambda plots: plots.plot_convergence(history, tol=tol), caption)
+    return both_looks(lambda plots: plots.plot_convergence(history, tol=tol), caption)
 
 
 def _regions(made: Any) -> tuple[str, str] | None:
@@ -101,7 +101,7 @@ def _regions(made: Any) -> tuple[str, str] | None:
         return None
     some = _chosen(made, MOST_MAPPED)
     points, y = X[some], made.data.target[some]
-    return _both_looks(
+    return both_looks(
         lambda plots: plots.plot_regions(made.machine, points, y),
         "What the machine says in the plane of the two columns",
     )
@@ -117,7 +117,7 @@ def _gram(made: Any) -> tuple[str, str] | None:
     classes = made.training is not None and made.training.classes is not None
     order = y[some] if classes else None
     words = f"Kernel values of {len(some)} points" + " by class" * classes
-    return _both_looks(lambda plots: plots.plot_gram(kernel, points, order), words)
+    return both_looks(lambda plots: plots.plot_gram(kernel, points, order), words)
 
 
 def _chosen(made: Any, most: int) -> np.ndarray:

@@ -12,9 +12,8 @@ import numpy as np
 
 from mercer.cli.live import Console, table
 from mercer.cli.scores import is_judged, judged
-from mercer.cli.settings import as_read_by, dataset_of, last_step, needs_target
+from mercer.cli.settings import last_step, needs_target, read_for
 from mercer.data.points import Points
-from mercer.io.dataset import Dataset
 from mercer.io.models import load
 
 MOST_SHOWN = 12  # classes of a confusion matrix in the terminal
@@ -31,21 +30,6 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "predict":
         return _predict(machine, options, console)
     return _evaluate(machine, options, console)
-
-
-def read_for(machine: Any, path: str, options: argparse.Namespace) -> Dataset:
-    """Data as the machine's own were read."""
-    layout = getattr(machine, "data_layout_", None) or {}
-    named = layout.get("names") or []
-    columns = getattr(machine, "n_features_in_", None)
-    data = dataset_of(path, options, layout if named else None, columns)
-    data = as_read_by(getattr(last_step(machine), "kernel", "rbf"), data)
-    if layout and layout["kind"] != data.kind:
-        raise ValueError(
-            f"The model learnt from {layout['kind']}; {path} has {data.kind}. Say how "
-            "to read it: --format, --type, --columns."
-        )
-    return data
 
 
 def _predict(machine: Any, options: argparse.Namespace, console: Console) -> int:

@@ -223,7 +223,11 @@ def page(made: Trained) -> str:
     ]
     if made.plan is not None:
         parts.append(_section("Plan", made.plan._repr_html_()))
-    body = "\n".join(filter(None, parts))
+    return framed(title, "\n".join(filter(None, parts)))
+
+
+def framed(title: str, body: str) -> str:
+    """A page of HTML with this body."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -275,6 +275,21 @@ def as_read_by(kernel: Kernel | str, data: Dataset) -> Dataset:
     return data
 
 
+def read_for(machine: Any, path: str, options: argparse.Namespace) -> Dataset:
+    """Data as the machine's own were read."""
+    layout = getattr(machine, "data_layout_", None) or {}
+    named = layout.get("names") or []
+    columns = getattr(machine, "n_features_in_", None)
+    data = dataset_of(path, options, layout if named else None, columns)
+    data = as_read_by(getattr(last_step(machine), "kernel", "rbf"), data)
+    if layout and layout["kind"] != data.kind:
+        raise ValueError(
+            f"The model learnt from {layout['kind']}; {path} has {data.kind}. Say how "
+            "to read it: --format, --type, --columns."
+        )
+    return data
+
+
 def layout_of(data: Dataset) -> dict[str, Any]:
     """What a model remembers of the data it learnt from, to read others alike."""
     return {

@@ -167,6 +167,15 @@ def tag_tokens(tree: Tree) -> tuple[Hashable, ...]:
 
 def ordered(tree: Tree) -> Tree:
     """The tree with the children of every node sorted, by what is below them only."""
+    places = sorted_places(tree)
+    return _tree(
+        tuple(tree.labels[node] for node in places),
+        tuple(tree.arity[node] for node in places),
+    )
+
+
+def sorted_places(tree: Tree) -> list[int]:
+    """Where the nodes of `ordered(tree)`, in preorder, are in the tree."""
     labels, arity = tree.labels, tree.arity
     children = child_places(arity)
     levels: dict[int, list[int]] = {}
@@ -186,7 +195,12 @@ def ordered(tree: Tree) -> Tree:
         last += len(different)
         for node, key in keys.items():
             rank[node] = different[key]
-    return _in_preorder(tree, children)
+    places, pending = [], [0]
+    while pending:
+        node = pending.pop()
+        places.append(node)
+        pending.extend(reversed(children[node]))
+    return places
 
 
 def _sortable(label: Any) -> tuple[str, Any]:
@@ -195,19 +209,6 @@ def _sortable(label: Any) -> tuple[str, Any]:
     if isinstance(label, numbers.Real):
         return "a number", label
     return type(label).__name__, repr(label)
-
-
-def _in_preorder(tree: Tree, children: list[list[int]]) -> Tree:
-    """The tree with its nodes renumbered after their children were put in order."""
-    places, pending = [], [0]
-    while pending:
-        node = pending.pop()
-        places.append(node)
-        pending.extend(reversed(children[node]))
-    return _tree(
-        tuple(tree.labels[node] for node in places),
-        tuple(tree.arity[node] for node in places),
-    )
 
 
 # Numbers of each node, in preorder

@@ -261,6 +261,10 @@ class Spline(Kernel):
             total *= _cubic(x, x)
         return total
 
+    def factors(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The factors of k(x, y), coordinate by coordinate."""
+        return _cubic(x, y)
+
     def _tile(self, A: np.ndarray, B: np.ndarray | None) -> np.ndarray:
         B = A if B is None else B
         total = np.ones((len(A), len(B)), dtype=np.result_type(A, B))

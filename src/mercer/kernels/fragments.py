@@ -43,11 +43,12 @@ class Shapes:
     ----------
     keys : (label, numbers of the children's shapes) of each shape
     sizes : how many nodes of each shape have children
+    found : the shape of every node, tree by tree, from the last node to the first
     """
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         known = _Numbers()
-        self._found: list[int] = []  # the shape of every node of every tree
+        self.found: list[int] = []
         for tree in trees:
             open_shapes: list[int] = []  # those whose parent is still to come
             nodes = zip(reversed(tree.labels), reversed(tree.arity), strict=True)
@@ -58,7 +59,7 @@ class Shapes:
                     del open_shapes[-count:]
                 shape = known[label, parts]
                 open_shapes.append(shape)
-                self._found.append(shape)
+                self.found.append(shape)
         self._rows = np.repeat(np.arange(len(trees)), [tree.size for tree in trees])
         self._trees = len(trees)
         self.keys: list[Key] = list(known)
@@ -69,7 +70,7 @@ class Shapes:
 
     def counts(self) -> sp.csr_array:
         """How often each shape is in each tree."""
-        entries = np.ones(len(self._found)), (self._rows, self._found)
+        entries = np.ones(len(self.found)), (self._rows, self.found)
         return sp.csr_array(entries, shape=(self._trees, len(self.keys)))
 
 

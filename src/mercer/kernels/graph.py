@@ -224,6 +224,29 @@ class ShortestPath(CountKernel):
             names |= chunk.names()
         return [names[number] for number in sorted(names)]
 
+    def ends_of_paths(self, graph: Graph) -> dict[int, list[tuple[int, int]]]:
+        """Where the paths of each id begin and end."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        if graph.edge_labels is not None:
+            for chunk in route_chunks([graph]):
+                start = chunk.union.start[chunk.union.owner]
+                for step in chunk.steps():
+                    ends = chunk.sources[step.source], step.node
+                    a, b = ((end - start[end]).tolist() for end in ends)
+                    for number, u, v in zip(step.ids.tolist(), a, b, strict=True):
+                        found.setdefault(number, []).append((u, v))
+            return found
+        union = GraphUnion.of([graph])
+        labels = label_ids(union.labels)[union.code]
+        for _, u, v, length in _distances([graph], union):
+            exact = rounded(length) if length.dtype.kind == "f" else length
+            for a, b in ((u, v), (v, u)):
+                ids = path_ids(labels[a], labels[b], exact.astype(float))
+                pairs = zip(a.tolist(), b.tolist(), strict=True)
+                for number, pair in zip(ids.tolist(), pairs, strict=True):
+                    found.setdefault(number, []).append(pair)
+        return found
+
     def _graphs(self, X: Points) -> list[Graph]:
         return graphs_of(X, "ShortestPath", self.label, self.edge_label)
 

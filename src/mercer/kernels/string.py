@@ -30,12 +30,9 @@ from mercer.data.sequences import (
     subsequences,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import (
-    Range,
-    check_positive,
-    check_weights,
-    check_whole,
-)
+from mercer.kernels.candidates import Subsequences
+from mercer.kernels.checks import Range, check_positive, check_weights, check_whole
+from mercer.kernels.occurrences import Place, spelled, subsequence_places
 from mercer.native.interruptible import elementwise
 
 Word = tuple[Any, ...]  # the tokens of a subsequence
@@ -169,6 +166,19 @@ class Subsequence(Kernel):
         for c, table in zip(weights, found, strict=True):
             for u, value in table.items() if c else ():
                 yield u, math.sqrt(c) * value
+
+    def candidates(self, X: Points, V: np.ndarray) -> Subsequences:
+        """Beginnings of subsequences u, which know their sums Vᵀφ_u and bounds."""
+        X, _ = encode("Subsequence", X)
+        return Subsequences(X, float(self.decay), self._coefficients(X.longest), V)
+
+    def candidate_name(self, key: Word, text: bool) -> str:
+        """What `feature_names` calls it; `text` where the points are strings."""
+        return f"subsequence {spelled(key, text)!r}"
+
+    def candidate_places(self, x: Any, key: Word, most: int) -> list[Place]:
+        """Where a point has a subsequence, and what each place counts."""
+        return subsequence_places(x, key, float(self.decay), most)
 
     def rule(self) -> Rule:
         return Rule(

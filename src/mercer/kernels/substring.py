@@ -24,13 +24,10 @@ from mercer.data.sequences import (
     substrings,
 )
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import (
-    Range,
-    check_positive,
-    check_weights,
-    check_whole,
-)
+from mercer.kernels.candidates import Substrings
+from mercer.kernels.checks import Range, check_positive, check_weights, check_whole
 from mercer.kernels.counts import Columns, VocabularyKernel
+from mercer.kernels.occurrences import Place, spelled, substring_places
 
 MOST_ENTRIES = 2**27  # of a sparse matrix of features that is written out
 MOST_NEAR = 2**25  # words that are near others
@@ -289,6 +286,19 @@ class WeightedSubstrings(Kernel):
                 "weights for the short ones only."
             )
         return _counted(X, dict(enumerate(weights, 1)))
+
+    def candidates(self, X: Points, V: np.ndarray) -> Substrings:
+        """Beginnings of substrings u, which know their sums Vᵀφ_u and bounds."""
+        X, _ = encode("WeightedSubstrings", X)
+        return Substrings(X, self._of_lengths(X.longest), V)
+
+    def candidate_name(self, key: tuple[Any, ...], text: bool) -> str:
+        """What `feature_names` calls it; `text` where the points are strings."""
+        return f"substring {spelled(key, text)!r}"
+
+    def candidate_places(self, x: Any, key: tuple[Any, ...], most: int) -> list[Place]:
+        """Where a point has a substring; each place counts alike."""
+        return substring_places(x, key)[:most]
 
     def rule(self) -> Rule:
         return Rule(

@@ -27,12 +27,16 @@ from mercer import _core
 from mercer.data.points import Points, as_points, describe, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
-from mercer.kernels.checks import (
-    Range,
-    is_finite,
-)
+from mercer.kernels.candidates import Fragment, PartialFragments, SubsetFragments
+from mercer.kernels.checks import Range, is_finite
 from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.fragments import Fragments, Shapes, names, numbered
+from mercer.kernels.occurrences import (
+    Place,
+    fragment_text,
+    partial_places,
+    subset_places,
+)
 from mercer.kernels.ways import dense
 
 MOST_PAIRS = 10_000_000  # of matching nodes in two trees
@@ -56,6 +60,18 @@ class MatchingNodes(Kernel):
     @abstractmethod
     def _fragments(self, shapes: Shapes) -> Fragments:
         """The fragments rooted at each shape."""
+
+    @abstractmethod
+    def candidates(self, X: Points, V: np.ndarray) -> Any:
+        """Beginnings of fragments u, which know their sums Vᵀφ_u and bounds."""
+
+    def candidate_name(self, key: Fragment, text: bool) -> str:
+        """What `feature_names` calls a fragment."""
+        return fragment_text(key)
+
+    @abstractmethod
+    def candidate_places(self, x: Any, key: Fragment, most: int) -> list[Place]:
+        """The nodes of each place of a fragment in a point, and what it counts."""
 
     def __call__(self, X: Points, Y: Points | None = None) -> np.ndarray:
         return self._block(_Forest(self, X, Y), logarithm=False)
@@ -160,6 +176,13 @@ class SubsetTree(MatchingNodes):
     def _fragments(self, shapes: Shapes) -> Fragments:
         return Fragments.subset(shapes, math.sqrt(self.decay), self.leaves)
 
+    def candidates(self, X: Points, V: np.ndarray) -> SubsetFragments:
+        trees = trees_of(self, X)
+        return SubsetFragments(trees, math.sqrt(self.decay), bool(self.leaves), V)
+
+    def candidate_places(self, x: Any, key: Fragment, most: int) -> list[Place]:
+        return subset_places(trees_of(self, [x])[0], key)[:most]
+
     def rule(self) -> Rule:
         return Rule(
             True,
@@ -205,6 +228,13 @@ class PartialTree(MatchingNodes):
 
     def _fragments(self, shapes: Shapes) -> Fragments:
         return Fragments.partial(shapes, math.sqrt(self.decay), float(self.gap))
+
+    def candidates(self, X: Points, V: np.ndarray) -> PartialFragments:
+        trees = trees_of(self, X)
+        return PartialFragments(trees, math.sqrt(self.decay), float(self.gap), V)
+
+    def candidate_places(self, x: Any, key: Fragment, most: int) -> list[Place]:
+        return partial_places(trees_of(self, [x])[0], key, float(self.gap), most)
 
     def rule(self) -> Rule:
         return Rule(

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.contributions.heavy import heaviest_features
+from mercer.contributions.tables import FeatureWeight, TopFeatures
 from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
@@ -25,6 +27,7 @@ from mercer.machines.estimator import KernelEstimator
 from mercer.machines.labels import check_classes
 from mercer.machines.words import as_kernel
 from mercer.machines.wrappers import outside
+from mercer.multiclass import names
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
 from mercer.solvers.computed_rows import ComputedRows
@@ -94,6 +97,64 @@ class Machine(KernelEstimator):
         """f at new points."""
         check_is_fitted(self)
         return self.expansion_(self._validated_points(X, reset=False))
+
+    # What f is made of
+
+    _output_word: ClassVar[str] = "target"  # what a column of f is called
+
+    def top_features(self, n: int = 20) -> TopFeatures:
+        """The n features with the largest |wⱼ| of f = ⟨w, φ(·)⟩ + bias, by output.
+
+        For kernels with an explicit map. Subsequences, substrings of all lengths and
+        fragments of trees are not written out: those that begin alike have a bound in
+        common, and are left where it is too low.
+
+        Parameters
+        ----------
+        n : how many of each output: of each pair of classes, class or target
+
+        Examples
+        --------
+        >>> from mercer import SVC, Subsequence
+        >>> machine = SVC(kernel=Subsequence(2)).fit(["abb", "aba", "bab"], [0, 0, 1])
+        >>> machine.top_features(1)
+        1 against 0
+                -0.25  subsequence 'ab'
+        """
+        check_is_fitted(self)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"top_features needs n ≥ 1; got n={n!r}.")
+        outputs = self._output_names()
+        columns = getattr(self, "feature_names_in_", None)
+        found = heaviest_features(self._as_sum()[0], int(n), columns)
+        rows = [
+            FeatureWeight(name, weight, output)
+            for output, some in zip(outputs, found, strict=True)
+            for name, weight in some
+        ]
+        return TopFeatures(tuple(rows), tuple(outputs))
+
+    def _as_sum(self) -> tuple[Any, float, Any, float]:
+        """f, a, b, c of a (f(x) - bias) + b + c k(x, x), what the machine says of x."""
+        f = getattr(self, "expansion_", None)
+        if f is None:
+            raise TypeError(
+                f"{type(self).__name__} has no expansion_, no sum over points or "
+                "features that could be taken apart."
+            )
+        return f, 1.0, f.bias, 0.0
+
+    def _output_names(self) -> list[str]:
+        """What the columns of f speak for; the class that f > 0 means comes first."""
+        classes = getattr(self, "classes_", None)
+        if classes is not None and len(classes) == 2:
+            return [f"{classes[1]} against {classes[0]}"]
+        if classes is not None:
+            return names(classes, getattr(self, "multiclass", "ovr"))
+        f = self._as_sum()[0]
+        if f.coef.ndim == 1:
+            return [""]
+        return [f"{self._output_word} {j}" for j in range(f.n_outputs)]
 
     # From data to a Gram
 

@@ -496,6 +496,17 @@ class KernelKMeans(
         scale = 1 / np.maximum(degree, np.finfo(float).tiny)
         return inner * scale[:, None] + f.bias, scale
 
+    _output_word = "cluster"
+
+    def _as_sum(self) -> tuple[Any, float, Any, float]:
+        """‖φ(x) - μ_c‖² = k(x, x) - 2 f_c(x)."""
+        if self._volume is not None:
+            raise TypeError(
+                "Distances of a normalised cut are divided by the degree of a point, "
+                "and so no sum that could be taken apart."
+            )
+        return self.expansion_, -2.0, -2 * np.asarray(self.expansion_.bias), 1.0
+
     @property
     def _n_features_out(self) -> int:
         return self.expansion_.n_outputs

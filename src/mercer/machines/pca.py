@@ -149,6 +149,8 @@ class KernelPCA(
     True
     """
 
+    _output_word = "component"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions(set(WORDS)), callable, None],

@@ -550,6 +550,14 @@ class KernelPerceptron(MistakeDriven):
         """The class of each of the m points of X."""
         return self._chosen(self.decision_function(X))
 
+    def _as_sum(self) -> tuple[Any, float, Any, float]:
+        if self.variant == "voted":
+            raise TypeError(
+                "The votes of a voted perceptron are no sum that could be taken apart. "
+                'Use variant="averaged".'
+            )
+        return super()._as_sum()
+
     def _votes(self, X: Points) -> np.ndarray:
         """Σ over every f on the way of its share of the time, times the sign of f."""
         if count(self._supports.whole().points) < len(self.support_):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.plots.base import COLOURS, DIVERGING, MARKERS, Display, show_or_save
     from mercer.plots.curves import plot_band, plot_probabilities, plot_tube
+    from mercer.plots.explanations import plot_explanation
     from mercer.plots.gram import plot_gram, plot_spectrum
     from mercer.plots.losses import plot_losses
     from mercer.plots.maps import plot_feature_map
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "base": "COLOURS DIVERGING MARKERS Display show_or_save",
     "curves": "plot_band plot_probabilities plot_tube",
+    "explanations": "plot_explanation",
     "gram": "plot_gram plot_spectrum",
     "losses": "plot_losses",
     "maps": "plot_feature_map",
@@ -63,6 +65,7 @@ __all__ = [
     "plot_component",
     "plot_convergence",
     "plot_density",
+    "plot_explanation",
     "plot_feature_map",
     "plot_gram",
     "plot_graph",

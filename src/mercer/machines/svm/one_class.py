@@ -330,6 +330,10 @@ class SVDD(OneClass):
         c = self.expansion_
         return Expansion(c.kernel, double(c.points), c.coef, c.bias)
 
+    def _as_sum(self) -> tuple[Any, float, Any, float]:
+        """radius² - ‖φ(x) - c‖² = 2 c(x) - k(x, x) + what does not depend on x."""
+        return self.expansion_, 2.0, -self._square - self.offset_, -1.0
+
     def _depth(self, X: Points) -> np.ndarray:
         c, X = self._centre, double(X)
         kernel: Kernel = getattr(self, "approximation_", c.kernel)

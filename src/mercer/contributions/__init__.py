@@ -1,0 +1,1 @@
+"""f(x) taken apart: by features, by coordinates; and the heaviest features of f."""

@@ -1,0 +1,1 @@
+"""Explanations: f(x) as a sum of parts that can be read, with nothing left over."""
