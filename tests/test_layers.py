@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
+    ["search/"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -48,6 +49,7 @@ FOUNDATIONS = {
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
+    "search": ["journal", "sharing", "judging", "spaces"],
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
@@ -84,7 +86,8 @@ MODULES = {
     "machines/sparse": "terms base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
-    "plots": "base gram regions curves losses runs structures margins maps smo",
+    "plots": "base gram regions curves losses runs structures margins maps search smo",
+    "search": "journal sharing judging spaces cv",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
@@ -95,7 +98,7 @@ MODULES = {
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
-    "sklearn": {"machines/", "theory/", "plots/", "io/", "cli/", "lab/"},
+    "sklearn": {"machines/", "theory/", "plots/", "io/", "search/", "cli/", "lab/"},
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},

@@ -60,6 +60,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.machines.maps": (
             "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
         ),
+        "mercer.search.cv": "KernelSearchCV",
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
         "mercer.io.models": "save load",
