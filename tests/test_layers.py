@@ -35,8 +35,8 @@ FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex checks base ways counts explicit vector fragments routes radial "
-    "dotproduct algebra window landmarks approximate".split(),
+    "kernels": "latex cache checks base ways counts explicit vector fragments routes "
+    "radial dotproduct algebra window landmarks approximate".split(),
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs products krylov primal penalized columns "
@@ -66,9 +66,9 @@ MODULES = {
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "latex checks base ways counts explicit vector algebra parse radial "
-    "dotproduct coordinate window string substring fragments tree convolution routes "
-    "graph walk node distance generative slopes landmarks approximate "
+    "kernels": "latex cache checks base ways counts explicit vector algebra parse "
+    "radial dotproduct coordinate window string substring fragments tree convolution "
+    "routes graph walk node distance generative slopes landmarks approximate "
     "nystrom random_features",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
@@ -92,6 +92,7 @@ MODULES = {
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "
+    "tuning "
     "prediction looking conversion bench",
     "lab": "server",
 }

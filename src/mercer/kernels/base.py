@@ -86,6 +86,9 @@ class Kernel(ABC):
     # Parameters that `owned` does not copy: documented as shared, or read only once.
     _shared: ClassVar[tuple[str, ...]] = ()
 
+    # Whether values take longer to compute than to find again in a cache.
+    _is_slow: ClassVar[bool] = True
+
     _nodes = 1  # of this kernel written out; set by `check_kernels`
 
     def __init_subclass__(cls, **options: Any) -> None:

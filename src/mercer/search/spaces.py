@@ -231,9 +231,14 @@ def _for_vectors(X: Any) -> list[Kernel]:
         Linear(),
         Polynomial(2),
         Polynomial(3),
-        *(RBF(float(factor * gamma)) for factor in FACTORS),
-        *(Matern(1.5, float(factor * length)) for factor in (0.5, 1.0, 2.0)),
+        *(RBF(_rounded(factor * gamma)) for factor in FACTORS),
+        *(Matern(1.5, _rounded(factor * length)) for factor in (0.5, 1.0, 2.0)),
     ]
+
+
+def _rounded(number: float) -> float:
+    """Three digits, as people write a width."""
+    return float(f"{number:.3g}")
 
 
 def middle_width(X: Any) -> float:
