@@ -401,15 +401,14 @@ class _Run:
             classes = len(np.unique(np.asarray(task.y)))
         least = max(LEAST * classes, 2 * len(task.folds) * classes)
         size, many = float(n), len(self.candidates)
-        while many > 1:
+        while not sizes or (many > 1 and size / KEEP >= least):
+            if sizes:
+                size, many = size / KEEP, math.ceil(many / KEEP)
             sizes.append(int(size))
-            size, many = size / KEEP, math.ceil(many / KEEP)
-            if size < least:
-                break
         order = self.random.permutation(n)
         return [
             task if size == n else self._smaller(task, np.sort(order[:size]))
-            for size in reversed(sizes or [n])
+            for size in reversed(sizes)
         ]
 
     def _smaller(self, task: Task, chosen: np.ndarray) -> Task:

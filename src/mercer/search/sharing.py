@@ -275,11 +275,16 @@ def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 def _key(task: Task, machine: Any) -> tuple[Any, ...]:
     """What two candidates of a group have in common."""
-    if not isinstance(machine, KernelEstimator):
+    empty = 0 in getattr(task.X, "shape", ())
+    if empty or not isinstance(machine, KernelEstimator):
         return ("ordinary",)
     if machine._precomputed:
         return ("given",)
-    kernel = fixed_kernel(machine, task.X)
+    try:
+        kernel = fixed_kernel(machine, task.X)
+        machine._resolved(as_points(task.X), None)
+    except (TypeError, ValueError):  # points that each fit refuses in its own words
+        return ("ordinary",)
     if kernel is not None:
         return ("fixed", kernel)
     words = [getattr(machine, name, None) for name in ("gamma", "degree", "coef0")]

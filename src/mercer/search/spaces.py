@@ -131,7 +131,8 @@ def _check_names(machine: Any, grids: Sequence[Mapping[str, Any]]) -> None:
             )
             if name in known or (inside and first in known):
                 continue
-            near = difflib.get_close_matches(name, sorted(known), 1)
+            near = [one for one in known if one.lower() == name.lower()]
+            near = near or difflib.get_close_matches(name, sorted(known), 1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"{type(machine).__name__} has no parameter {name!r} to search over."
