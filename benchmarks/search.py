@@ -68,6 +68,17 @@ def hard_vectors(share):
     return (X - X.mean(axis=0)) / X.std(axis=0), y, grid
 
 
+def messages(share):
+    """Text messages, wanted or not, by gap-weighted subsequences."""
+    rows = [line.split("\t", 1) for line in lines("sms_spam.tsv.gz")]
+    order = np.random.default_rng(0).permutation(len(rows))[: int(1000 * share)]
+    X, y = [rows[i][1] for i in order], np.array([rows[i][0] for i in order])
+    kernels = [
+        Normalized(Subsequence(k, decay)) for k in (3, 4) for decay in (0.5, 0.8)
+    ]
+    return X, y, {"C": np.logspace(-1, 3, 6), "kernel": kernels}
+
+
 def windows(share):
     """Windows of DNA, three kinds, by gap-weighted subsequences."""
     rows = [line.split("\t") for line in lines("splice_junction.tsv.gz")]
@@ -88,7 +99,7 @@ def places(share):
 def trees(share):
     """Sentences as trees of phrases, for or against a film."""
     given = [Tree(line) for line in lines("sst_trees_train.txt.gz")[:3000]]
-    clear = [tree for tree in given if tree.labels[0] != "2"][: int(600 * share)]
+    clear = [tree for tree in given if tree.labels[0] != "2"][: int(1000 * share)]
     y = np.array([tree.labels[0] > "2" for tree in clear])
     kernels = [Normalized(SubsetTree(decay)) for decay in (0.1, 0.3, 0.5)]
     return clear, y, {"C": np.logspace(-1, 3, 6), "kernel": kernels}
@@ -97,8 +108,9 @@ def trees(share):
 TASKS = {
     "vectors": vectors,
     "hard vectors": hard_vectors,
-    "strings, subsequences": windows,
-    "strings, places": places,
+    "messages, subsequences": messages,
+    "DNA, subsequences": windows,
+    "DNA, places": places,
     "trees": trees,
 }
 

@@ -49,7 +49,7 @@ FOUNDATIONS = {
     "machines/sparse": ["terms", "base"],
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base"],
-    "search": ["journal", "sharing", "judging", "spaces"],
+    "search": "journal sharing judging spaces table run".split(),
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
@@ -87,7 +87,7 @@ MODULES = {
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table",
     "plots": "base gram regions curves losses runs structures margins maps search smo",
-    "search": "journal sharing judging spaces cv",
+    "search": "journal sharing judging spaces table run cv",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "

@@ -375,7 +375,8 @@ def clock(monkeypatch):
         time = staticmethod(lambda: now[0])
         perf_counter = staticmethod(lambda: now[0])
 
-    monkeypatch.setattr("mercer.search.cv.time", Fake)
+    for name in ("cv", "run", "table"):
+        monkeypatch.setattr(f"mercer.search.{name}.time", Fake)
     monkeypatch.setattr("mercer.search.judging.time", Fake)
     return now
 

@@ -7,18 +7,14 @@ and Wagstaff, KDD 2000. Successive halving: Jamieson and Talwalkar, AISTATS 2016
 
 from __future__ import annotations
 
-import contextvars
 import inspect
 import math
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn import config_context, get_config
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -28,22 +24,17 @@ from sklearn.model_selection._validation import (
 )
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from mercer import plots
 from mercer.data.points import Points
 from mercer.machines.checks import TIME_LIMIT
-from mercer.native import memory
-from mercer.search.journal import Journal, Key, digest, text_of
-from mercer.search.judging import Rules, _Limited, judge_fold
-from mercer.search.sharing import Group, Task, check_kernel, groups_of
+from mercer.search.journal import Journal, digest, text_of
+from mercer.search.judging import Limited
+from mercer.search.run import Results, Run
+from mercer.search.sharing import Task, check_kernel
 from mercer.search.spaces import candidates_of
-
-PAUSE = 0.5  # seconds between two lines of the table
-KEEP = 3  # one in so many candidates goes on to a rung of so many times more points
-LEAST = 20  # points of a class, at the least, in the smallest rung
-REFIT_GROWTH = 1.6  # (5/4)²: by what a fit on all points takes longer than in a fold
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -149,7 +140,7 @@ class KernelSearchCV(BaseSearchCV):
         """The machine, by the name that scikit-learn's searches know it."""
         return self.machine
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: Points, y: Any = None, **params: Any) -> Self:
         """Judge all candidates and fit the best one to all points; returns self.
 
@@ -171,14 +162,14 @@ class KernelSearchCV(BaseSearchCV):
             folds,
             dict(routed.estimator.fit),
             dict(routed.scorer.score),
-            effective_n_jobs(self.n_jobs),
+            Parallel(self.n_jobs)._effective_n_jobs(),
         )
         random = check_random_state(self.random_state)
         candidates = candidates_of(self.machine, self.space, X, self.n_iter, random)
         self._check_kernels(candidates, X)
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        run = _Run(self, candidates, scorers, begin, random)
+        run = Run(self, candidates, scorers, begin, random)
         about = self._about(task, candidates)
         with Journal(self.resume, about) as journal:
             rungs = run.rungs(task)
@@ -243,13 +234,13 @@ class KernelSearchCV(BaseSearchCV):
             "halving": repr((self.halving, self.return_train_score)),
             "points": digest(task.X),
             "targets": digest(task.y),
-            "folds": digest(np.concatenate([[len(p)] for p in places] + places)),
+            "folds": digest(np.concatenate([np.array([*map(len, places)]), *places])),
             "options": text_of(options),
         }
 
     # From results to attributes
 
-    def _conclude(self, results: _Results, metric: str, scorers: Any) -> None:
+    def _conclude(self, results: Results, metric: str, scorers: Any) -> None:
         """Set GridSearchCV's attributes."""
         out = results.out
         _warn_or_raise_about_fit_failures(out, self.error_score)
@@ -291,7 +282,7 @@ class KernelSearchCV(BaseSearchCV):
         targets = () if task.y is None else (task.y,)
         with (
             context.subcontext("refit").propagate_callback_context(machine),
-            _Limited(machine, left),
+            Limited(machine, left),
         ):
             machine.fit(task.X, *targets, **task.fit_params)
         self.refit_time_ = time.time() - start
@@ -341,290 +332,3 @@ def _as_places(part: Any, n: int) -> np.ndarray:
     """The numbers of the points of a part of a fold."""
     part = np.asarray(part)
     return np.flatnonzero(part) if part.dtype == bool else part.astype(np.intp)
-
-
-class _Results:
-    """What was judged, in the order of `cv_results_`."""
-
-    def __init__(self) -> None:
-        self.params: list[dict[str, Any]] = []
-        self.out: list[dict[str, Any]] = []
-        self.columns: dict[str, list[int]] = {}
-
-
-class _Run:
-    """One search under way.
-
-    Parameters
-    ----------
-    search : with its parameters
-    begin : when it began, by `time.perf_counter`
-    """
-
-    def __init__(
-        self,
-        search: KernelSearchCV,
-        candidates: Sequence[dict[str, Any]],
-        scorer: Any,
-        begin: float,
-        random: np.random.RandomState,
-    ):
-        self.search, self.candidates, self.begin = search, candidates, begin
-        self.random, self.skipped = random, 0
-        self.words: dict[str, int] = {}
-        self.refit_seconds = 0.0
-        limit = search.time_limit
-        self.limit = limit if limit is not None and math.isfinite(limit) else None
-        self.rules = Rules(
-            scorer,
-            search.error_score,
-            search.return_train_score,
-            search.warm_start,
-            self._left,
-        )
-        self.table = _Table(search, begin)
-
-    def _left(self) -> float | None:
-        """Seconds that are left for fits, those of the last fit set aside."""
-        if self.limit is None:
-            return None
-        used = time.perf_counter() - self.begin
-        return self.limit - used - self.refit_seconds
-
-    def rungs(self, task: Task) -> list[Task]:
-        """The points that candidates are judged on: all, or more and more of them."""
-        if not self.search.halving:
-            return [task]
-        n, sizes = task.n, []
-        classes = 1
-        if task.y is not None and is_classifier(self.search.machine):
-            classes = len(np.unique(np.asarray(task.y)))
-        least = max(LEAST * classes, 2 * len(task.folds) * classes)
-        size, many = float(n), len(self.candidates)
-        while not sizes or (many > 1 and size / KEEP >= least):
-            if sizes:
-                size, many = size / KEEP, math.ceil(many / KEEP)
-            sizes.append(int(size))
-        order = self.random.permutation(n)
-        return [
-            task if size == n else self._smaller(task, np.sort(order[:size]))
-            for size in reversed(sizes)
-        ]
-
-    def _smaller(self, task: Task, chosen: np.ndarray) -> Task:
-        """The task on some of its points, with the same folds."""
-        X, y = _safe_split(self.search.machine, task.X, task.y, chosen)
-        place = np.full(task.n, -1)
-        place[chosen] = np.arange(len(chosen))
-        folds = [
-            tuple(some[some >= 0] for some in (place[train], place[test]))
-            for train, test in task.folds
-        ]
-        options = (
-            _check_method_params(task.X, params=some, indices=chosen)
-            for some in (task.fit_params, task.score_params)
-        )
-        return Task(X, y, folds, *options, task.workers)  # type: ignore[arg-type]
-
-    def judged(self, rungs: Sequence[Task], journal: Journal) -> _Results:
-        """The results of all rungs; each leaves a third of its candidates to the next.
-
-        With a time limit, of the candidates that were judged on all folds by then.
-        """
-        results = _Results()
-        left = list(range(len(self.candidates)))
-        for rung, task in enumerate(rungs):
-            done = self._judge_rung(rung, task, left, journal)
-            if not done and not results.params:
-                raise TimeoutError(
-                    f"KernelSearchCV(time_limit={self.search.time_limit:g}) ended "
-                    "before a single candidate was judged on all folds. Raise "
-                    "time_limit, take fewer points or folds, or pass halving=True."
-                )
-            self.skipped += len(left) - len(done)
-            for number in done:
-                results.params.append(self.candidates[number])
-                known = (journal.get((rung, number, k)) for k in range(len(task.folds)))
-                results.out += [dict(one) for one in known if one is not None]
-                if self.search.halving:
-                    results.columns.setdefault("iter", []).append(rung)
-                    results.columns.setdefault("n_resources", []).append(task.n)
-            if len(done) < len(left):
-                break
-            left = self._best(rung, task, done, journal)
-        return results
-
-    def _best(
-        self, rung: int, task: Task, done: Sequence[int], journal: Journal
-    ) -> list[int]:
-        """A third of the candidates of a rung, those with the best scores."""
-        scores = [self._mean(rung, number, task, journal) for number in done]
-        order = sorted(range(len(done)), key=lambda i: -scores[i])
-        return sorted(done[i] for i in order[: math.ceil(len(done) / KEEP)])
-
-    def _mean(self, rung: int, number: int, task: Task, journal: Journal) -> float:
-        """The mean score of a candidate; -∞ where a fit failed."""
-        scores = []
-        for k in range(len(task.folds)):
-            found = (journal.get((rung, number, k)) or {})["test_scores"]
-            if isinstance(found, dict):
-                refit = self.search.refit
-                found = found[refit] if refit in found else next(iter(found.values()))
-            scores.append(found)
-        mean = float(np.mean(scores))
-        return mean if math.isfinite(mean) else -math.inf
-
-    def _judge_rung(
-        self, rung: int, task: Task, numbers: Sequence[int], journal: Journal
-    ) -> list[int]:
-        """The candidates that were judged on all folds of these points."""
-        machine = clone(self.search.machine)
-        made = [
-            clone(machine).set_params(**clone(self.candidates[number], safe=False))
-            for number in numbers
-        ]
-        groups = groups_of(task, made)
-        for group in groups:
-            self.words[group.word] = self.words.get(group.word, 0) + 1
-            group.members = [numbers[i] for i in group.members]
-        if self.limit is not None:
-            groups = [groups[i] for i in self.random.permutation(len(groups))]
-        self.table.begin(len(numbers) * len(task.folds), task, len(numbers))
-        works = [(group, k) for group in groups for k in range(len(task.folds))]
-        waiting = {id(group): len(task.folds) for group in groups}
-
-        def work(group: Group, k: int) -> None:
-            keys: list[Key] = [(rung, number, k) for number in group.members]
-            for key in keys:
-                if journal.get(key) is not None:
-                    self.table.add(self.candidates[key[1]], key, journal)
-            wanted = [
-                number for _, number, _ in keys if not journal.get((rung, number, k))
-            ]
-            judging = judge_fold(group, k, machine, self.candidates, wanted, self.rules)
-            for number, result in judging:
-                journal.put((rung, number, k), result)
-                self._set_aside(task, result)
-                self.table.add(self.candidates[number], (rung, number, k), journal)
-            waiting[id(group)] -= 1
-            if waiting[id(group)] == 0:
-                group.release()
-
-        _side_by_side(works, work, task.workers)
-        return [
-            number
-            for number in numbers
-            if all(journal.get((rung, number, k)) for k in range(len(task.folds)))
-        ]
-
-    def _set_aside(self, task: Task, result: dict[str, Any]) -> None:
-        """Time for the last fit, as long as the longest of those that were judged."""
-        if self.limit is not None and self.search.refit:
-            self.refit_seconds = max(
-                self.refit_seconds, REFIT_GROWTH * float(result["fit_time"])
-            )
-
-    def sharing(self) -> str:
-        """What was shared, and by how many groups of candidates."""
-        parts = [
-            f"{n} kernel{'s' * (n != 1)}: {word}" for word, n in self.words.items()
-        ]
-        return "; ".join(parts)
-
-
-def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -> None:
-    """Do all works, some at once; an error or Ctrl-C ends those that wait."""
-    if workers == 1 or len(works) == 1:
-        for one in works:
-            work(*one)
-        return
-    config = get_config()
-
-    def inside(*args: Any) -> None:
-        with config_context(**config), memory.sharing(1 / workers):
-            work(*args)
-
-    with ThreadPoolExecutor(workers, "mercer-search") as pool:
-        futures: set[Future[None]] = {
-            pool.submit(contextvars.copy_context().run, inside, *one) for one in works
-        }
-        try:
-            while futures:
-                done, futures = wait(futures, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-class _Table:
-    """The lines that `verbose` prints: how far it is and the best so far."""
-
-    def __init__(self, search: KernelSearchCV, begin: float):
-        self.verbose, self.start = int(search.verbose or 0), begin
-        self.metric = search.refit if isinstance(search.refit, str) else None
-        self.total = self.done = 0
-        self.printed = 0.0
-        self.sums: dict[int, list[float]] = {}
-        self.best: tuple[float, Any] = (-math.inf, None)
-        self.n_folds = 1
-
-    def begin(self, total: int, task: Task, n: int) -> None:
-        self.total, self.done, self.n_folds = total, 0, len(task.folds)
-        self.sums, self.best = {}, (-math.inf, None)
-        self._print(
-            f"{n} candidates, {self.n_folds} folds of {task.n:,} points: {total} fits"
-        )
-
-    def add(self, params: dict[str, Any], key: Key, journal: Journal) -> None:
-        result = journal.get(key)
-        assert result is not None
-        self.done += 1
-        score = result["test_scores"]
-        if isinstance(score, dict):
-            score = score.get(self.metric, next(iter(score.values())))
-        scores = self.sums.setdefault(key[1], [])
-        scores.append(float(score))
-        if len(scores) == self.n_folds and np.mean(scores) > self.best[0]:
-            self.best = float(np.mean(scores)), params
-        now = time.perf_counter()
-        if now - self.printed > PAUSE or self.done == self.total:
-            self.printed = now
-            best = (
-                ""
-                if self.best[1] is None
-                else (f"  best {self.best[0]:.6g} {_brief(self.best[1])}")
-            )
-            self._print(f"{self.done}/{self.total} {now - self.start:8.2f} s{best}")
-
-    def end(self, search: KernelSearchCV, seconds: float) -> None:
-        if not self.verbose:
-            return
-        for line in table_lines(search.cv_results_, search):
-            self._print(line)
-        self._print(f"done in {seconds:.2f} s; shared: {search.sharing_}")
-
-    def _print(self, text: str) -> None:
-        if self.verbose:
-            print(f"[KernelSearchCV] {text}", flush=True)
-
-
-def table_lines(results: dict[str, Any], search: Any, most: int = 10) -> Iterator[str]:
-    """The best candidates, a line for each: rank, score and its deviation, seconds."""
-    metric = search.refit if search.multimetric_ and search.refit else "score"
-    if f"rank_test_{metric}" not in results:
-        return
-    order = np.argsort(results[f"rank_test_{metric}"], kind="stable")[:most]
-    yield f"{'rank':>4} {'score':>10} {'±':>9} {'fit s':>8}  parameters"
-    for i in order:
-        yield (
-            f"{results[f'rank_test_{metric}'][i]:>4} "
-            f"{results[f'mean_test_{metric}'][i]:>10.6g} "
-            f"{results[f'std_test_{metric}'][i]:>9.2g} "
-            f"{results['mean_fit_time'][i]:>8.3g}  {_brief(results['params'][i])}"
-        )
-
-
-def _brief(params: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in params.items())

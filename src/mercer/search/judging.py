@@ -125,7 +125,7 @@ def _judged(
     result: dict[str, Any] = {"fit_error": None}
     checked = view.kernel is not None  # kernel values that were found to be finite
     with (
-        _Limited(machine, rules.left()) as limited,
+        Limited(machine, rules.left()) as limited,
         config_context(**({"assume_finite": True} if checked else {})),
     ):
         try:
@@ -184,7 +184,7 @@ def _failed(rules: Rules) -> dict[str, Any]:
     return found | ({"train_scores": scores} if rules.with_train else {})
 
 
-class _Limited:
+class Limited:
     """A machine whose fits end with the time of the search, where it can end them."""
 
     def __init__(self, machine: Any, left: float | None):
@@ -192,7 +192,7 @@ class _Limited:
         self.own = getattr(machine, "time_limit", None)
         self.sets = left is not None and "time_limit" in machine.get_params(deep=False)
 
-    def __enter__(self) -> _Limited:
+    def __enter__(self) -> Limited:
         if self.sets:
             assert self.left is not None
             least = self.left if self.own is None else min(self.own, self.left)

@@ -225,7 +225,7 @@ def _base_of(kernel: Kernel) -> str | None:
     return "products" if isinstance(kernel, Polynomial | Sigmoid) else None
 
 
-def _from_base(kernel: Kernel, base: np.ndarray) -> np.ndarray:
+def _from_base(kernel: Any, base: np.ndarray) -> np.ndarray:
     """Kernel values from squared distances or inner products, which are written to."""
     if isinstance(kernel, RBF):
         base *= -kernel._resolved("gamma")
