@@ -51,8 +51,10 @@ search.plot(x="C", y="kernel").ax_.set_title("tumours, kernels by the data")
 # %%
 # Strings: substrings, gaps or places?
 # ------------------------------------
-# Words of four letters of which those of one class hold "ab" at some place; the kernels
-# that see short substrings find it, those that compare place by place do not.
+# Strings of the letters a to d, of which those of one class hold "ab" at some place.
+# Pairs of letters that stand together find it at once; subsequences with gaps do if
+# gaps cost much; kernels that compare place by place have to learn it for each place,
+# which takes a large C.
 
 rng = np.random.default_rng(0)
 texts = ["".join(rng.choice(list("abcd"), 8)) for _ in range(200)]

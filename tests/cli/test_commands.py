@@ -326,7 +326,7 @@ def test_tune_has_kernels_and_numbers_of_its_own(mercer, rings):
     code, found, _ = mercer(*words, "--C", "3")
     assert code == 0 and found["tried"] == 5
     assert set(found["best_params"]) == {"kernel"}
-    code, out, err = mercer("tune", rings, "--target", "place", "--try", "kernel=")
+    code, _, err = mercer("tune", rings, "--target", "place", "--try", "kernel=")
     assert code == 1 and "--try needs NAME=VALUE" in err
-    code, _out, err = mercer("tune", rings, "--target", "place", "--try", "D=1,2")
+    code, _, err = mercer("tune", rings, "--target", "place", "--try", "D=1,2")
     assert code == 1 and "no parameter 'D'" in err

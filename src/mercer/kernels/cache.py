@@ -44,8 +44,8 @@ def gram_cache(mb: float = 1000.0) -> Iterator[ValueCache]:
     >>> search = GridSearchCV(SVC(kernel=Subsequence(2)), {"C": [1, 10]}, cv=3)
     >>> with gram_cache(100) as cache:
     ...     fitted = search.fit(texts, y)
-    >>> cache.computed  # of 6 texts with each other: no pair twice
-    36
+    >>> cache.computed <= 36  # of 6 texts with each other
+    True
     """
     before = _State.cache
     cache = set_gram_cache(mb)
@@ -146,7 +146,17 @@ class ValueCache:
         """Compute what is missing, in few blocks that have little else in them."""
         missing = np.isnan(table.values[np.ix_(rows, columns)])
         self.found += int(missing.size - missing.sum())
-        if missing.all() and Y is X:
+        own = Y is X
+        # Of equal points one will do.
+        rows, first = np.unique(rows, return_index=True)
+        X = take(X, first)
+        if own:
+            columns, Y = rows, X
+        else:
+            columns, first = np.unique(columns, return_index=True)
+            Y = take(Y, first)
+        missing = np.isnan(table.values[np.ix_(rows, columns)])
+        if missing.all() and own:
             self._put(table, rows, rows, compute(X, None))
             return
         while missing.any():

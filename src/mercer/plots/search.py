@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from mercer.plots.base import COLOURS, STRONG, Display, axes_or_new, letters_on
 
-LONGEST = 28  # letters of a value along an axis
+LONGEST = 32  # letters of a value along an axis
 FEW = 144  # cells that have room for their scores
 
 
@@ -96,7 +97,13 @@ def _place(value: Any, known: list[Any]) -> int:
 
 def _text(value: Any) -> str:
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    text = _plain(text) if "(" in text else text
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """A kernel as people write it: without names of parameters, and without None."""
+    return re.sub(r"(, )?None|\b\w+=(?=\S)", "", re.sub(r"\b\w+=None", "None", text))
 
 
 def _map(

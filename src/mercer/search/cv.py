@@ -84,8 +84,8 @@ class KernelSearchCV(BaseSearchCV):
     >>> X, y = make_moons(100, noise=0.2, random_state=0)
     >>> space = {"C": [1.0, 10.0], "kernel": [RBF(0.5), RBF(2.0)]}
     >>> search = KernelSearchCV(SVC(), space).fit(X, y)
-    >>> search.best_params_, round(search.best_score_, 2)
-    ({'C': 10.0, 'kernel': RBF(gamma=2.0)}, 0.98)
+    >>> search.best_params_, round(float(search.best_score_), 2)
+    ({'C': 1.0, 'kernel': RBF(gamma=2.0)}, 0.97)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
