@@ -38,6 +38,7 @@ QUICK = {
     "regularized": ["--quick", "--repeats", "1"],
     "rvm": ["--repeats", "1"],
     "scale": ["20000", "--size", "200"],
+    "search": ["--quick"],
     "sgd": ["times"],
     "sparse": ["--quick", "--repeats", "1"],
     "structured_generative": ["--repeats", "1"],

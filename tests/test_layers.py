@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 LAYERS = [
     ["__main__"],
     ["cli/", "lab/"],
-    ["optimization", "paths/", "explanations/"],  # the last draw themselves
+    ["optimization", "paths/", "explanations/", "search/"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
@@ -35,8 +35,9 @@ FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex checks base ways counts explicit vector fragments candidates "
-    "occurrences routes radial dotproduct algebra window landmarks approximate".split(),
+    "kernels": "latex cache checks base ways counts explicit vector fragments "
+    "candidates occurrences routes radial dotproduct algebra window landmarks "
+    "approximate".split(),
     "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
@@ -54,6 +55,7 @@ FOUNDATIONS = {
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base", "structures"],
     "paths": ["checks", "curves"],
+    "search": "journal sharing judging spaces table run".split(),
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
@@ -72,8 +74,8 @@ MODULES = {
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "latex checks base ways counts explicit vector algebra parse radial "
-    "dotproduct coordinate window string substring fragments candidates tree "
+    "kernels": "latex cache checks base ways counts explicit vector algebra parse "
+    "radial dotproduct coordinate window string substring fragments candidates tree "
     "occurrences convolution routes graph walk node distance generative slopes "
     "landmarks approximate nystrom random_features multiple gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
@@ -94,14 +96,15 @@ MODULES = {
     "machines/gp": "base classifier regressor",
     "theory": "condition geometry operator mistakes formulas assumptions leave_one_out "
     "table aligning",
-    "plots": "base gram regions curves losses runs structures margins maps smo weights "
-    "paths explanations",
+    "plots": "base gram regions curves losses runs structures margins maps search smo "
+    "weights paths explanations",
     "paths": "checks curves svm ridge",
+    "search": "journal sharing judging spaces table run cv",
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "
-    "prediction explaining looking conversion bench",
+    "tuning prediction explaining looking conversion bench",
     "lab": "server",
 }
 
@@ -109,7 +112,7 @@ MODULES = {
 ALLOWED = {
     "sklearn": {
         *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/"),
-        *("paths/", "optimization"),
+        *("paths/", "search/", "optimization"),
     },
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},

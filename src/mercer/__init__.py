@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
         "mercer.kernels.base": "Kernel Sum Product Scaled Power Constant",
+        "mercer.kernels.cache": "gram_cache set_gram_cache",
         "mercer.kernels.ways": (
             "PairKernel FeatureKernel BlockFunction PairFunction FeatureFunction "
             "RankOne Precomputed"
@@ -63,6 +64,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
             "FeatureMap Nystroem RBFSampler PolynomialCountSketch"
         ),
         "mercer.optimization": "optimize",
+        "mercer.search.cv": "KernelSearchCV",
         "mercer.theory.condition": "check repair",
         "mercer.theory.table": "bounds",
         "mercer.explanations.explaining": "explain",

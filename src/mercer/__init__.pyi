@@ -30,6 +30,8 @@ from mercer.kernels.base import Power as Power
 from mercer.kernels.base import Product as Product
 from mercer.kernels.base import Scaled as Scaled
 from mercer.kernels.base import Sum as Sum
+from mercer.kernels.cache import gram_cache as gram_cache
+from mercer.kernels.cache import set_gram_cache as set_gram_cache
 from mercer.kernels.convolution import Convolution as Convolution
 from mercer.kernels.coordinate import Anova as Anova
 from mercer.kernels.coordinate import ChiSquared as ChiSquared
@@ -116,6 +118,7 @@ from mercer.machines.svm import SVC as SVC
 from mercer.machines.svm import SVDD as SVDD
 from mercer.machines.svm import SVR as SVR
 from mercer.optimization import optimize as optimize
+from mercer.search.cv import KernelSearchCV as KernelSearchCV
 from mercer.theory.condition import check as check
 from mercer.theory.condition import repair as repair
 from mercer.theory.table import bounds as bounds

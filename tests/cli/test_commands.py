@@ -1,6 +1,7 @@
 """Every command, run in this process; looks of the terminal are kept as text."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -404,3 +405,34 @@ def test_explain_shows_parts_that_add_up(mercer, rings, tmp_path):
     code, _, err = mercer("explain", model, rings, "--by", "features")
     assert code == 1 and 'use by="coordinates"' in err
     assert mercer("explain", model, rings, "--parts", "0")[0] == 2
+
+
+def test_tune_tries_kernels_and_writes_the_best(mercer, rings, tmp_path):
+    model, scores = tmp_path / "best.mercer", tmp_path / "scores"
+    words = ("tune", rings, "--target", "place", "--cv", "3", "--json")
+    tried = ("--try", "C=1,10", "--try", "kernel=RBF(0.5),Linear()")
+    code, found, err = mercer(*words, *tried, "--resume", scores, "-o", model)
+    assert (code, err) == (0, "")
+    assert found["tried"] == 4 and len(found["results"]) == 4
+    assert found["best_params"]["kernel"] == "RBF(gamma=0.5)"
+    assert found["best_score"] == 1.0
+    best = library.load(model)
+    assert best.kernel == RBF(0.5) and best.C == found["best_params"]["C"]
+    code, _judged, _ = mercer("evaluate", model, rings, "--json")
+    assert code == 0
+    assert len(scores.read_bytes().splitlines()) == 1 + 4 * 3
+    code, again, _ = mercer(*words, *tried, "--resume", scores)
+    assert code == 0 and again["results"] == found["results"]
+    code, _other, _ = mercer(*shlex.split(found["train"])[1:], "--json")
+    assert code == 0
+
+
+def test_tune_has_kernels_and_numbers_of_its_own(mercer, rings):
+    words = ("tune", rings, "--target", "place", "--cv", "2", "--json", "--draw", "5")
+    code, found, _ = mercer(*words, "--C", "3")
+    assert code == 0 and found["tried"] == 5
+    assert set(found["best_params"]) == {"kernel"}
+    code, _, err = mercer("tune", rings, "--target", "place", "--try", "kernel=")
+    assert code == 1 and "--try needs NAME=VALUE" in err
+    code, _, err = mercer("tune", rings, "--target", "place", "--try", "D=1,2")
+    assert code == 1 and "no parameter 'D'" in err

@@ -19,6 +19,7 @@ from typing import Any
 # Which module has the function `run` of a command.
 COMMANDS = {
     "train": "training",
+    "tune": "tuning",
     "predict": "prediction",
     "evaluate": "prediction",
     "explain": "explaining",
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(importlib.import_module("mercer.cli.libsvm").main(given) or 0)
     try:
         options = make_parser().parse_args(given)
+        options.given = given
     except SystemExit as end:  # argparse has said why
         return int(end.code or 0)
     try:
@@ -264,6 +266,58 @@ def _train(command: argparse.ArgumentParser) -> None:
     _add_machine(command)
 
 
+def _tune(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "data", help="a file of data; 'digits', 'iris' or 'wine' for scikit-learn's"
+    )
+    command.add_argument("-o", "--output", metavar="MODEL", help="the best, as a model")
+    command.add_argument(
+        "--picture", metavar="FILE", help="the scores as a heat map, .png or .pdf"
+    )
+    search = command.add_argument_group("the search")
+    search.add_argument(
+        "--try",
+        action="append",
+        default=[],
+        dest="trials",
+        metavar="NAME=A,B,...",
+        help="values to try, as C=1,10 or kernel='RBF(0.1),Linear()'; default: kernels "
+        "by the kind of data, and a few values of C or the like",
+    )
+    search.add_argument(
+        "--cv", type=_folds, default=5, metavar="K", help="folds; default: 5"
+    )
+    search.add_argument("--scoring", metavar="NAME", help="a score of scikit-learn's")
+    search.add_argument(
+        "--draw", type=_count, metavar="N", help="try N of them, drawn at random"
+    )
+    search.add_argument(
+        "--halving",
+        action="store_true",
+        help="judge all on few points, the better ones on more",
+    )
+    search.add_argument(
+        "--jobs", type=int, metavar="N", help="fits at once; -1 for all cores"
+    )
+    search.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the folds; default: 0"
+    )
+    search.add_argument(
+        "--time-limit", type=_duration, metavar="TIME", help="end after so long, as 5m"
+    )
+    search.add_argument(
+        "--resume", metavar="FILE", help="keep every score there, and go on from there"
+    )
+    _add_reading(command)
+    _add_machine(command)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is needed; got {text!r}")
+    return int(text)
+
+
 def _predict(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="a model file")
     command.add_argument("data", help="a file of data")
@@ -376,6 +430,7 @@ def _completion(command: argparse.ArgumentParser) -> None:
 
 _COMMAND_LINES: list[tuple[str, str, Any]] = [
     ("train", "learn a machine from a file of data", _train),
+    ("tune", "try kernels and parameters on folds, and learn the best", _tune),
     ("predict", "what a model says of new points", _predict),
     ("evaluate", "how well a model does on points with targets", _evaluate),
     ("explain", "what f(x) is made of at each point", _explain),

@@ -92,6 +92,9 @@ class Kernel(ABC):
     # The parameters that k(x, y) is a smooth function of, and what they may be.
     smooth: ClassVar[Mapping[str, Range]] = {}
 
+    # Whether values take longer to compute than to find again in a cache.
+    _is_slow: ClassVar[bool] = True
+
     _nodes = 1  # of this kernel written out; set by `check_kernels`
 
     def __init_subclass__(cls, **options: Any) -> None:

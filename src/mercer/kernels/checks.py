@@ -21,6 +21,7 @@ from mercer.data.points import (
     precision,
     vectors,
 )
+from mercer.kernels.cache import through_cache
 from mercer.native import memory
 from mercer.native.interruptible import elementwise, interruptible
 
@@ -62,7 +63,9 @@ def guarded_call(call: Values) -> Values:
         m = n if own else count(Y)
         if 4 * n * m > LARGE:
             check_room(self, X, X if own else Y)
-        return looked_at(self, X, Y, **options)
+        if options:
+            return looked_at(self, X, Y, **options)
+        return through_cache(self, X, Y, functools.partial(looked_at, self))
 
     return guarded
 

@@ -101,6 +101,8 @@ class FeatureKernel(Kernel):
     [[2.0, 4.0], [4.0, 10.0]]
     """
 
+    _is_slow = False
+
     @abstractmethod
     def features(self, X: Points) -> Vectors:
         """Φ, the (n, p) float array or sparse matrix whose rows are φ(xᵢ)."""
@@ -298,6 +300,7 @@ class Precomputed(Kernel):
     psd: bool | None = None  # given by the user here; other kernels derive it
 
     _shared = ("matrix",)
+    _is_slow = False
 
     def __post_init__(self) -> None:
         check_verdict(self, self.psd)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         plot_path,
         plot_sgd_bound,
     )
+    from mercer.plots.search import plot_search
     from mercer.plots.smo import plot_smo_path, plot_smo_step
     from mercer.plots.structures import plot_graph, plot_string, plot_tree
     from mercer.plots.weights import plot_kernel_weights
@@ -47,6 +48,7 @@ _NAMES = {
     "paths": "plot_alpha_path",
     "regions": "plot_clusters plot_component plot_density plot_regions",
     "runs": "plot_ascent plot_convergence plot_mistakes plot_path plot_sgd_bound",
+    "search": "plot_search",
     "smo": "plot_smo_path plot_smo_step",
     "structures": "plot_graph plot_string plot_tree",
     "weights": "plot_kernel_weights",
@@ -76,6 +78,7 @@ __all__ = [
     "plot_path",
     "plot_probabilities",
     "plot_regions",
+    "plot_search",
     "plot_sgd_bound",
     "plot_smo_path",
     "plot_smo_step",

@@ -1,0 +1,1 @@
+"""Search over machines and kernels: `KernelSearchCV`."""

@@ -1,0 +1,213 @@
+"""Fits and scores of candidates in a fold, each fit from the one before along C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection._validation import _score
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params, _num_samples
+
+from mercer.machines.svm.base import SupportVectorMachine
+from mercer.outcomes import Status
+from mercer.search.sharing import Group, Task, View
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """How candidates are judged, as scikit-learn's searches have it.
+
+    Attributes
+    ----------
+    scorer : of a machine, points and targets
+    error_score : the score of a fit that failed; "raise" to let it end the search
+    with_train : whether the points of the fit are scored too
+    warm : whether a fit starts from the one before it along C
+    left : seconds that are left for all; None without a limit
+    """
+
+    scorer: Any
+    error_score: Any
+    with_train: bool
+    warm: bool
+    left: Callable[[], float | None]
+
+
+class TimeIsUp(Exception):
+    """A fit that the time limit of the search cut short: it is not judged."""
+
+
+def judge_fold(
+    group: Group,
+    k: int,
+    machine: Any,
+    candidates: Sequence[dict[str, Any]],
+    wanted: Sequence[int],
+    rules: Rules,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The results of some candidates of a group in fold k, with their numbers."""
+    task = group.task
+    view: View | None = None
+    for chain in _chains(candidates, wanted, _runs_warm(machine, task, rules)):
+        fitted = None
+        for number in chain:
+            left = rules.left()
+            if left is not None and left <= 0:
+                return
+            begin = time.time()
+            view = group.view(k) if view is None else view
+            fitted = _prepared(machine, fitted, candidates[number], view)
+            try:
+                yield number, _judged(fitted, task, k, view, rules, begin)
+            except TimeIsUp:
+                return
+
+
+def _runs_warm(machine: Any, task: Task, rules: Rules) -> bool:
+    """Whether starts from smaller C are used: of many pairs of classes they cost more.
+
+    All pairs go to the core in one call where none has a start.
+    """
+    if not (rules.warm and isinstance(machine, SupportVectorMachine)):
+        return False
+    if not hasattr(machine, "class_weight"):
+        return True
+    return len(np.unique(np.asarray(task.y))) == 2
+
+
+def _chains(
+    candidates: Sequence[dict[str, Any]], wanted: Sequence[int], warm: bool
+) -> list[list[int]]:
+    """Candidates that differ in C alone, by growing C; others one by one."""
+    if not warm:
+        return [[number] for number in wanted]
+    chains: dict[str, list[int]] = {}
+    for number in wanted:
+        rest = {k: v for k, v in candidates[number].items() if k != "C"}
+        chains.setdefault(
+            repr(sorted(rest.items(), key=lambda one: one[0])), []
+        ).append(number)
+    for chain in chains.values():
+        chain.sort(key=lambda number: float(candidates[number].get("C", 0.0)))
+    return list(chains.values())
+
+
+def _prepared(machine: Any, before: Any, params: dict[str, Any], view: View) -> Any:
+    """The machine of a candidate, or that of the one before it with another C."""
+    if before is not None:
+        return before.set_params(C=params["C"], warm_start=True)
+    made = clone(machine).set_params(**clone(params, safe=False))
+    return made if view.kernel is None else made.set_params(kernel=view.kernel)
+
+
+def _judged(
+    machine: Any, task: Task, k: int, view: View, rules: Rules, begin: float
+) -> dict[str, Any]:
+    """What scikit-learn's `_fit_and_score` returns, of points that are already split.
+
+    Raises TimeIsUp where the time limit of the search ended the fit.
+    """
+    train, test = task.folds[k]
+    y_train, y_test = (
+        (None, None)
+        if task.y is None
+        else (_safe_indexing(task.y, train), _safe_indexing(task.y, test))
+    )
+    fit_params = _check_method_params(task.X, params=task.fit_params, indices=train)
+    targets = () if y_train is None else (y_train,)
+    result: dict[str, Any] = {"fit_error": None}
+    checked = view.kernel is not None  # kernel values that were found to be finite
+    with (
+        Limited(machine, rules.left()) as limited,
+        config_context(**({"assume_finite": True} if checked else {})),
+    ):
+        try:
+            machine.fit(view.train, *targets, **fit_params)
+        except Exception as error:
+            if limited.ended(error):
+                raise TimeIsUp from error
+            if rules.error_score == "raise":
+                raise
+            result |= _failed(rules)
+            result["fit_error"] = format_exc()
+        if result["fit_error"] is None and limited.ended(None):
+            raise TimeIsUp
+        result["fit_time"] = time.time() - begin
+        if result["fit_error"] is None:
+            result |= _scored(machine, task, view, y_train, y_test, train, test, rules)
+    result["n_test_samples"] = _num_samples(view.test)
+    result["score_time"] = (
+        0.0
+        if result["fit_error"]
+        else time.time() - begin - result["fit_time"] - result.pop("train_time", 0.0)
+    )
+    return result
+
+
+def _scored(
+    machine: Any,
+    task: Task,
+    view: View,
+    y_train: Any,
+    y_test: Any,
+    train: np.ndarray,
+    test: np.ndarray,
+    rules: Rules,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    params = _check_method_params(task.X, params=task.score_params, indices=test)
+    args = rules.scorer, params, rules.error_score
+    found["test_scores"] = _score(machine, view.test, y_test, *args)
+    if rules.with_train:
+        begin = time.time()
+        params = _check_method_params(task.X, params=task.score_params, indices=train)
+        args = rules.scorer, params, rules.error_score
+        found["train_scores"] = _score(machine, view.train, y_train, *args)
+        found["train_time"] = time.time() - begin
+    return found
+
+
+def _failed(rules: Rules) -> dict[str, Any]:
+    """Scores of a fit that failed."""
+    names = getattr(rules.scorer, "_scorers", None)
+    scores: Any = rules.error_score
+    if names is not None:
+        scores = dict.fromkeys(names, rules.error_score)
+    found = {"test_scores": scores}
+    return found | ({"train_scores": scores} if rules.with_train else {})
+
+
+class Limited:
+    """A machine whose fits end with the time of the search, where it can end them."""
+
+    def __init__(self, machine: Any, left: float | None):
+        self.machine, self.left = machine, left
+        self.own = getattr(machine, "time_limit", None)
+        self.sets = left is not None and "time_limit" in machine.get_params(deep=False)
+
+    def __enter__(self) -> Limited:
+        if self.sets:
+            assert self.left is not None
+            least = self.left if self.own is None else min(self.own, self.left)
+            self.machine.set_params(time_limit=max(least, 1e-3))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.sets:
+            self.machine.set_params(time_limit=self.own)
+
+    def ended(self, error: BaseException | None) -> bool:
+        """Whether the fit came to the limit of the search, and not to its own."""
+        if not self.sets or (self.own is not None and self.own <= (self.left or 0.0)):
+            return False
+        if error is not None:
+            return isinstance(error, TimeoutError)
+        run = getattr(self.machine, "run_", None)
+        return run is not None and run.status == Status.TIME_LIMIT

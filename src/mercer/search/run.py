@@ -1,0 +1,243 @@
+"""One search under way: rungs of points, groups of candidates, fits side by side."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+from sklearn import config_context, get_config
+from sklearn.base import clone, is_classifier
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from mercer.native import memory
+from mercer.search.journal import Journal, Key
+from mercer.search.judging import Rules, judge_fold
+from mercer.search.sharing import Group, Task, groups_of
+from mercer.search.table import Table
+
+KEEP = 3  # one in so many candidates goes on to a rung of so many times more points
+LEAST = 20  # points of a class, at the least, in the smallest rung
+REFIT_GROWTH = 1.6  # (5/4)²: by what a fit on all points takes longer than in a fold
+
+
+class Results:
+    """What was judged, in the order of `cv_results_`."""
+
+    def __init__(self) -> None:
+        self.params: list[dict[str, Any]] = []
+        self.out: list[dict[str, Any]] = []
+        self.columns: dict[str, list[int]] = {}
+
+
+class Run:
+    """One search under way.
+
+    Parameters
+    ----------
+    search : with its parameters
+    begin : when it began, by `time.perf_counter`
+    """
+
+    def __init__(
+        self,
+        search: Any,
+        candidates: Sequence[dict[str, Any]],
+        scorer: Any,
+        begin: float,
+        random: np.random.RandomState,
+    ):
+        self.search, self.candidates, self.begin = search, candidates, begin
+        self.random, self.skipped = random, 0
+        self.words: dict[str, int] = {}
+        self.refit_seconds = 0.0
+        limit = search.time_limit
+        self.limit = limit if limit is not None and math.isfinite(limit) else None
+        self.rules = Rules(
+            scorer,
+            search.error_score,
+            search.return_train_score,
+            search.warm_start,
+            self._left,
+        )
+        self.table = Table(search, begin)
+
+    def _left(self) -> float | None:
+        """Seconds that are left for fits, those of the last fit set aside."""
+        if self.limit is None:
+            return None
+        used = time.perf_counter() - self.begin
+        return self.limit - used - self.refit_seconds
+
+    def rungs(self, task: Task) -> list[Task]:
+        """The points that candidates are judged on: all, or more and more of them."""
+        if not self.search.halving:
+            return [task]
+        n = task.n
+        sizes: list[int] = []
+        classes = 1
+        if task.y is not None and is_classifier(self.search.machine):
+            classes = len(np.unique(np.asarray(task.y)))
+        least = max(LEAST * classes, 2 * len(task.folds) * classes)
+        size, many = float(n), len(self.candidates)
+        while not sizes or (many > 1 and size / KEEP >= least):
+            if sizes:
+                size, many = size / KEEP, math.ceil(many / KEEP)
+            sizes.append(int(size))
+        order = self.random.permutation(n)
+        return [
+            task if size == n else self._smaller(task, np.sort(order[:size]))
+            for size in reversed(sizes)
+        ]
+
+    def _smaller(self, task: Task, chosen: np.ndarray) -> Task:
+        """The task on some of its points, with the same folds."""
+        X, y = _safe_split(self.search.machine, task.X, task.y, chosen)
+        place = np.full(task.n, -1)
+        place[chosen] = np.arange(len(chosen))
+        folds = []
+        for fold in task.folds:
+            train, test = (place[part] for part in fold)
+            folds.append((train[train >= 0], test[test >= 0]))
+        fit_params, score_params = (
+            _check_method_params(task.X, params=some, indices=chosen)
+            for some in (task.fit_params, task.score_params)
+        )
+        return Task(X, y, folds, fit_params, score_params, task.workers)
+
+    def judged(self, rungs: Sequence[Task], journal: Journal) -> Results:
+        """The results of all rungs; each leaves a third of its candidates to the next.
+
+        With a time limit, of the candidates that were judged on all folds by then.
+        """
+        results = Results()
+        left = list(range(len(self.candidates)))
+        for rung, task in enumerate(rungs):
+            done = self._judge_rung(rung, task, left, journal)
+            if not done and not results.params:
+                raise TimeoutError(
+                    f"KernelSearchCV(time_limit={self.search.time_limit:g}) ended "
+                    "before a single candidate was judged on all folds. Raise "
+                    "time_limit, take fewer points or folds, or pass halving=True."
+                )
+            self.skipped += len(left) - len(done)
+            for number in done:
+                results.params.append(self.candidates[number])
+                known = (journal.get((rung, number, k)) for k in range(len(task.folds)))
+                results.out += [dict(one) for one in known if one is not None]
+                if self.search.halving:
+                    results.columns.setdefault("iter", []).append(rung)
+                    results.columns.setdefault("n_resources", []).append(task.n)
+            if len(done) < len(left):
+                break
+            left = self._best(rung, task, done, journal)
+        return results
+
+    def _best(
+        self, rung: int, task: Task, done: Sequence[int], journal: Journal
+    ) -> list[int]:
+        """A third of the candidates of a rung, those with the best scores."""
+        scores = [self._mean(rung, number, task, journal) for number in done]
+        order = sorted(range(len(done)), key=lambda i: -scores[i])
+        return sorted(done[i] for i in order[: math.ceil(len(done) / KEEP)])
+
+    def _mean(self, rung: int, number: int, task: Task, journal: Journal) -> float:
+        """The mean score of a candidate; -∞ where a fit failed."""
+        scores = []
+        for k in range(len(task.folds)):
+            found = (journal.get((rung, number, k)) or {})["test_scores"]
+            if isinstance(found, dict):
+                refit = self.search.refit
+                found = found[refit] if refit in found else next(iter(found.values()))
+            scores.append(found)
+        mean = float(np.mean(scores))
+        return mean if math.isfinite(mean) else -math.inf
+
+    def _judge_rung(
+        self, rung: int, task: Task, numbers: Sequence[int], journal: Journal
+    ) -> list[int]:
+        """The candidates that were judged on all folds of these points."""
+        machine = clone(self.search.machine)
+        made = [
+            clone(machine).set_params(**clone(self.candidates[number], safe=False))
+            for number in numbers
+        ]
+        groups = groups_of(task, made)
+        for group in groups:
+            self.words[group.word] = self.words.get(group.word, 0) + 1
+            group.members = [numbers[i] for i in group.members]
+        if self.limit is not None:
+            groups = [groups[i] for i in self.random.permutation(len(groups))]
+        self.table.begin(len(numbers) * len(task.folds), task, len(numbers))
+        works = [(group, k) for group in groups for k in range(len(task.folds))]
+        waiting = {id(group): len(task.folds) for group in groups}
+
+        def work(group: Group, k: int) -> None:
+            keys: list[Key] = [(rung, number, k) for number in group.members]
+            for key in keys:
+                if journal.get(key) is not None:
+                    self.table.add(self.candidates[key[1]], key, journal)
+            wanted = [
+                number for _, number, _ in keys if not journal.get((rung, number, k))
+            ]
+            judging = judge_fold(group, k, machine, self.candidates, wanted, self.rules)
+            for number, result in judging:
+                journal.put((rung, number, k), result)
+                self._set_aside(task, result)
+                self.table.add(self.candidates[number], (rung, number, k), journal)
+            waiting[id(group)] -= 1
+            if waiting[id(group)] == 0:
+                group.release()
+
+        _side_by_side(works, work, task.workers)
+        return [
+            number
+            for number in numbers
+            if all(journal.get((rung, number, k)) for k in range(len(task.folds)))
+        ]
+
+    def _set_aside(self, task: Task, result: dict[str, Any]) -> None:
+        """Time for the last fit, as long as the longest of those that were judged."""
+        if self.limit is not None and self.search.refit:
+            self.refit_seconds = max(
+                self.refit_seconds, REFIT_GROWTH * float(result["fit_time"])
+            )
+
+    def sharing(self) -> str:
+        """What was shared, and by how many groups of candidates."""
+        parts = [
+            f"{n} kernel{'s' * (n != 1)}: {word}" for word, n in self.words.items()
+        ]
+        return "; ".join(parts)
+
+
+def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -> None:
+    """Do all works, some at once; an error or Ctrl-C ends those that wait."""
+    if workers == 1 or len(works) == 1:
+        for one in works:
+            work(*one)
+        return
+    config = get_config()
+
+    def inside(group: Group, k: int) -> None:
+        with config_context(**config), memory.sharing(1 / workers):
+            work(group, k)
+
+    with ThreadPoolExecutor(workers, "mercer-search") as pool:
+        futures: set[Future[None]] = {
+            pool.submit(contextvars.copy_context().run, inside, group, k)
+            for group, k in works
+        }
+        try:
+            while futures:
+                done, futures = wait(futures, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
