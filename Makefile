@@ -7,7 +7,7 @@
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, its threads under TSan
 #   make fuzz    damaged files for the parsers under ASan and UBSan, for a minute;
-#                FUZZ="--runs 10000000" for so many of them
+#                FUZZ="--runs 10000000 --jobs 2" for so many, by two processes
 #   make bench   build, install, run all benchmarks against their peers; the tables are
 #                shown and written to out/bench
 #   make docs    the site, in docs/_build/html; make docs-serve shows it, and

@@ -6,6 +6,7 @@ import argparse
 import ast
 import difflib
 import importlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +61,9 @@ def dataset_of(
         given.setdefault("types", dict(layout["types"]))
     if kind == "svmlight" and columns is not None:
         given["n_features"] = columns
-    return read(path, target, kind, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the notes of the data say it
+        return read(path, target, kind, **given)
 
 
 def _reading_options(options: argparse.Namespace, kind: str) -> dict[str, Any]:
