@@ -932,7 +932,7 @@ LONG_MESSAGES = {
     "weights of zeros": lambda: WeightedSubstrings(weights=[0.0] * 10**6),
     "weights in a matrix": lambda: WeightedSubstrings(weights=np.ones((900, 900))),
     "parts": lambda: Sum(RBF(1.0), LONG),
-    "gamma": lambda: RBF(LONG),
+    "gamma": lambda: RBF([*LONG, -1.0]),
     "degree": lambda: Polynomial(LONG),
     "huge degree": lambda: Polynomial(-(10**4000)),
     "alphabet": lambda: Mismatch(2, 1, ["a", "a"] * 10**5),

@@ -131,6 +131,21 @@ def history_of(machine):
 
 
 ON_AXES = {
+    "plot_alpha_path": lambda ax: plots.plot_alpha_path(
+        mercer.paths.svm_path(RBF(0.5), X, TWO), ax
+    ),
+    "plot_ascent": lambda ax: plots.plot_ascent(
+        mercer.GaussianProcessRegressor(RBF(1.0)).fit(PLACES, WAVE).curve_, ax
+    ),
+    "plot_explanation": lambda ax: plots.plot_explanation(
+        mercer.explain(SVC(kernel=Linear()).fit(X, TWO), X[:1])[0], ax
+    ),
+    "plot_kernel_weights": lambda ax: plots.plot_kernel_weights(
+        SVC(kernel=mercer.MultipleKernel([Linear(), RBF(1.0)])).fit(X, TWO), ax
+    ),
+    "plot_search": lambda ax: plots.plot_search(
+        mercer.KernelSearchCV(SVC(), {"C": [1, 10]}, cv=2).fit(X, TWO), ax=ax
+    ),
     "plot_band": lambda ax: plots.plot_band(RVR().fit(PLACES, WAVE), PLACES, WAVE, ax),
     "plot_clusters": lambda ax: plots.plot_clusters(
         KernelKMeans(2, kernel=RBF(1.0), random_state=0).fit(X), X, ax=ax
