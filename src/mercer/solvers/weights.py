@@ -26,7 +26,7 @@ from mercer.outcomes import Status
 LONGEST_STEP = 3.0  # in ln d, at a time
 TRIALS = 12  # of a length along one direction
 DESCENT = 1e-4  # of what the slope promises, which a step has to reach
-RIDGE = 1e-12  # added to a matrix of curvatures, relative to its trace
+RIDGE = 1e-9  # added to a matrix of curvatures, of its trace: equal kernels stay equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Evaluation:
     rounding : what of its gap is rounding, or beyond what its solver reaches
     least : a value of J that is as good as 0
     squares_rounding : how far the Sₘ can be off, all of them together
+    gram : of Σₘ dₘ Kₘ, in memory
     """
 
     weights: np.ndarray
@@ -54,6 +55,7 @@ class Evaluation:
     rounding: float = 0.0
     least: float = 0.0
     squares_rounding: float = 0.0
+    gram: Any = None
 
     @property
     def interrupted(self) -> bool:
