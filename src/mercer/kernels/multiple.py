@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -120,13 +120,6 @@ class MultipleKernel(Kernel):
 
     def diag(self, X: Points) -> np.ndarray:
         return self.total().diag(X)
-
-    def resolve(self, X: Points, weight: np.ndarray | None = None) -> Kernel:
-        """The sum, where weights are given; else this, each of its kernels resolved."""
-        if self.weights is not None:
-            return self.total().resolve(X, weight)
-        parts = [kernel.resolve(X, weight) for kernel in self.kernels]
-        return replace(self, kernels=parts)
 
     def rule(self) -> Rule:
         return closed(self, "a sum of kernels with weights ≥ 0 is a kernel")

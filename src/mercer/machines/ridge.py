@@ -21,7 +21,6 @@ from mercer.data.matching import carried_over
 from mercer.data.points import Points, concatenate, count, describe, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.multiple import MultipleKernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import (
     TIME_LIMIT,
@@ -45,6 +44,7 @@ from mercer.solvers.multiple import (
     Mixture,
     Piece,
     held_grams,
+    to_be_weighed,
     weighted_road,
 )
 from mercer.solvers.roads import Road
@@ -332,8 +332,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         """The same; of a `MultipleKernel` that of its sum, with learnt weights."""
         for name in ("_mixture", "kernel_weights_", "kernel_shares_"):
             self.__dict__.pop(name, None)
-        kernel = gram.kernel
-        if not isinstance(kernel, MultipleKernel):
+        kernel = to_be_weighed(gram.kernel)
+        if kernel is None:
             return gram
         target = y.reshape(len(y), -1)
         reg = np.broadcast_to(self._reg(y), target.shape[1:])
@@ -387,8 +387,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     def _road(self, X: Points, y: Any) -> Road:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         gram = self._gram(X, self._weighted_points(X, None)[0])
-        kernel = gram.kernel
-        if not isinstance(kernel, MultipleKernel):
+        kernel = to_be_weighed(gram.kernel)
+        if kernel is None:
             return self._road_of(LinearSystem(gram, y, self._reg(y)))
         gram = Gram(kernel.total(np.ones(len(kernel.kernels))), gram.X)
         road = self._road_of(LinearSystem(gram, y, self._reg(y)))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.blas import daxpy, saxpy
 
 from mercer._html import table
 from mercer.gram import Gram
@@ -47,6 +48,12 @@ _ROUGH = (Status.IMPRECISE, Status.STALLED)
 Solved = PairSolutions | Sequence[tuple[BoxQP, Solution]]
 
 
+def to_be_weighed(kernel: Kernel) -> MultipleKernel | None:
+    """Several kernels whose weights are to be learnt; None for any other kernel."""
+    several = isinstance(kernel, MultipleKernel) and kernel.weights is None
+    return kernel if several else None  # type: ignore[return-value]
+
+
 def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
     """The Grams of the kernels with their matrices in memory.
 
@@ -71,9 +78,12 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
 
 def _values(gram: Gram, dtype: Any) -> np.ndarray:
     """K, for which there is room; with looks at the clock where time is limited."""
-    limited = seconds_left() is not None
-    K = gram.dense() if limited else gram.kernel(gram.X)
-    return K.astype(dtype, copy=False)
+    kernel, limited = gram.kernel, seconds_left() is not None
+    if isinstance(kernel, Precomputed) and isinstance(kernel.matrix, np.ndarray):
+        if np.array_equal(gram.X, np.arange(len(kernel.matrix))):
+            return kernel.matrix.astype(dtype, order="C", copy=False)
+    K = gram.dense() if limited else kernel(gram.X)
+    return K.astype(dtype, order="C", copy=False)
 
 
 def weighted_road(kernel: MultipleKernel, road: Road) -> Road:
@@ -137,20 +147,29 @@ def pieces(problems: Sequence[BoxQP], solved: Solved) -> Iterator[Piece]:
 
 def squares(grams: Sequence[Gram], solved: Sequence[Piece]) -> np.ndarray:
     """Sₘ = βᵀKₘβ, summed over the problems, for each of the Grams."""
-    return np.array(
-        [sum(_square(gram, *one.used) for one in solved) for gram in grams], dtype=float
-    )
+    total = np.zeros(len(grams))
+    for one in solved:
+        total += images(grams, one) @ one.used[1]
+    return total
 
 
-def _square(gram: Gram, points: np.ndarray, beta: np.ndarray) -> float:
+def images(grams: Sequence[Gram], one: Piece) -> np.ndarray:
+    """Kₘβ at the points with β ≠ 0, a row for each of the Grams."""
+    points, beta = one.used
     if not len(points):
-        return 0.0
-    if 2 * len(points) > gram.shape[0]:  # to take them out would cost more
-        coef = np.bincount(points, beta, gram.shape[0])
-        return float(coef @ (gram @ coef))
-    if gram.is_held:
-        return float(beta @ (_block(gram, points, points) @ beta))
-    return float(beta @ (gram.take(points) @ beta))
+        return np.zeros((len(grams), 0))
+    n = grams[0].shape[0]
+    if 2 * len(points) > n:  # to take them out of a matrix would cost more
+        coef = np.bincount(points, beta, n)
+        return np.array([np.asarray(gram @ coef)[points] for gram in grams], float)
+    return np.array([_block(gram, points) @ beta for gram in grams], float)
+
+
+def _block(gram: Gram, points: np.ndarray) -> np.ndarray:
+    """K of some of the points."""
+    if not gram.is_held:
+        return gram.take(points).dense()
+    return gram.rows(slice(None))[np.ix_(points, points)]
 
 
 def squares_rounding(sizes: np.ndarray, solved: Sequence[Piece]) -> float:
@@ -175,16 +194,12 @@ def sizes_of(grams: Sequence[Gram]) -> np.ndarray:
 
 def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
     """Σₘ dₘ Kₘ as a matrix whose points are places in it."""
-    total: np.ndarray | None = None
-    for gram, weight in zip(grams, weights, strict=True):
-        if not weight:
-            continue
-        part = gram.rows(slice(None))
-        if total is None:
-            total = part * part.dtype.type(weight)
-        else:
-            total += part.dtype.type(weight) * part
-    assert total is not None
+    parts = [gram.rows(slice(None)) for gram in grams]
+    total = np.zeros(parts[0].shape, parts[0].dtype)
+    add = saxpy if total.dtype == np.float32 else daxpy
+    for part, weight in zip(parts, weights, strict=True):
+        if weight:
+            add(part.reshape(-1), total.reshape(-1), a=weight)
     psd = True if all(gram.kernel.psd for gram in grams) else None
     return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
 
@@ -254,17 +269,22 @@ class BoxFamily:
         else:
             whole = together([certificate(*one) for one in solved])
         parts = list(pieces(problems, solved))
+        found_images = [images(self.grams, one) for one in parts]
         return Evaluation(
             weights,
             whole.primal,
             whole.dual,
-            squares(self.grams, parts),
-            partial(self._curvature, gram, parts),
+            np.sum(
+                [G @ one.used[1] for G, one in zip(found_images, parts, strict=True)],
+                axis=0,
+            ),
+            partial(self._curvature, gram, parts, found_images),
             whole.status,
             solved,
             whole.objective_rounding,
             _nothing(problems, gram),
             squares_rounding(self.sizes, parts),
+            gram,
         )
 
     def _settled(self, solved: Solved) -> Solved:
@@ -289,24 +309,22 @@ class BoxFamily:
             settled.append((problem, solution))
         return settled
 
-    def _curvature(self, gram: Gram, parts: Sequence[Piece]) -> np.ndarray:
+    def _curvature(
+        self, gram: Gram, parts: Sequence[Piece], found: Sequence[np.ndarray]
+    ) -> np.ndarray:
         """Σ GᵀPG, G = (K₁β, ..., K_Mβ) and P = K⁻¹ on the free variables.
 
         P keeps the sums that are fixed.
         """
         total = np.zeros((len(self.grams),) * 2)
-        for one in parts:
-            places = one.points[one.free]
-            if not len(places):
+        for one, rows in zip(parts, found, strict=True):
+            used = one.beta != 0
+            free = one.free[used]
+            if not free.any():
                 continue
-            points, beta = one.used
-            images = [
-                _block(each, places, points) @ beta.astype(float) for each in self.grams
-            ]
-            G = np.column_stack(images)
-            K = np.asarray(_block(gram, places, places), dtype=float)
-            group = None if one.group is None else one.group[one.free]
-            total += _projected(K, G, group)
+            K = np.asarray(_block(gram, one.points[used][free]), dtype=float)
+            group = None if one.group is None else one.group[used][free]
+            total += _projected(K, rows[:, free].T, group)
         return (total + total.T) / 2
 
 
@@ -321,10 +339,6 @@ def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
         return 0.0
     mass = float(np.max(np.sum(np.abs(totals), axis=1)))
     return NOTHING * mass**2 * float(np.max(np.abs(gram.diag()), initial=0.0))
-
-
-def _block(gram: Gram, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    return gram.rows(rows)[:, columns]
 
 
 def _coefficients(solved: Sequence[tuple[BoxQP, Solution]], j: int) -> np.ndarray:
@@ -376,7 +390,8 @@ class LinearFamily:
     def evaluate(
         self, weights: np.ndarray, near: Evaluation | None, tol: float
     ) -> Evaluation:
-        K = np.asarray(_weighted(self.grams, weights).dense(), dtype=float)
+        gram = _weighted(self.grams, weights)
+        K = np.asarray(gram.rows(slice(None)), dtype=float)
         coef, factors = np.empty(self.target.shape), {}
         with blas_for(len(K)):
             for reg in distinct(self.reg):
@@ -388,7 +403,9 @@ class LinearFamily:
         value = float(self.reg @ np.sum(coef * self.target, axis=0)) / 2
         found = np.einsum("mij,ij,j->m", images, coef, self.reg)
         curvature = partial(self._curvature, factors, images)
-        return Evaluation(weights, value, value, found, curvature, answer=coef)
+        return Evaluation(
+            weights, value, value, found, curvature, answer=coef, gram=gram
+        )
 
     def _curvature(self, factors: dict[float, Any], images: np.ndarray) -> np.ndarray:
         total = np.zeros((len(images),) * 2)
@@ -498,7 +515,10 @@ class Mixture:
         gram = Gram(self.kernel.total(self.weights), self.grams[0].X)
         if self.single:
             return gram
-        return gram.holding(_weighted(self.grams, self.weights).rows(slice(None)))
+        weighted = self.found.best.gram
+        if weighted.shape != gram.shape:  # some points have the weight 0
+            weighted = _weighted(self.grams, self.weights)
+        return gram.holding(weighted.rows(slice(None)))
 
     @property
     def solved(self) -> Any:

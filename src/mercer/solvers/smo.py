@@ -480,7 +480,8 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
         with breakable():
-            matrix = np.ascontiguousarray(gram.dense(), dtype=dtype)
+            values = gram.rows(slice(None)) if gram.is_held else gram.dense()
+            matrix = np.ascontiguousarray(values, dtype=dtype)
         return _Source(
             lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR
         )

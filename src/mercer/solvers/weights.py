@@ -26,7 +26,7 @@ from mercer.outcomes import Status
 LONGEST_STEP = 3.0  # in ln d, at a time
 TRIALS = 12  # of a length along one direction
 DESCENT = 1e-4  # of what the slope promises, which a step has to reach
-RIDGE = 1e-12  # added to a matrix of curvatures, relative to its trace
+RIDGE = 1e-9  # relative, of each curvature: equal kernels stay equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Evaluation:
     rounding : what of its gap is rounding, or beyond what its solver reaches
     least : a value of J that is as good as 0
     squares_rounding : how far the Sₘ can be off, all of them together
+    gram : of Σₘ dₘ Kₘ, in memory
     """
 
     weights: np.ndarray
@@ -54,6 +55,7 @@ class Evaluation:
     rounding: float = 0.0
     least: float = 0.0
     squares_rounding: float = 0.0
+    gram: Any = None
 
     @property
     def interrupted(self) -> bool:
@@ -239,7 +241,8 @@ class _Way:
         d, S, p = best.weights, np.maximum(best.squares, 0), self.norm
         pull, surface = d * S, d**p
         matrix = np.diag((p - 1) * pull) + 2 * d[:, None] * best.curvature() * d
-        matrix += np.eye(len(d)) * max(RIDGE * np.trace(matrix), np.finfo(float).tiny)
+        least = np.finfo(float).tiny + 1e-3 * np.max(pull)
+        matrix += RIDGE * np.diag(np.diagonal(matrix) + least)
         change = _constrained(matrix, pull, surface)
         change *= min(1.0, LONGEST_STEP / max(float(np.abs(change).max()), 1e-300))
 
@@ -253,8 +256,8 @@ def _on_simplex(best: Evaluation) -> tuple[Callable[[float], np.ndarray], float]
     """To the minimum of a quadratic model of J on Σd = 1, and the slope along it."""
     d = best.weights
     H = best.curvature()
-    size = max(float(np.trace(H)), float(np.abs(best.squares).max()), 1e-300)
-    H = H + RIDGE * size * np.eye(len(d))
+    least = 1e-3 * max(float(np.abs(best.squares).max()), 1e-300)
+    H = H + RIDGE * np.diag(np.diagonal(H) + least)
     change = simplex_minimum(H, -best.squares / 2, d) - d
 
     def path(length: float) -> np.ndarray:

@@ -26,7 +26,6 @@ from mercer.data.matching import carried_over
 from mercer.data.points import Points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
-from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, variance
 from mercer.kernels.ways import BlockFunction
@@ -56,6 +55,7 @@ from mercer.solvers.multiple import (
     sizes_of,
     squares,
     squares_rounding,
+    to_be_weighed,
     weighted_road,
 )
 from mercer.solvers.programs import svc
@@ -240,8 +240,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         before = self.__dict__.pop("kernel_weights_", None)
         for name in ("_mixture", "kernel_shares_"):
             self.__dict__.pop(name, None)
-        kernel = counted.gram.kernel
-        if not (isinstance(kernel, MultipleKernel) and self._weighs_kernels):
+        kernel = to_be_weighed(counted.gram.kernel)
+        if kernel is None or not self._weighs_kernels:
             return counted
         n, norm = len(kernel.kernels), float(kernel.norm)
         start = equal_weights(n, norm)
@@ -257,15 +257,15 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     def _auto_to(self, tol: float) -> AutoSMO:
         """What solves the problems of one choice of weights."""
         auto = self._auto(share=0.5)
-        return replace(auto, tol=tol)
+        return replace(auto, tol=tol, cache_mb=None)  # K is in memory already
 
     def _fitted_gram(
         self, X: Points, sample_weight: npt.ArrayLike | None
     ) -> WeightedGram:
         """`_weighted_gram` with the weights of kernels that `fit` learnt."""
         counted = self._weighted_gram(X, sample_weight)
-        kernel = counted.gram.kernel
-        if not isinstance(kernel, MultipleKernel):
+        kernel = to_be_weighed(counted.gram.kernel)
+        if kernel is None:
             return counted
         gram = Gram(kernel.total(self.kernel_weights_), counted.gram.X)
         return replace(counted, gram=gram)
@@ -277,8 +277,8 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         n_problems: int | None = None,
     ) -> Road:
         """How the problems on a Gram would be solved, several kernels among them."""
-        kernel = gram.kernel
-        if not (isinstance(kernel, MultipleKernel) and self._weighs_kernels):
+        kernel = to_be_weighed(gram.kernel)
+        if kernel is None or not self._weighs_kernels:
             return self._auto().road(state(gram), n_problems)
         some = Gram(kernel.total(np.ones(len(kernel.kernels))), gram.X)
         return weighted_road(kernel, self._auto().road(state(some), n_problems))
