@@ -92,7 +92,8 @@ ax.set(title="γ of each coordinate, learnt", ylabel="γ", yscale="log")
 # ---------
 # The same on graphs: are these molecules mutagenic? The kernel counts the patterns of
 # atoms that two molecules share; the evidence finds its scale. Probabilities of
-# molecules that were left out: of those the machine is sure of, fewer are wrong.
+# molecules that were left out: of the half that the machine is surest of, fewer are
+# wrong.
 
 folder = Path(os.environ.get("MERCER_DATA", "../shared/data"))
 path = folder / "graphs_MUTAG.jsonl.gz"
@@ -122,17 +123,17 @@ folds = StratifiedKFold(5, shuffle=True, random_state=0)
 process = GaussianProcessClassifier(kernel)
 shares = cross_val_predict(process, graphs, label, cv=folds, method="predict_proba")
 said = shares.argmax(axis=1)
-sure = shares.max(axis=1) > 0.9
+sure = shares.max(axis=1) >= np.median(shares.max(axis=1))
 right = said == label
-print(f"{right.mean():.1%} right; of the {sure.sum()} surest {right[sure].mean():.1%}")
+print(f"{right.mean():.1%} right, of the surest half {right[sure].mean():.1%}")
 assert right.mean() > 0.75 and right[sure].mean() >= right.mean()
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 bins = np.linspace(0, 1, 21)
 for kind, name in enumerate(["not mutagenic", "mutagenic"]):
     ax.hist(shares[label == kind, 1], bins, alpha=0.7, color=COLOURS[kind], label=name)
-ax.set(title=f"Molecules left out: {right.mean():.1%} right, of the {sure.sum()} "
-       f"surest {right[sure].mean():.1%}", xlabel="probability of mutagenic",
+ax.set(title=f"Molecules left out: {right.mean():.1%} right, of the "
+       f"surest half {right[sure].mean():.1%}", xlabel="probability of mutagenic",
        ylabel="molecules")  # fmt: skip
 ax.legend()
 
