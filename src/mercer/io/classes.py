@@ -279,6 +279,7 @@ def _state(machine: Any) -> dict[str, Any]:
     """Parameters and what was learnt, as pickle would keep it."""
     state = dict(machine.__getstate__())
     state.pop("_version", None)
+    state.pop("_held", None)  # points that `add` keeps: a model file is for predictions
     if type(machine).__name__ in _ON_APPROXIMATION and "approximation_" in state:
         state["approximation_"] = machine.approximation_  # with its triangle
     known = LEARNT | set(machine.get_params(deep=False))
