@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from mercer import RBF
 from mercer.paths import svm_path
-from mercer.plots import plot_regions
+from mercer.plots import plot_regions, show_or_save
 
 X, y = make_moons(120, noise=0.3, random_state=0)
 path = svm_path(RBF(1.0), X, y, C_max=1e4)
@@ -25,4 +25,4 @@ path.plot(left, curve=curve)
 left.set_title("coefficients along C")
 plot_regions(path(curve.best[0]), X, y, right, legend=False)
 right.set_title("the machine of least error")
-plt.show()
+show_or_save()

@@ -18,6 +18,8 @@ from mercer import (
     Nystrom,
     OneClassSVM,
     Spectrum,
+    load,
+    save,
 )
 
 N = 120
@@ -180,6 +182,15 @@ def test_machines_go_on_after_pickling(name):
     again = pickle.loads(pickle.dumps(machine)).add(points[101:], y[101:])
     machine.add(points[101:], y[101:])
     assert_allclose(values(again, points), values(machine, points), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["two classes", "ridge"])
+def test_model_files_hold_what_predictions_need(name, tmp_path):
+    _, points, y = CASES[name]
+    machine = machine_of(name).add(points[:100], y[:100]).add(points[100:], y[100:])
+    save(machine, tmp_path / "machine.mercer")
+    again = load(tmp_path / "machine.mercer")
+    assert_allclose(values(again, points), values(machine, points), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["two classes", "ridge"])

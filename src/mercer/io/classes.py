@@ -294,7 +294,8 @@ def _fields(kind: type) -> dict[str, bool]:
 def _state(machine: Any) -> dict[str, Any]:
     """Parameters and what was learnt, as pickle would keep it."""
     state = dict(machine.__getstate__())
-    for name in ("_version", "_sklearn_version"):
+    # `_held`: points that `add` keeps; a model file is for predictions.
+    for name in ("_version", "_sklearn_version", "_held"):
         state.pop(name, None)
     if type(machine).__name__ in _ON_APPROXIMATION and "approximation_" in state:
         state["approximation_"] = machine.approximation_  # with its triangle
