@@ -357,6 +357,8 @@ def test_bad_input_is_refused_with_the_way_out():
         explain(SVC(), Z)
     with pytest.raises(Exception, match="not fitted"):
         SVC().top_features()
+    with pytest.raises(TypeError, match="no explicit map with finitely many columns"):
+        machine.top_features()
 
 
 def test_a_map_with_too_many_columns_is_not_made_unasked():

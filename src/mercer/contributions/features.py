@@ -28,16 +28,22 @@ from mercer.contributions.places import (
 from mercer.contributions.search import every, heaviest
 from mercer.data.points import Points, as_points, column_names, concatenate, count
 from mercer.data.points import field as field_of
-from mercer.kernels.algebra import Centered, Conformal, Normalized, On, Pullback
-from mercer.kernels.base import Constant, Kernel, Scaled, Sum
+from mercer.kernels.algebra import (
+    Centered,
+    Conformal,
+    Normalized,
+    On,
+    PolynomialOf,
+    Pullback,
+)
+from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
 from mercer.kernels.tree import TaggedTree
-from mercer.kernels.vector import is_vectors
+from mercer.kernels.vector import PowerSeries, is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.maps import explicit
 
 MOST_ENUMERATED = 10_000  # features of a point that are all listed, where they grow
 FEWEST = 50  # that are found of a point with more, so that it can be coloured
-EITHER_SIDE = "Sum Scaled Normalized Conformal Product Power PolynomialOf".split()
 
 
 def by_features(
@@ -64,11 +70,10 @@ def by_features(
 
 def has_features(kernel: Kernel) -> bool:
     """Whether `by_features` can take f apart."""
-    if type(kernel).__name__ in EITHER_SIDE or isinstance(kernel, On | Pullback):
+    made = Sum | Product | Scaled | Power | PolynomialOf | Normalized | Conformal
+    if isinstance(kernel, made | Centered | On | Pullback | TaggedTree):
         return all(map(has_features, kernel.children()))
-    if isinstance(kernel, Centered | TaggedTree):
-        return has_features(kernel.kernel)
-    if isinstance(kernel, FeatureKernel | Constant):
+    if isinstance(kernel, FeatureKernel | Constant | PowerSeries):
         return True
     return hasattr(kernel, "features") and hasattr(kernel, "feature_names")
 
