@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,7 +37,9 @@ from mercer import (
     Normalized,
     NuSVC,
     Nystrom,
+    On,
     OneClassSVM,
+    PairFunction,
     PairKernel,
     Polynomial,
     Spectrum,
@@ -203,6 +206,33 @@ def test_distributions_are_drawn_as_scikit_learn_draws_them():
     options = {"n_iter": 5, "random_state": 3, "cv": 3}
     ours = KernelSearchCV(SVC(), space, **options).fit(X, y)
     assert_same(ours, RandomizedSearchCV(SVC(), space, **options).fit(X, y))
+
+
+def test_candidates_may_come_twice_and_lack_c():
+    grid = [{"nu": [0.3], "kernel": [Matern(1.5)]}, {"kernel": [Matern(1.5)]}] * 2
+    theirs = GridSearchCV(NuSVC(nu=0.2), grid, cv=2).fit(X, y)
+    assert_same(KernelSearchCV(NuSVC(nu=0.2), grid, cv=2).fit(X, y), theirs)
+
+
+def test_a_data_frame_is_searched_as_its_points():
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcdef"))
+    grid = {"C": [1, 10], "kernel": [Matern(1.5), On("a", RBF(1)) + On("b", RBF(1))]}
+    theirs = GridSearchCV(SVC(), grid, cv=2).fit(frame, y)
+    ours = KernelSearchCV(SVC(), grid, cv=2).fit(frame, y)
+    assert_same(ours, theirs)
+    assert ours.feature_names_in_.tolist() == list("abcdef")
+
+
+def test_a_slow_matrix_is_broken_off_when_the_time_is_up():
+    def slow(s, t):
+        time.sleep(0.002)
+        return float(len(s) == len(t))
+
+    search = KernelSearchCV(
+        SVC(), [PairFunction(slow, psd=True)], cv=2, time_limit=0.2, refit=False
+    )
+    with pytest.raises(TimeoutError, match="before a single candidate"):
+        search.fit([*texts, *texts, *texts], [*kinds, *kinds, *kinds])
 
 
 def test_a_list_of_kernels_is_a_space():

@@ -15,7 +15,9 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from mercer.machines.svm.base import SupportVectorMachine
+from mercer.data.points import same_value
+from mercer.machines.svm.base import MANY_AT_BOUND, SupportVectorMachine
+from mercer.native.clock import Clock, OutOfTime, breakable, running
 from mercer.outcomes import Status
 from mercer.search.sharing import Group, Task, View
 
@@ -62,7 +64,12 @@ def judge_fold(
             if left is not None and left <= 0:
                 return
             begin = time.time()
-            view = group.view(k) if view is None else view
+            if view is None:
+                try:
+                    with running(Clock(left)), breakable():
+                        view = group.view(k)
+                except OutOfTime:
+                    return
             fitted = _prepared(machine, fitted, candidates[number], view)
             try:
                 yield number, _judged(fitted, task, k, view, rules, begin)
@@ -88,23 +95,52 @@ def _chains(
     """Candidates that differ in C alone, by growing C; others one by one."""
     if not warm:
         return [[number] for number in wanted]
-    chains: dict[str, list[int]] = {}
+    chains: list[list[int]] = []
     for number in wanted:
-        rest = {k: v for k, v in candidates[number].items() if k != "C"}
-        chains.setdefault(
-            repr(sorted(rest.items(), key=lambda one: one[0])), []
-        ).append(number)
-    for chain in chains.values():
+        chain = next(
+            (c for c in chains if _differ_in_c(candidates, c[0], number)), None
+        )
+        if chain is None:
+            chains.append([number])
+        else:
+            chain.append(number)
+    for chain in chains:
         chain.sort(key=lambda number: float(candidates[number].get("C", 0.0)))
-    return list(chains.values())
+    return chains
+
+
+def _differ_in_c(candidates: Sequence[dict[str, Any]], one: int, other: int) -> bool:
+    """Whether two candidates both have a C, and are equal but for it."""
+    mine, theirs = candidates[one], candidates[other]
+    if mine.keys() != theirs.keys() or "C" not in mine:
+        return False
+    return all(
+        mine[name] is theirs[name] or same_value(mine[name], theirs[name])
+        for name in mine
+        if name != "C"
+    )
 
 
 def _prepared(machine: Any, before: Any, params: dict[str, Any], view: View) -> Any:
     """The machine of a candidate, or that of the one before it with another C."""
     if before is not None:
-        return before.set_params(C=params["C"], warm_start=True)
+        warm = _is_settled(before)
+        return before.set_params(C=params["C"], warm_start=warm)
     made = clone(machine).set_params(**clone(params, safe=False))
     return made if view.kernel is None else made.set_params(kernel=view.kernel)
+
+
+def _is_settled(machine: Any) -> bool:
+    """Whether few support vectors are at their bound, C: a start there is worth it.
+
+    Where most are, f is hardly larger than tol, and what tol leaves open depends on the
+    start: scores are to be those of a fit on its own.
+    """
+    if not hasattr(machine, "support_"):
+        return False
+    sizes = np.abs(machine._of_points.coef)
+    bounded = np.count_nonzero(sizes >= (1 - 1e-9) * machine.C)
+    return bool(bounded < MANY_AT_BOUND * np.count_nonzero(sizes))
 
 
 def _judged(
