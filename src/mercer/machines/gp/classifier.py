@@ -18,7 +18,7 @@ from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.machines.checks import checked_parameters
 from mercer.machines.gp.base import GaussianProcess, ScikitLearnKernel, blocks
-from mercer.machines.labels import check_classes, check_two
+from mercer.machines.labels import check_classes, encoded
 from mercer.machines.progress import Watcher, watching
 from mercer.multiclass import names as problem_names
 from mercer.multiclass import scores
@@ -161,8 +161,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         X, y = self._validated(X, y)
         self._check_square(X)
         check_classes(self, y)
-        classes, label = np.unique(y, return_inverse=True)
-        check_two(self, classes)
+        known, label = encoded(self, y)
+        classes = known.names
         points = self._trained_points(X)
         gram = self._gram(X, points)
         self.classes_, self.n_classes_ = classes, len(classes)
