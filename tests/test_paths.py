@@ -182,6 +182,18 @@ def test_the_cross_validated_error_is_that_of_fits(name):
     assert curve(C) == error == curve.errors.min()
 
 
+def test_a_path_is_drawn_with_its_error():
+    pytest.importorskip("matplotlib").use("Agg")
+    kernel, X, y = CASES["unequal"]
+    path = svm_path(kernel, X, y, C_max=10)
+    display = path.plot(curve=path.cross_validated(3))
+    assert len(display.artists_["lines"]) == len(y)
+    line = display.artists_["lines"][0]
+    C = float(line.get_xdata()[100])
+    assert_allclose(line.get_ydata()[100], path.alpha(C)[0] / C)
+    assert display.ax_.get_xlabel() == "C" and "error" in display.artists_
+
+
 def test_too_many_breakpoints_end_a_path_and_are_said():
     kernel, X, y = CASES["moons"]
     with pytest.warns(ConvergenceWarning, match="max_breakpoints"):
