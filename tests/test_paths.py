@@ -326,12 +326,13 @@ def test_bad_input_is_refused(kernel, X, y, options, message):
 
 
 def real_sets():
-    """Ten real sets of up to 3,000 points, in two classes."""
+    """Ten real sets in two classes, of up to MERCER_PATH_POINTS points, or 400."""
     from sklearn.datasets import load_svmlight_file
 
     rng = np.random.default_rng(0)
+    n = int(os.environ.get("MERCER_PATH_POINTS", 400))
 
-    def some(X, y, n=3000):
+    def some(X, y):
         chosen = rng.permutation(len(y))[:n]
         return np.asarray(X[chosen], dtype=float), y[chosen]
 
@@ -344,7 +345,8 @@ def real_sets():
         X, y = load_svmlight_file(str(DATA / f"{name}.svm.bz2"))
         yield name, *some(X.toarray(), y)
     with np.load(DATA / "dna.npz") as file:
-        yield "dna", file["X_train"].astype(float), (file["y_train"] == 0).astype(int)
+        X, y = some(file["X_train"], (file["y_train"] == 0).astype(int))
+        yield "dna", X, y
     cancer = load_breast_cancer()
     yield "cancer", scale(cancer.data), cancer.target
 

@@ -32,6 +32,7 @@ from mercer.machines.gp import GaussianProcessClassifier, GaussianProcessRegress
 from mercer.machines.ridge import KernelRidge
 from mercer.machines.svm import SVC
 from mercer.native import lapack
+from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for
 from mercer.outcomes import Run
 from mercer.solvers.ascent import Ascent, FreeParameters, Step
@@ -162,7 +163,7 @@ def _start(extra: dict[str, Any]) -> dict[str, float]:
     """Where the numbers beside the kernel start; from 0 there is no way."""
     found = {}
     for name, setting in extra.items():
-        numbers = np.unique(np.asarray(setting, dtype=float))
+        numbers = distinct(np.asarray(setting, dtype=float))
         if len(numbers) > 1:
             raise ValueError(
                 f"optimize learns one {name} for all targets; got several."

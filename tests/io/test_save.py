@@ -125,11 +125,21 @@ def test_every_machine_has_a_case_and_every_kernel_a_place():
     machines = {
         kind.__name__ for kind in found if hasattr(kind, "get_metadata_routing")
     }
+    machines -= {"KernelSearchCV"}  # its best machine is saved
     assert machines == public(classes.MACHINES).keys()
     assert {type(case(name)[0]).__name__ for name in CASES} == machines
     abstract = {"Kernel", "PairKernel", "FeatureKernel"}
     kernels = {kind.__name__ for kind in found if issubclass(kind, Kernel)} - abstract
     assert kernels == public(classes.KERNELS).keys()
+
+
+def test_of_a_search_its_best_machine_is_saved(tmp_path):
+    X, y = np.arange(8.0)[:, None], [0, 1] * 4
+    search = mercer.KernelSearchCV(mercer.SVC(), {"C": [1, 2]}, cv=2).fit(X, y)
+    with pytest.raises(TypeError, match="best_estimator_"):
+        mercer.save(search, tmp_path / "search")
+    mercer.save(search.best_estimator_, tmp_path / "best")
+    assert mercer.load(tmp_path / "best").C == search.best_params_["C"]
 
 
 def test_densities_losses_and_solvers_have_a_place_too():

@@ -20,6 +20,7 @@ NOT_SMOOTH = {
     "reference": "points",
     "landmarks": "points",
     "metric": "a number only where it is one",
+    "norm": "says how weights are learnt, and changes no value",
 }
 
 

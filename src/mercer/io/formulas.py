@@ -24,16 +24,17 @@ from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.distance import FromDistance
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.explicit import GaussianSeries
+from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.random_features import PolynomialSketch, RandomFourier
+from mercer.kernels.slopes import Wide
 from mercer.kernels.vector import (
     Bilinear,
     Exponential,
     Linear,
     Polynomial,
     PowerSeries,
-    one_width,
 )
 from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import ProductWindow, RadialWindow
@@ -233,6 +234,10 @@ class Pairs(ABC):
         """The same of some coordinates."""
 
     @abstractmethod
+    def stretched(self, factors: np.ndarray) -> Pairs:
+        """The same with each coordinate times its factor."""
+
+    @abstractmethod
     def bilinear(self, A: np.ndarray) -> Value:
         """⟨x, A y⟩."""
 
@@ -289,6 +294,9 @@ class Against(Pairs):
     def columns(self, index: Sequence[int]) -> Against:
         return Against(self.X.taken(list(index), axis=1), self.Y[:, list(index)])
 
+    def stretched(self, factors: np.ndarray) -> Against:
+        return Against(self.X * factors, self.Y * factors)
+
     def bilinear(self, A: np.ndarray) -> Value:
         return self.X @ (A @ self.Y.T)
 
@@ -324,6 +332,9 @@ class Own(Pairs):
     def columns(self, index: Sequence[int]) -> Own:
         return Own(self.X.taken(list(index), axis=1), len(index))
 
+    def stretched(self, factors: np.ndarray) -> Own:
+        return Own(self.X * factors, self.d)
+
     def bilinear(self, A: np.ndarray) -> Value:
         return ((self.X @ A) * self.X).sum(1)
 
@@ -355,6 +366,8 @@ def values(kernel: Kernel, pairs: Pairs) -> Value:
     formula = _FORMULAS.get(type(kernel))
     if formula is None:
         raise _refused(kernel)
+    if isinstance(kernel, Wide) and (factors := kernel._stretch()) is not None:
+        kernel, pairs = kernel.scalar(), pairs.stretched(factors)
     return formula(kernel, pairs)
 
 
@@ -413,7 +426,7 @@ def _polynomial_kernel(k: Polynomial, pairs: Pairs) -> Value:
 
 def _exponent(k: Any, pairs: Pairs, exact: bool = False) -> Value:
     """γ‖x - y‖² or γ Σ|xᵢ - yᵢ|."""
-    gamma = one_width(k, "gamma", "ONNX")
+    gamma = float(k._resolved("gamma"))
     return (pairs.square(exact) if isinstance(k, RBF) else _absolute(pairs)) * gamma
 
 
@@ -430,7 +443,7 @@ _MATERN: dict[float, list[float]] = {
 
 def _matern_distance(k: Matern, pairs: Pairs) -> Value:
     unit = 1.0 if k.nu == np.inf else math.sqrt(2 * k.nu)
-    return pairs.square(exact=True).sqrt() * (unit / one_width(k, "length", "ONNX"))
+    return pairs.square(exact=True).sqrt() * (unit / float(k._resolved("length")))
 
 
 def _matern(k: Matern, pairs: Pairs) -> Value:
@@ -444,7 +457,7 @@ def _matern(k: Matern, pairs: Pairs) -> Value:
 
 
 def _rational_logarithm(k: RationalQuadratic, pairs: Pairs) -> Value:
-    length = one_width(k, "length", "ONNX")
+    length = float(k._resolved("length"))
     share = pairs.square() / (2 * float(k.alpha) * length**2)
     return (share + 1.0).log() * -float(k.alpha)
 
@@ -621,6 +634,7 @@ _FORMULAS: dict[type, Callable[[Any, Pairs], Value]] = {
     Constant: lambda k, pairs: pairs.square() * 0.0 + float(k.c),
     Sum: lambda k, pairs: values(k.left, pairs) + values(k.right, pairs),
     Product: lambda k, pairs: values(k.left, pairs) * values(k.right, pairs),
+    MultipleKernel: lambda k, pairs: values(k.total(), pairs),
     Scaled: lambda k, pairs: values(k.kernel, pairs) * float(k.factor),
     Power: lambda k, pairs: values(k.kernel, pairs).power(int(k.exponent)),
     Exp: lambda k, pairs: values(k.kernel, pairs).exp(),
@@ -645,7 +659,11 @@ def features(kernel: Kernel, X: Value, d: int) -> Value:
         known = known_points(points, "Nystrom")
         return values(kernel.kernel, Against(X, known)) @ inverse.T
     if isinstance(kernel, RandomFourier):
-        angles = X @ (np.asarray(kernel.frequencies, float) * kernel._scale())
+        frequencies = np.asarray(kernel.frequencies, float) * kernel._scale()
+        base = kernel.kernel
+        if isinstance(base, Wide) and (factors := base._stretch()) is not None:
+            frequencies = factors[:, None] * frequencies
+        angles = X @ frequencies
         both = angles.op("Cos").op("Concat", angles.op("Sin"), axis=1)
         return both / math.sqrt(kernel.size // 2)
     if isinstance(kernel, PolynomialSketch):

@@ -51,10 +51,15 @@ def save(machine: Any, path: Path) -> None:
     """
     name = type(machine).__name__
     if classes.name_of(type(machine)) is None:
+        searched = hasattr(machine, "best_estimator_")
         raise TypeError(
             f"save writes machines, kernels, densities and expansions of mercer; got "
-            f"{describe(machine)}. A class of your own has no place in a file "
-            "without code."
+            f"{describe(machine)}. "
+            + (
+                "Save what it found: best_estimator_."
+                if searched
+                else "A class of your own has no place in a file without code."
+            )
         )
     writer, f = Writer(), _function(machine)
     try:

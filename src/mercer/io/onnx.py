@@ -264,6 +264,14 @@ def _of_numbers(machine: Any, X: Value) -> Outputs:
     return {"predict": _function(machine.expansion_, X)}
 
 
+def _refused_process(machine: Any, X: Value) -> Outputs:
+    raise TypeError(
+        "The probabilities of GaussianProcessClassifier are integrals over its "
+        "deviations, for which ONNX has no operators. Use mercer.save; or write a "
+        "KernelLogisticRegression with the same kernel."
+    )
+
+
 def _of_classes(machine: Any, X: Value) -> Outputs:
     return _by_sides(machine, _function(machine.expansion_, X))
 
@@ -545,12 +553,14 @@ _WRITTEN: dict[str, Callable[[Any, Value], Outputs]] = {
     **dict.fromkeys(["OneClassSVM", "SVDD"], _one_class),
     **dict.fromkeys(
         "SVR NuSVR KernelRidge KernelQuantileRegression KernelHuberRegression "
-        "SparseKernelRegressor RVR KernelSGDRegressor".split(),
+        "SparseKernelRegressor RVR KernelSGDRegressor "
+        "GaussianProcessRegressor".split(),
         _of_numbers,
     ),
     **dict.fromkeys(["SparseKernelClassifier", "KernelSGDClassifier"], _of_classes),
     **dict.fromkeys(["Perceptron", "KernelPerceptron"], _perceptron),
     **dict.fromkeys(["KernelKNNClassifier", "KernelKNNRegressor"], _neighbors),
+    "GaussianProcessClassifier": _refused_process,
     "RegularizedMachine": _regularized,
     "KernelLogisticRegression": _logistic,
     "RVC": _rvc,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.generative import Natural
 from mercer.kernels.landmarks import values
+from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.node import Diffusion, MatrixExponential, NodeKernel
 from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
@@ -614,6 +615,18 @@ def _of_sum(kernel: Sum, X: Points, Y: Points | None) -> Iterator[Link]:
     yield _times("right", kernel.right, X, Y)
 
 
+def _of_weighted(kernel: MultipleKernel, X: Points, Y: Points | None) -> Iterator[Link]:
+    weights = np.asarray(kernel.weights, dtype=float)
+    for i, (weight, part) in enumerate(zip(weights, kernel.kernels, strict=True)):
+        yield _times(f"kernels__{i}", part, X, Y, partial(np.asarray, weight))
+
+
+def _by_weights(
+    kernel: MultipleKernel, name: str, X: Points, Y: Points | None
+) -> np.ndarray:
+    return np.stack([np.asarray(part(X, Y), dtype=float) for part in kernel.kernels])
+
+
 def _of_product(kernel: Product, X: Points, Y: Points | None) -> Iterator[Link]:
     yield _times("left", kernel.left, X, Y, lambda: kernel.right(X, Y))
     yield _times("right", kernel.right, X, Y, lambda: kernel.left(X, Y))
@@ -808,6 +821,7 @@ def _of_nystrom(kernel: Nystrom, X: Points, Y: Points | None) -> Iterator[Link]:
 
 
 _RULES: dict[type[Kernel], Callable[..., np.ndarray]] = {
+    MultipleKernel: _by_weights,
     Polynomial: _polynomial,
     Exponential: _exponential,
     PowerSeries: _power_series,
@@ -837,6 +851,7 @@ _RULES: dict[type[Kernel], Callable[..., np.ndarray]] = {
 
 _LINKS: dict[type[Kernel], Callable[..., Iterator[Link]]] = {
     Sum: _of_sum,
+    MultipleKernel: _of_weighted,
     Product: _of_product,
     Scaled: _of_scaled,
     Power: _of_power,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.data.points import Points, brief
 from mercer.kernels.base import Kernel, Rule, Scaled, Sum, check_kernels, closed
-from mercer.kernels.checks import is_finite, is_number
+from mercer.kernels.checks import Range, is_finite, is_number
 
 LEARNERS = "SVC, NuSVC, SVR, NuSVR, OneClassSVM and KernelRidge"
 
@@ -45,6 +45,11 @@ class MultipleKernel(Kernel):
     >>> machine.expansion_.kernel
     RBF(gamma=1.0)
     """
+
+    # Weights, where they are given; the norm says how they are learnt.
+    smooth: ClassVar[Mapping[str, Range]] = Range.not_negative(
+        "weights", learnt=False, optional=True
+    )
 
     kernels: Sequence[Kernel]
     norm: float = 2.0

@@ -31,6 +31,7 @@ from mercer.data.points import (
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import is_finite, is_number
+from mercer.native.sorting import distinct
 
 LARGEST_WEIGHT = 1e100  # of a point or a class: sums and squares of it are numbers
 LARGEST_WHOLE = 2**63 - 1  # what the compiled core counts with
@@ -290,7 +291,7 @@ def index_of(index: Any, n: int, name: str) -> np.ndarray:
             f"points, 0 to {n - 1}, in the order in which they came."
         )
     given = np.where(given < 0, given + n, given)
-    if len(np.unique(given)) < len(given):
+    if len(distinct(given)) < len(given):
         raise ValueError(f"{name}.remove got a point twice: {given.tolist()}.")
     if len(given) == n:
         raise ValueError(f"{name}.remove would leave no point; it has {n}.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.native.sorting import distinct
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.path import Trace, Tracer
 
@@ -113,7 +114,7 @@ def _middle(
         for side, some in ((1.0, bottom), (-1.0, ~bottom))
         if some.any()
     ]
-    cuts = np.unique([cut[0] for _, lines in ends for cut in lines])
+    cuts = distinct([cut[0] for _, lines in ends for cut in lines])
     found = []
     for a, b in zip(cuts, [*cuts[1:], high], strict=True):
         level = rate = 0.0
@@ -167,7 +168,7 @@ def errors_along(
 def together(curves: list[tuple[int, ErrorCurve]]) -> ErrorCurve:
     """The error over several folds of these sizes, as far as all of them go."""
     end = min(curve.edges[-1] for _, curve in curves)
-    edges = np.unique(np.concatenate([curve.edges for _, curve in curves]))
+    edges = distinct(np.concatenate([curve.edges for _, curve in curves]))
     edges = np.append(edges[edges < end], end)
     total, size = np.zeros(len(edges) - 1), sum(n for n, _ in curves)
     for n, curve in curves:

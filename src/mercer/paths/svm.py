@@ -17,6 +17,7 @@ from mercer.data.points import Points, count
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
+from mercer.native.sorting import distinct
 from mercer.outcomes import Solution, Status, Watch
 from mercer.paths.checks import check_psd, check_weights, checked_end, largest
 from mercer.paths.curves import (
@@ -227,7 +228,7 @@ class ClassifierPath(Path):
         """The error outside of the path that is fitted inside."""
         gram = self._gram
         sign = self._problem.ends[1].sign
-        if len(np.unique(sign[inside])) < 2:
+        if len(distinct(sign[inside])) < 2:
             raise ValueError(
                 "A fold has points of one class alone; choose fewer folds, or "
                 "stratified ones."

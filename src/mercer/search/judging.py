@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from mercer.data.points import same_value
 from mercer.machines.svm.base import MANY_AT_BOUND, SupportVectorMachine
 from mercer.native.clock import Clock, OutOfTime, breakable, running
+from mercer.native.sorting import distinct
 from mercer.outcomes import Status
 from mercer.search.sharing import Group, Task, View
 
@@ -86,7 +87,7 @@ def _runs_warm(machine: Any, task: Task, rules: Rules) -> bool:
         return False
     if not hasattr(machine, "class_weight"):
         return True
-    return len(np.unique(np.asarray(task.y))) == 2
+    return len(distinct(np.asarray(task.y))) == 2
 
 
 def _chains(

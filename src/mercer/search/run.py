@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from mercer.native import memory
+from mercer.native.sorting import distinct
 from mercer.search.journal import Journal, Key
 from mercer.search.judging import Rules, judge_fold
 from mercer.search.sharing import Group, Task, groups_of
@@ -82,7 +83,7 @@ class Run:
         sizes: list[int] = []
         classes = 1
         if task.y is not None and is_classifier(self.search.machine):
-            classes = len(np.unique(np.asarray(task.y)))
+            classes = len(distinct(np.asarray(task.y)))
         least = max(LEAST * classes, 2 * len(task.folds) * classes)
         size, many = float(n), len(self.candidates)
         while not sizes or (many > 1 and size / KEEP >= least):

@@ -29,6 +29,7 @@ from mercer.kernels.tree import SubsetTree, Subtree
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.machines.estimator import KernelEstimator
 from mercer.machines.words import WORDS
+from mercer.native.sorting import distinct
 
 SAMPLE = 500  # points whose distances set the widths of kernels
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the middle width γ = 1 / median ‖x - y‖²
@@ -245,7 +246,7 @@ def _rounded(number: float) -> float:
 def middle_width(X: Any) -> float:
     """γ = 1 / median ‖x - y‖² over some of the points; 1 where they are all equal."""
     n = count(X)
-    some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    some = distinct(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
     squares = Linear().sqdist(take(as_points(X), some))
     above = squares[np.triu_indices(len(some), 1)]
     above = above[above > 0]

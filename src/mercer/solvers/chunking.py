@@ -21,6 +21,7 @@ from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.native import memory
 from mercer.native.clock import breakable, tick
+from mercer.native.sorting import distinct
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.feature_descent import FeatureDescent
@@ -154,10 +155,10 @@ class _Run:
         free = (value > problem.lower) & (value < problem.upper)
         some = [self.place[free]]
         for one in (problem.sign > 0, problem.sign < 0):
-            of_sign = np.unique(self.place[one])
+            of_sign = distinct(self.place[one])
             some.append(draw.permutation(of_sign)[: FIRST // 2])
-        chosen = np.unique(np.concatenate(some))
-        rest = np.setdiff1d(np.arange(len(self.chunk.known)), chosen)
+        chosen = distinct(np.concatenate(some))
+        rest = np.delete(np.arange(len(self.chunk.known)), chosen)
         missing = max(0, FIRST - len(chosen))
         return np.concatenate([chosen, draw.permutation(rest)[:missing]])
 

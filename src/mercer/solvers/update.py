@@ -17,6 +17,7 @@ import numpy as np
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
+from mercer.native.sorting import distinct
 from mercer.outcomes import Run, Solution
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
@@ -180,7 +181,7 @@ class Nearly:
         inside = (self.value > problem.lower) & (self.value < problem.upper)
         inside &= self.value != 0
         points = np.arange(len(self.value)) if problem.index is None else problem.index
-        return np.unique(points[inside])
+        return distinct(points[inside])
 
     def _solved(
         self, chosen: np.ndarray, tol: float, solver: Callable[[float], Any]
@@ -196,7 +197,7 @@ class Nearly:
         target = problem.target[chosen] - self.function[points] + K @ beta
         total: Any = None if problem.total is None else float(beta.sum())
         group = None if problem.group is None else np.asarray(problem.group)[chosen]
-        if group is not None and len(np.unique(group)) == 2:
+        if group is not None and len(distinct(group)) == 2:
             total = tuple(float(beta[group == g].sum()) for g in (0, 1))
         else:
             group = None

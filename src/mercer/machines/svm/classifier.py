@@ -36,6 +36,7 @@ from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
 from mercer.machines.wrappers import outside as outside_of_library
 from mercer.multiclass import Classes, PairExpansion, Pairs, Part
 from mercer.native.clock import seconds_left
+from mercer.native.sorting import distinct
 from mercer.outcomes import Certificate, Status, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP
@@ -151,7 +152,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _new_points(self, X: Points, y: Any, reset: bool) -> tuple[Points, np.ndarray]:
         X, y = self._validated(X, y, reset=reset)
         check_classes(self, y)
-        strange = [] if reset else np.setdiff1d(y, self.classes_).tolist()
+        strange = (
+            []
+            if reset
+            else [one for one in distinct(y).tolist() if one not in self.classes_]
+        )
         if strange:
             raise ValueError(
                 f"{type(self).__name__}.add knows the classes "
@@ -164,7 +169,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self._sigmoid = np.zeros((2, 0))
 
     def _check_stay(self, target: Any) -> None:
-        lost = np.setdiff1d(self.classes_, target).tolist()
+        lost = [one for one in self.classes_.tolist() if one not in target]
         if lost:
             raise ValueError(
                 f"{type(self).__name__}.remove would take the last point of class "
