@@ -33,6 +33,7 @@ from mercer import (
     Spectrum,
     SubsetTree,
     Tree,
+    planning,
 )
 from mercer.machines.estimator import KernelEstimator
 from mercer.machines.trials import _Planning
@@ -40,6 +41,7 @@ from mercer.native import memory
 from mercer.planning import (
     Growth,
     Plan,
+    Rates,
     Trial,
     WayOut,
     estimated,
@@ -390,7 +392,14 @@ def test_trials_have_room_for_what_does_not_grow_with_the_points(monkeypatch):
     assert_allclose(rows._share(500), (500 / len(MANY)) ** 2)
 
 
-def test_problems_on_all_points_take_time_as_one_of_them_does():
+@pytest.fixture
+def known_machine(monkeypatch):
+    """Rates that do not depend on what else the machine is doing."""
+    monkeypatch.setattr(planning, "rates", lambda: Rates(2e10, 1e10, 1e10))
+    monkeypatch.setattr(planning, "value_seconds", lambda gram, single: 2e-9)
+
+
+def test_problems_on_all_points_take_time_as_one_of_them_does(known_machine):
     y = np.where(MANY[:, 0] > 0, 1.0, -1.0)
     problems = [svc(Gram(RBF(1), MANY), y, 1.0)]
     # The folds of probabilities: of their rows nothing is counted.
@@ -399,7 +408,7 @@ def test_problems_on_all_points_take_time_as_one_of_them_does():
     assert_allclose(six.seconds, one.seconds, rtol=0.3)
 
 
-def test_steps_to_more_evidence_are_taken_to_grow_with_the_points():
+def test_steps_to_more_evidence_are_taken_to_grow_with_the_points(known_machine):
     road = road_of_evidence(Gram(RBF(1), MANY[:2000]), EvidenceAscent())
     found = [Trial(n, 1e-4 * n, iterations=n, rows=n) for n in (250, 500)]
     guess = estimated(road, found)

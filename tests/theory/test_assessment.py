@@ -130,9 +130,7 @@ def test_kernels_of_every_kind_have_their_table(machine, kernel):
     except ValueError as error:
         # Densities know few kernels, a norm and a process need a valid one, SVDD needs
         # k(x, x).
-        known = (
-            "integral is known|has no norm|needs k|(semi)?definite"
-        )
+        known = "integral is known|has no norm|needs k|(semi)?definite"
         assert re.search(known, str(error))
         return
     found = bounds(machine, X, y, samples=2)
