@@ -231,6 +231,8 @@ def check_positive(
 
 def check_widths(node: object, name: str, widths: Any, optional: bool = False) -> None:
     """Refuse anything but a number > 0, or a list of them, one for each coordinate."""
+    if isinstance(widths, float) and 0 < widths < math.inf:
+        return  # as nearly always, and soon known
     if not (isinstance(widths, list | tuple | np.ndarray) and np.ndim(widths) == 1):
         check_positive(node, name, widths, optional)
     elif len(widths) == 0 or not all(is_finite(w) and w > 0 for w in widths):

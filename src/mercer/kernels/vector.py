@@ -453,7 +453,10 @@ def _times_columns(X: Vectors, factors: np.ndarray) -> Vectors:
 
 def has_widths(setting: Any) -> bool:
     """Whether a width is a list, one number for each coordinate."""
-    return setting is not None and np.ndim(setting) == 1
+    # Asked in every call of a kernel, of a number as a rule: numpy takes its time.
+    if setting is None or isinstance(setting, float):
+        return False
+    return np.ndim(setting) == 1
 
 
 def one_width(kernel: Any, name: str, who: str) -> float:

@@ -33,6 +33,8 @@ from mercer.outcomes import Certificate, Run, Status
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.resume import begun
 
+MANY = 10_000  # points whose weights are kept as one number
+
 
 class HasRun(Protocol):
     """What a solver returned: it knows how it ended."""
@@ -187,7 +189,7 @@ class Machine(KernelEstimator):
         """
         n = count(X)
         self._check_square(X)
-        index, weight = np.arange(n), np.broadcast_to(1.0, (n,))  # one number for all
+        index, weight = np.arange(n), _ones(n)
         if sample_weight is not None:
             weight = self._checked_weight(sample_weight, X)
             index = np.flatnonzero(weight > 0)
@@ -351,6 +353,11 @@ def on_landmarks(f: Expansion) -> Expansion:
     landmarks, coef = kernel.reduced(f.points, f.coef)
     bias = f.bias + constant * f.coef.sum(axis=0)
     return Expansion(kernel.kernel, landmarks, coef, bias)
+
+
+def _ones(n: int) -> np.ndarray:
+    """n times 1; of many points one number that stands for all."""
+    return np.ones(n) if n < MANY else np.broadcast_to(1.0, (n,))
 
 
 def _how_far(solution: HasRun) -> str:

@@ -50,8 +50,9 @@ Solved = PairSolutions | Sequence[tuple[BoxQP, Solution]]
 
 def to_be_weighed(kernel: Kernel) -> MultipleKernel | None:
     """Several kernels whose weights are to be learnt; None for any other kernel."""
-    several = isinstance(kernel, MultipleKernel) and kernel.weights is None
-    return kernel if several else None  # type: ignore[return-value]
+    if type(kernel) is not MultipleKernel or kernel.weights is not None:
+        return None
+    return kernel
 
 
 def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
