@@ -200,6 +200,7 @@ def test_every_picture_is_asked_where_it_is_drawn():
 
 @pytest.mark.parametrize("name", ON_AXES)
 def test_a_picture_is_drawn_where_asked_and_gives_its_display(name):
+    plt.close("all")  # what other tests have left
     figure, ax = plt.subplots()
     display = ON_AXES[name](ax)
     assert isinstance(display, plots.Display)
