@@ -30,9 +30,10 @@ double power(double base, Index times) {
 class Evaluator {
  public:
   explicit Evaluator(const OrderedModel& model) : model_(model) {
-    Index n = model.vectors.rows, d = model.columns, entries = n ? model.vectors.ends[n] : 0;
-    bool spread = model.kernel != OrderedKernel::precomputed;
-    dense_ = spread && n > 0 && 4 * entries >= n * d;
+    Index n = model.vectors.rows, d = model.columns;
+    // A precomputed kernel has serial numbers in place of entries.
+    bool spread = model.kernel != OrderedKernel::precomputed && n > 0;
+    dense_ = spread && 4 * model.vectors.ends[n] >= n * d;
     if (!dense_) return;
     Index groups = (n + kLanes - 1) / kLanes;
     spread_.assign(static_cast<std::size_t>(groups * d * kLanes), 0.0);
