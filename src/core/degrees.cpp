@@ -5,8 +5,8 @@
 // ΦΦᵀ is the same, with fewer entries and much fewer columns. The nodes that are left are where
 // neighbours among the sorted stretches begin to differ.
 //
-// SparseRows lists the columns of every row; PlacedTries keeps the tries themselves, which are a
-// tenth of that, and whose products with vectors read each node once and then one number for every
+// SparseRows lists the columns of every row; PlacedTries keeps the tries themselves, which are
+// smaller, and whose products with vectors read each node once and then one number for every
 // row and place.
 #include <algorithm>
 #include <array>

@@ -65,7 +65,7 @@ Counts count_substrings(const Sequences& X, Index length, bool placed, const Pol
 SparseRows placed_stretches(const Sequences& X, std::span<const double> weights,
                             std::span<const double> factor, const Poll&);
 
-// The same Φ by its tries, in a tenth of the room: for products with vectors alone. All entries
+// The same Φ by its tries, in less room: for products with vectors alone. All entries
 // are >= 0. The last n columns are those of the rows alone.
 class PlacedTries {
  public:

@@ -266,7 +266,7 @@ class WeightedDegree(Kernel):
         return can_be_placed(X, min(int(self.degree), X.longest))
 
     def placed(self, X: Points, factor: np.ndarray | None = None) -> Any:
-        """The same Φ for products with vectors alone, in a tenth of the room."""
+        """The same Φ for products with vectors alone, in less room."""
         X, _ = encode("WeightedDegree", X)
         return placed_tries(X, self._coefficients(X.longest), factor)
 
