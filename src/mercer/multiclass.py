@@ -122,7 +122,7 @@ class Pairs(Sequence[Part]):
         self.sizes = np.bincount(label, minlength=n_classes)
         self.order = np.argsort(label, kind="stable")
         self.starts = np.cumsum(self.sizes) - self.sizes
-        self.pairs = np.column_stack(np.triu_indices(n_classes, 1))
+        self.pairs = class_pairs(n_classes)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -179,6 +179,14 @@ class Pairs(Sequence[Part]):
         else:
             columns = np.repeat(numbers, 2)
         return rows, np.repeat(columns, sizes)
+
+
+def class_pairs(n_classes: int) -> np.ndarray:
+    """Rows (i, j) with i < j in order, (k (k - 1) / 2, 2)."""
+    rivals = np.arange(n_classes - 1, -1, -1)
+    first = np.repeat(np.arange(n_classes), rivals)
+    before = np.repeat(np.cumsum(rivals) - rivals, rivals)
+    return np.stack([first, np.arange(len(first)) - before + first + 1], axis=1)
 
 
 def parts(label: np.ndarray, n_classes: int, scheme: str = "ovo") -> Sequence[Part]:
@@ -283,7 +291,7 @@ def _by_first(n_classes: int) -> Iterator[tuple[int, slice]]:
 def pair_of(n_classes: int) -> np.ndarray:
     """The number of the pair of class i and its r-th rival, (k, k - 1)."""
     number = np.zeros((n_classes, n_classes), dtype=np.int64)
-    first, second = np.triu_indices(n_classes, 1)
+    first, second = class_pairs(n_classes).T
     number[first, second] = number[second, first] = np.arange(len(first))
     others = ~np.eye(n_classes, dtype=bool)
     return number[others].reshape(n_classes, n_classes - 1)

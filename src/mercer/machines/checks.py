@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context, is_regressor
 from sklearn.utils import column_or_1d
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, make_constraint
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.data.copies import is_foreign, shares
@@ -72,6 +72,25 @@ def limits_of(machine: Any) -> dict[str, Limits]:
             tiny = name == "tol" or any(0 in one for one in ranges)
             found[name] = Limits(whole=False, least=0.0 if tiny else LEAST)
     return found
+
+
+@cache
+def _constraints_of(machine: Any) -> dict[str, list[Any]]:
+    """Those of a class, made once: scikit-learn makes them anew at every fit."""
+    return {
+        name: [make_constraint(one) for one in known]
+        for name, known in machine._parameter_constraints.items()
+        if known != "no_validation"
+    }
+
+
+def satisfied(machine: Any) -> bool:
+    """Whether every parameter keeps to the constraints of its class."""
+    for name, known in _constraints_of(type(machine)).items():
+        value = getattr(machine, name, None)
+        if not any(one.is_satisfied_by(value) for one in known):
+            return False
+    return True
 
 
 def checked_weight(

@@ -51,6 +51,7 @@ from mercer.machines.checks import (
     is_structured,
     limits_of,
     reads_names,
+    satisfied,
 )
 from mercer.machines.trials import plan_of, planned
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, nearest_word
@@ -114,7 +115,8 @@ class KernelEstimator(BaseEstimator, ABC):
         """scikit-learn's checks of the parameters, before a fit, and a few more."""
         self._check_kernel_parameter()
         self._check_class_weight()
-        super()._validate_params()
+        if not satisfied(self):
+            super()._validate_params()
         for name, limits in limits_of(type(self)).items():
             self._check_size(name, limits)
         if isinstance(self.kernel, Kernel):
