@@ -42,8 +42,8 @@ FOUNDATIONS = {
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
-    "newton_steps roads class_pairs weights products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior smo "
+    "newton_steps overlap roads class_pairs weights products krylov primal penalized "
+    "columns feature_newton lasso lasso_features sgd components bayes posterior smo "
     "feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
@@ -79,7 +79,7 @@ MODULES = {
     "occurrences convolution routes graph walk node distance generative slopes "
     "landmarks approximate nystrom random_features multiple gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
-    "computed_rows features single_rows landmark_rows smoothed newton_steps "
+    "computed_rows features single_rows landmark_rows smoothed newton_steps overlap "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "

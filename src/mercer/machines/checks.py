@@ -84,9 +84,10 @@ def _constraints_of(machine: Any) -> dict[str, list[Any]]:
     }
 
 
-def satisfied(machine: Any) -> bool:
+def satisfied(machine: object) -> bool:
     """Whether every parameter keeps to the constraints of its class."""
-    for name, known in _constraints_of(type(machine)).items():
+    kind: Any = type(machine)
+    for name, known in _constraints_of(kind).items():
         value = getattr(machine, name, None)
         if not any(one.is_satisfied_by(value) for one in known):
             return False

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.native.threads import blas_for
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.feature_rows import DescentState
 from mercer.solvers.features import check_bounds, rows_of, solution_on, totals_of
+from mercer.solvers.overlap import may_overlap, overlapped
 
 WORK = 2e7  # entries of Φ between two reports, some hundredths of a second
 PASSES = 10_000  # over all of Φ, where no other number is asked for
@@ -79,7 +81,7 @@ class _Run:
         self.rows = rows_of(problem.gram).compressed()
         self.totals = totals_of(problem)
         self.state = DescentState(len(problem))
-        self.read, self.rounds = 0.0, 0
+        self.read, self.rounds, self.stopped = 0.0, 0, False
         self.program = self._program()
 
     def _program(self) -> dict[str, Any]:
@@ -111,6 +113,9 @@ class _Run:
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         problem, tol = self.problem, self.options.tol
+        quickly = self._overlapped() if start is None else None
+        if quickly is not None:
+            return quickly
         beta = problem.sign * problem.start(start)
         w = self.rows.pull(problem.coef(problem.sign * beta))
         function = self.rows.times(w) if beta.any() else np.zeros(self.rows.shape[0])
@@ -127,6 +132,33 @@ class _Run:
                 return found
             goal /= 2  # what is between two slopes may be twice what either is off
         return found
+
+    def _overlapped(self) -> Solution | None:
+        """The solution, if that is quickly found where classes overlap."""
+        problem, tol = self.problem, self.options.tol
+        if self.options.max_iter >= 0 or not may_overlap(problem, self.rows):
+            return None
+        with blas_for(self.rows.shape[1]):
+            beta = overlapped(problem, self.rows, tol, self._is_over)
+        if beta is None:
+            return None
+        run = Run(Status.OPTIMAL, self.rounds, time.perf_counter() - self.begin)
+        found = solution_on(self.rows, problem, self._settled(beta), run, tol)
+        return found if found.status == Status.OPTIMAL else None
+
+    def _is_over(self) -> bool:
+        """Before each of Newton's steps: whether there is to be no more."""
+        self.rounds += 1
+        limit = self.options.time_limit
+        late = limit is not None and time.perf_counter() - self.begin >= limit
+        none = np.zeros(len(self.problem))
+        return late or self._is_stopped(self._progress(none, np.nan))
+
+    def _is_stopped(self, progress: Progress) -> bool:
+        """Whether the callback asked to stop, now or before."""
+        if self.watch is not None and not self.stopped:
+            self.stopped = bool(self.watch(progress))
+        return self.stopped
 
     def _descend(
         self, beta: np.ndarray, w: np.ndarray, rho: np.ndarray, goal: float
@@ -156,7 +188,7 @@ class _Run:
             limit = self.options.time_limit
             if limit is not None and seconds >= limit:
                 return Status.TIME_LIMIT
-            if self.watch is not None and self.watch(self._progress(beta, violation)):
+            if self._is_stopped(self._progress(beta, violation)):
                 return Status.STOPPED
 
     def _entries(self) -> float:

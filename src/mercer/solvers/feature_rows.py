@@ -209,6 +209,12 @@ class FeatureRows:
             out += v[part] @ self.take(index[part]).matrix
         return out
 
+    def times_some(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Φw at the rows of an index."""
+        if self.sparse:
+            return self._times(w, index.astype(np.int32))
+        return self.take(index).times(w)
+
     def _times(
         self, w: np.ndarray, index: np.ndarray | None = None, magnitudes: bool = False
     ) -> np.ndarray:

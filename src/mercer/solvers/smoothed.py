@@ -168,6 +168,14 @@ class Terms:
             out[np.arange(len(chosen)), self.member[chosen]] = -1.0
         return out
 
+    def even(self) -> np.ndarray:
+        """b with the totals of which all variables of a group have the same share."""
+        room, lowest = self.sums(self.width), self.sums(self.low)
+        if not len(self.totals):
+            return self.middle()
+        share = np.divide(self.totals - lowest, room, where=room > 0, out=0 * room)
+        return self.low + self.width * self.spread(share)
+
     def middle(self) -> np.ndarray:
         middle = self.low + self.high
         middle /= 2
@@ -335,15 +343,5 @@ def scale_of(terms: Terms) -> float:
     largest = float(np.max(np.abs(terms.target)))
     size = float(np.ptp(terms.target)) if len(terms.totals) == 1 else largest
     if size == 0:
-        share = terms.low + terms.width * _share(terms)
-        size = float(np.ptp(terms.times(terms.pull(share))))
+        size = float(np.ptp(terms.times(terms.pull(terms.even()))))
     return size or largest or 1.0
-
-
-def _share(terms: Terms) -> np.ndarray:
-    """How much of its width each variable has where all of a group have the same."""
-    room, lowest = terms.sums(terms.width), terms.sums(terms.low)
-    if not len(terms.totals):
-        return np.full(len(terms), 0.5)
-    share = np.divide(terms.totals - lowest, room, where=room > 0, out=0 * room)
-    return np.broadcast_to(terms.spread(share), len(terms))
