@@ -932,4 +932,5 @@ def test_memory_of_fits_on_dense_features():
     # Ridge and logistic regression keep all points from the beginning.
     peak[3:5] -= kept[3:5]
     peak[1] -= kept[1]  # of SVR, most of them, in the end
-    assert np.all(peak <= [13, 12, 12, 12, 15, 15]), peak
+    # Of NuSVC two are blocks of rows, of the same size for any number of points.
+    assert np.all(peak <= [12, 12, 12, 12, 15, 14]), peak

@@ -144,12 +144,14 @@ class BoxQP:
     def has_finite_bounds(self) -> bool:
         return all(bool(np.isfinite(ends).all()) for ends in self.bounds)
 
-    def groups(self) -> list[tuple[np.ndarray | slice, float | None]]:
+    def groups(self) -> Iterator[tuple[np.ndarray | slice, float | None]]:
         """The variables of each group, and what their β sum to."""
         if self.group is None:
-            return [(slice(None), None if self.total is None else float(self.total))]
+            yield slice(None), None if self.total is None else float(self.total)
+            return
         group = np.asarray(self.group)
-        return [(np.flatnonzero(group == g), float(self.total[g])) for g in (0, 1)]
+        for g in (0, 1):
+            yield np.flatnonzero(group == g), float(self.total[g])
 
     def coef(self, value: np.ndarray) -> np.ndarray:
         """βᵢ = Σ signₜ αₜ over the variables of point i, (n,)."""
@@ -261,15 +263,20 @@ class BoxQP:
         _core.snap(value, lower, upper, slack)
         return value
 
-    def balanced(self, value: npt.ArrayLike) -> np.ndarray:
+    def balanced(self, value: npt.ArrayLike, overwrite: bool = False) -> np.ndarray:
         """α with signᵀα = total without an error, in each group where that can be.
 
         What rounding left over is taken off free variables, from a large one to the
         smallest: the last digit of each is finer than that of the one before. It cannot
         be where a bound has finer digits than all of them; what is then missed is less
         than the last digit of the smallest, and `bracket` allows for it.
+
+        Parameters
+        ----------
+        overwrite : whether the array of α given may be the one returned
         """
-        beta, (low, high) = self.sign * np.asarray(value, dtype=float), self.bounds
+        value, (low, high) = np.asarray(value, dtype=float), self.bounds
+        beta = np.multiply(self.sign, value, out=value if overwrite else None)
         for members, total in self.groups():
             if total is None:
                 continue

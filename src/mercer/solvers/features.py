@@ -207,8 +207,10 @@ def settled(problem: BoxQP, beta: np.ndarray) -> np.ndarray:
 
     A variable that rounding keeps off its bound would pass for a free one.
     """
-    value = problem.balanced(problem.snapped(problem.sign * beta, slack=1e-13))
-    return problem.sign * value
+    value = problem.snapped(problem.sign * beta, slack=1e-13)
+    value = problem.balanced(value, overwrite=True)
+    value *= problem.sign
+    return value
 
 
 class Evaluated(NamedTuple):

@@ -133,6 +133,7 @@ class _Run:
         self.steps = self.rounds = 0
         self.metric: np.ndarray | None = None
         self.known: Evaluated | None = None
+        self.best: tuple[float, np.ndarray | None] = np.inf, None  # its violation, β
         self.violation, self.kept = np.nan, begun()
         self.budget = STEPS if options.max_iter < 0 else options.max_iter
         totals = totals_of(problem)
@@ -172,8 +173,12 @@ class _Run:
             status = Status.STALLED
         run = Run(status, self.steps, time.perf_counter() - self.begin)
         known, self.known, self.function = self.known, None, np.empty(0)
-        tol, rows = self.options.tol, self.terms.rows
-        return solution_on(rows, self.problem, self.best[1], run, tol, known)
+        tol, rows, beta = self.options.tol, self.terms.rows, self.best[1]
+        if beta is None:
+            beta = self.problem.sign * self.problem.start()
+        elif self.best[0] == np.inf:
+            beta = self._mended(beta)
+        return solution_on(rows, self.problem, beta, run, tol, known)
 
     def _solve(self, start: np.ndarray | None) -> None:
         terms = self.terms
@@ -189,12 +194,14 @@ class _Run:
             rho, moves = self._violators(beta)
             band = max(self.violation, self.least)
             return self._polish(beta, w, rho, moves, band)
+        if start is None:  # it is made anew where nothing better is found
+            self.best, beta = (np.inf, None), np.empty(0)
         self.function = np.empty(0)
         with one_blas_thread() if self.rough is not terms else nullcontext():
             (w, rho, s, beta), band = self._from_afar()
         near = terms.distance(s) <= 2 * band
         del s
-        self.best = np.inf, self._mended(beta)
+        self.best = np.inf, beta
         self._polish(beta, w, rho, near, band)
 
     # The way down
@@ -338,7 +345,7 @@ class _Run:
         self.violation = self.problem.violation(value, self.function)
         if self.violation < self.best[0]:
             self.best = self.violation, beta
-            if w.any():  # more than a start has
+            if self.steps:  # more than a start has
                 self.kept["beta"] = beta
             if rows.computed and w.any():
                 self.known = Evaluated(beta, w, self.function)
@@ -486,7 +493,7 @@ class _Run:
             self.steps,
             0,
             seconds,
-            support=int(np.count_nonzero(self.best[1])),
+            support=0 if self.best[1] is None else int(np.count_nonzero(self.best[1])),
             violation=self.violation,
             words=(("support", "support vectors"), ("violation", "violation")),
             unit="step",
