@@ -17,7 +17,8 @@ from sklearn.base import clone
 
 import mercer.kernels
 from mercer.data.points import count, same_value, take
-from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Power, Product, Scaled, Sum
 from mercer.kernels.parse import parse
 
 on_all = looped("kernel, points", catalog.all_kernels)

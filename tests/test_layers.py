@@ -35,9 +35,9 @@ FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
     "data": ["blocks", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex cache checks base ways counts explicit vector fragments "
-    "candidates occurrences routes radial dotproduct algebra window landmarks "
-    "approximate".split(),
+    "kernels": "latex cache checks parameters base operators ways counts explicit "
+    "vector fragments candidates occurrences routes radial dotproduct algebra window "
+    "landmarks approximate".split(),
     "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
@@ -64,6 +64,7 @@ FOUNDATIONS = {
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
 ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
+ROOFS |= {"gradient_rules", "gradient_links"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
@@ -74,10 +75,11 @@ MODULES = {
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "latex cache checks base ways counts explicit vector algebra parse "
-    "radial dotproduct coordinate window string substring fragments candidates tree "
-    "occurrences convolution routes graph walk node distance generative slopes "
-    "landmarks approximate nystrom random_features multiple gradients",
+    "kernels": "latex cache checks parameters base operators ways counts explicit "
+    "vector algebra parse radial dotproduct coordinate window string substring "
+    "fragments candidates tree occurrences convolution routes graph walk node distance "
+    "generative slopes landmarks approximate nystrom random_features multiple "
+    "differences gradient_rules gradient_links gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
@@ -103,8 +105,8 @@ MODULES = {
     "io": "container classes records models formulas onnx svmlight libsvm files cells "
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
-    "main completion live settings scores pictures report checkpoints training "
-    "tuning prediction explaining looking conversion bench",
+    "main completion live settings scores pictures report checkpoints training tuning "
+    "prediction explaining looking conversion bench",
     "lab": "server",
 }
 

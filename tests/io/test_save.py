@@ -30,7 +30,7 @@ import mercer
 from mercer import RBF, SVC, BlockFunction, Kernel, KernelRidge, Precomputed
 from mercer.data.points import field, is_frame
 from mercer.io import classes, load_expansion
-from mercer.kernels.base import Sum
+from mercer.kernels.operators import Sum
 
 ANSWERS = (
     "predict decision_function predict_proba predict_log_proba transform "

@@ -36,7 +36,8 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.tree import TaggedTree
 from mercer.kernels.vector import PowerSeries, is_vectors
 from mercer.kernels.ways import FeatureKernel

@@ -13,7 +13,8 @@ from mercer.contributions.search import heaviest
 from mercer.data.points import Points, as_points, objects
 from mercer.data.points import field as field_of
 from mercer.kernels.algebra import Centered, Conformal, Normalized, On, Pullback
-from mercer.kernels.base import Kernel, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Scaled, Sum
 from mercer.kernels.tree import TaggedTree
 from mercer.kernels.vector import is_vectors
 from mercer.maps import FeatureExpansion, explicit

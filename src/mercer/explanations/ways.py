@@ -13,7 +13,8 @@ from mercer.contributions.shapley import by_coordinates, has_coordinates
 from mercer.data.points import brief, count, take
 from mercer.explanations.functions import Function
 from mercer.kernels.algebra import On
-from mercer.kernels.base import Kernel, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Scaled, Sum
 from mercer.maps import WITH_A_MAP, dense_columns
 
 WAYS = ("features", "coordinates", "terms", "points")

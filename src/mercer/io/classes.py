@@ -37,7 +37,7 @@ MACHINES = {
     "mercer.machines.maps": "FeatureMap Nystroem RBFSampler PolynomialCountSketch",
 }
 KERNELS = {
-    "mercer.kernels.base": "Sum Product Scaled Power Constant",
+    "mercer.kernels.operators": "Sum Product Scaled Power Constant",
     "mercer.kernels.ways": (
         "BlockFunction PairFunction FeatureFunction RankOne Precomputed"
     ),

@@ -19,23 +19,18 @@ import scipy.sparse as sp
 
 from mercer.data.points import is_frame, vectors
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.distance import FromDistance
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.random_features import PolynomialSketch, RandomFourier
 from mercer.kernels.slopes import Wide
-from mercer.kernels.vector import (
-    Bilinear,
-    Exponential,
-    Linear,
-    Polynomial,
-    PowerSeries,
-)
+from mercer.kernels.vector import Bilinear, Exponential, Linear, Polynomial, PowerSeries
 from mercer.kernels.ways import Precomputed
 from mercer.kernels.window import ProductWindow, RadialWindow
 

@@ -31,7 +31,8 @@ from mercer.io.formulas import (
     sketch,
     values,
 )
-from mercer.kernels.base import Kernel, version
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import version
 from mercer.kernels.ways import Precomputed
 from mercer.maps import FeatureExpansion
 

@@ -34,9 +34,10 @@ from mercer.data.points import (
     sound,
     vectors,
 )
-from mercer.kernels.base import Kernel, version, warn_of_version
+from mercer.kernels.base import Kernel
 from mercer.kernels.checks import is_finite, is_number
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.parameters import version, warn_of_version
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import (

@@ -17,8 +17,9 @@ from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, precision
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import Kernel, Scaled
+from mercer.kernels.base import Kernel
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Scaled
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit

@@ -34,7 +34,8 @@ from mercer.data.points import (
 )
 from mercer.data.points import vectors as as_vectors
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
+from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.operators import Scaled
 from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.native import vectors
