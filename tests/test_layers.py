@@ -33,7 +33,7 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
-    "data": ["blocks", "points", "copies", "edges"],
+    "data": ["blocks", "checks", "frames", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex cache checks parameters base operators ways counts explicit "
     "vector fragments candidates occurrences routes radial dotproduct algebra window "
@@ -73,7 +73,8 @@ MODULES = {
     "explanations": "explanation functions ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
-    "data": "blocks points copies parts matching sequences trees graphs edges",
+    "data": "blocks checks frames points given copies parts matching sequences trees "
+    "graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex cache checks parameters base operators ways counts explicit "
     "vector algebra parse radial dotproduct coordinate window string substring "
@@ -116,7 +117,7 @@ ALLOWED = {
         *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/"),
         *("paths/", "search/", "optimization"),
     },
-    "narwhals": {"data/points"},
+    "narwhals": {"data/frames"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},

@@ -6,8 +6,8 @@ import pytest
 from looped import looped
 from numpy.testing import assert_allclose
 
+from mercer.data.checks import describe
 from mercer.data.graphs import Graph
-from mercer.data.points import describe
 from mercer.data.trees import MANY_NODES, Tree, tag
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import Kernel

@@ -28,7 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import mercer
 from mercer import RBF, SVC, BlockFunction, Kernel, KernelRidge, Precomputed
-from mercer.data.points import field, is_frame
+from mercer.data.frames import is_frame
+from mercer.data.points import field
 from mercer.io import classes, load_expansion
 from mercer.kernels.operators import Sum
 

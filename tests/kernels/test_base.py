@@ -16,7 +16,7 @@ from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from mercer.data.points import same_value
+from mercer.data.copies import same_value
 from mercer.kernels.algebra import Centered, Exp, Normalized, On
 from mercer.kernels.base import Kernel, Rule, row_blocks
 from mercer.kernels.dotproduct import Sigmoid

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mercer.contributions.parts import Place, moved, shared
+from mercer.data.frames import is_frame
 from mercer.data.graphs import Graph, GraphUnion
-from mercer.data.points import Points, as_points, field, is_frame, take
+from mercer.data.points import Points, as_points, field, take
 from mercer.data.trees import sorted_places, subtree_ends
 from mercer.kernels.algebra import Conformal, Normalized, On, PolynomialOf, Pullback
 from mercer.kernels.base import Kernel

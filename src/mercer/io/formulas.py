@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import is_frame, vectors
+from mercer.data.frames import is_frame
+from mercer.data.points import vectors
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline

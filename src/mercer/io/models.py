@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from mercer.data.points import describe
+from mercer.data.checks import describe
 from mercer.expansion import Expansion
 from mercer.io import classes, container
 from mercer.io.container import Path

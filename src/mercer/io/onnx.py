@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import brief, describe
+from mercer.data.checks import brief, describe
 from mercer.io import classes
 from mercer.io.container import Path, replacing
 from mercer.io.formulas import (

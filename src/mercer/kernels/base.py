@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.points import Points, as_points, brief, count, one, take
+from mercer.data.checks import brief
+from mercer.data.points import Points, as_points, count, one, take
 from mercer.kernels import latex
 from mercer.kernels.checks import GUARDS, Range, checked, is_finite, is_number
 from mercer.kernels.parameters import Parameterized, written

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.points import Points, as_points, brief, count, precision
+from mercer.data.checks import brief
+from mercer.data.points import Points, as_points, count, precision
 from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,

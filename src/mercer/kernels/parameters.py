@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.copies import owned
-from mercer.data.points import brief, same_value
+from mercer.data.checks import brief
+from mercer.data.copies import owned, same_value
 from mercer.kernels.checks import is_number
 
 LONGEST_TEXT = 300  # letters of a kernel within an error message

@@ -20,8 +20,9 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
+from mercer.data.checks import brief
 from mercer.data.copies import owned
-from mercer.data.points import Points, brief, vectors
+from mercer.data.points import Points, vectors
 from mercer.kernels.algebra import Conformal, Normalized
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import ChiSquared

@@ -23,15 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.points import (
-    Points,
-    as_points,
-    concatenate,
-    count,
-    each,
-    same_value,
-    take,
-)
+from mercer.data.copies import same_value
+from mercer.data.points import Points, as_points, concatenate, count, each, take
 from mercer.data.points import vectors as as_vectors
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import BLOCK_MB, Kernel
