@@ -47,7 +47,7 @@ FOUNDATIONS = {
     "feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
-    "machines/svm": ["kept", "base", "classifier"],
+    "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
@@ -92,7 +92,7 @@ MODULES = {
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
-    "machines/svm": "kept base classifier svc svr one_class",
+    "machines/svm": "kept model mixtures base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
