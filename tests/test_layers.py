@@ -41,10 +41,10 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows features single_rows landmark_rows smoothed "
-    "newton_steps roads class_pairs weights products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior smo "
-    "feature_descent ascent".split(),
+    "feature_rows computed_rows partition cluster_states features single_rows "
+    "landmark_rows smoothed newton_steps roads class_pairs weights products krylov "
+    "primal penalized columns feature_newton lasso lasso_features sgd components bayes "
+    "posterior smo feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
@@ -85,10 +85,10 @@ MODULES = {
     "computed_rows features single_rows landmark_rows smoothed newton_steps "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
-    "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
-    "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent gaussian path update "
-    "bordered",
+    "l1 perceptron sgd sgd_features budget eigen partition cluster_states clusters "
+    "lasso lasso_features components products preimage bayes posterior evidence "
+    "rounding class_pairs nearest windows roads weights multiple chunking ascent "
+    "gaussian path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -139,7 +139,7 @@ NATIVE = {
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",
-    "solvers/clusters": "clusters.cpp",
+    "solvers/partition": "clusters.cpp",
     "solvers/l1": "l1.cpp",
     "solvers/feature_rows": "features.cpp",
     "data/sequences": "strings.cpp",
