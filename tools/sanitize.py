@@ -34,7 +34,8 @@ TESTS = {
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
         kernels/test_graph densities/test_normals densities/test_passes
         solvers/test_features machines/test_sgd machines/test_kmeans io/test_svmlight
-        io/test_libsvm_models
+        io/test_libsvm_models io/test_tables solvers/test_chunking kernels/test_vector
+        test_multiclass
     """,
     "thread": """
         solvers/test_smo solvers/test_class_pairs native/test_threads
