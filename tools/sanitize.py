@@ -42,7 +42,7 @@ TESTS = {
         densities/test_normals densities/test_passes test_multiclass
         native/test_vectors native/test_number_of_threads solvers/test_features
         kernels/test_tree kernels/test_graph machines/test_kmeans machines/test_sgd
-        machines/test_perceptron
+        machines/test_perceptron solvers/test_chunking
     """,
 }
 # By -k of pytest, which reads the names of tests and of their files.
