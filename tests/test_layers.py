@@ -58,8 +58,8 @@ FOUNDATIONS = {
     "search": "journal sharing judging spaces table run".split(),
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
-    "io": "container classes records formulas svmlight files cells dataset strings "
-    "tables".split(),
+    "io": "container classes records operations formulas svmlight files cells dataset "
+    "strings tables".split(),
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
@@ -103,8 +103,9 @@ MODULES = {
     "weights paths explanations",
     "paths": "checks curves svm ridge",
     "search": "journal sharing judging spaces table run cv",
-    "io": "container classes records models formulas onnx svmlight libsvm files cells "
-    "dataset tables parquet strings trees graphs molecules reading checkpoints",
+    "io": "container classes records models operations formulas onnx svmlight libsvm "
+    "files cells dataset tables parquet strings trees graphs molecules reading "
+    "checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training tuning "
     "prediction explaining looking conversion bench",

@@ -20,10 +20,6 @@ from mercer.data.checks import brief, describe
 from mercer.io import classes
 from mercer.io.container import Path, replacing
 from mercer.io.formulas import (
-    Against,
-    Graph,
-    Own,
-    Value,
     distances,
     features,
     known_points,
@@ -31,6 +27,7 @@ from mercer.io.formulas import (
     sketch,
     values,
 )
+from mercer.io.operations import Against, Graph, Own, Value
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import version
 from mercer.kernels.ways import Precomputed
