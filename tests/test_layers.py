@@ -19,7 +19,7 @@ LAYERS = [
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
     ["multiclass", "distributed", "planning", "contributions/"],
-    ["calibration"],
+    ["calibration", "road_costs"],
     ["solvers/", "expansion"],
     ["losses", "outcomes"],
     ["gram", "maps"],
@@ -69,7 +69,7 @@ ROOFS |= {"gradient_rules", "gradient_links"}
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
-    "losses maps outcomes planning optimization",
+    "losses maps outcomes road_costs planning optimization",
     "explanations": "explanation functions ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
