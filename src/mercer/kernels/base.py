@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -351,6 +352,7 @@ class Kernel(Parameterized, ABC):
         )
 
 
+@cache
 def _operators() -> Any:
     """The kernels that operators build; imported late, as they import this file."""
     return importlib.import_module("mercer.kernels.operators")
