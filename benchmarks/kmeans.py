@@ -33,7 +33,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from mercer import RBF, FeatureMap, Gram, KernelKMeans, Linear, Nystrom, Polynomial
-from mercer.solvers.clusters import KernelLloyd, Partition
+from mercer.solvers.clusters import KernelLloyd
+from mercer.solvers.partition import Partition
 
 try:
     with warnings.catch_warnings():

@@ -27,7 +27,6 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.base import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.convolution import Convolution
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.distance import FromDistance
@@ -38,18 +37,13 @@ from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
 from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.node import Diffusion, MatrixExponential
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.random_features import PolynomialSketch, RandomFourier
 from mercer.kernels.string import EditSimilarity, Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
 from mercer.kernels.tree import PartialTree, SubsetTree, Subtree, TaggedTree
-from mercer.kernels.vector import (
-    Bilinear,
-    Exponential,
-    Linear,
-    Polynomial,
-    PowerSeries,
-)
+from mercer.kernels.vector import Bilinear, Exponential, Linear, Polynomial, PowerSeries
 from mercer.kernels.walk import RandomWalk
 from mercer.kernels.ways import (
     BlockFunction,

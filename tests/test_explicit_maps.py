@@ -14,8 +14,8 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.base import Constant
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.random_features import RandomFourier
 from mercer.kernels.string import Subsequence

@@ -16,8 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import mercer.kernels
-from mercer.data.points import count, same_value, take
-from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
+from mercer.data.copies import same_value
+from mercer.data.points import count, take
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Power, Product, Scaled, Sum
 from mercer.kernels.parse import parse
 
 on_all = looped("kernel, points", catalog.all_kernels)

@@ -19,7 +19,7 @@ LAYERS = [
     ["theory/"],  # it judges machines, so it stands above them
     ["machines/"],
     ["multiclass", "distributed", "planning", "contributions/"],
-    ["calibration"],
+    ["calibration", "road_costs"],
     ["solvers/", "expansion"],
     ["losses", "outcomes"],
     ["gram", "maps"],
@@ -33,21 +33,21 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
-    "data": ["blocks", "points", "copies", "edges"],
+    "data": ["blocks", "checks", "frames", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
-    "kernels": "latex cache checks base ways counts explicit vector fragments "
-    "candidates occurrences routes radial dotproduct algebra window landmarks "
-    "approximate".split(),
+    "kernels": "latex cache checks parameters base operators ways counts explicit "
+    "vector fragments candidates occurrences routes radial dotproduct algebra window "
+    "landmarks approximate".split(),
     "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows features single_rows landmark_rows smoothed "
-    "newton_steps overlap roads class_pairs weights products krylov primal penalized "
-    "columns feature_newton lasso lasso_features sgd components bayes posterior smo "
-    "feature_descent ascent".split(),
+    "feature_rows computed_rows partition cluster_states features single_rows "
+    "landmark_rows smoothed newton_steps overlap roads class_pairs weights products "
+    "krylov primal penalized columns feature_newton lasso lasso_features sgd components "
+    "bayes posterior smo feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
-    "machines/svm": ["kept", "base", "classifier"],
+    "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
     "machines/sparse": ["terms", "base"],
@@ -58,38 +58,41 @@ FOUNDATIONS = {
     "search": "journal sharing judging spaces table run".split(),
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
-    "io": "container classes records formulas svmlight files cells dataset strings "
-    "tables".split(),
+    "io": "container classes records operations formulas svmlight files cells dataset "
+    "strings tables".split(),
     "lab": [],
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
 ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
+ROOFS |= {"gradient_rules", "gradient_links"}
 
 # The files of each folder, so that a new one is placed on purpose.
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
-    "losses maps outcomes planning optimization",
+    "losses maps outcomes road_costs planning optimization",
     "explanations": "explanation functions ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
-    "data": "blocks points copies parts matching sequences trees graphs edges",
+    "data": "blocks checks frames points given copies parts matching sequences trees "
+    "graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
-    "kernels": "latex cache checks base ways counts explicit vector algebra parse "
-    "radial dotproduct coordinate window string substring fragments candidates tree "
-    "occurrences convolution routes graph walk node distance generative slopes "
-    "landmarks approximate nystrom random_features multiple gradients",
+    "kernels": "latex cache checks parameters base operators ways counts explicit "
+    "vector algebra parse radial dotproduct coordinate window string substring "
+    "fragments candidates tree occurrences convolution routes graph walk node distance "
+    "generative slopes landmarks approximate nystrom random_features multiple "
+    "differences gradient_rules gradient_links gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
     "computed_rows features single_rows landmark_rows smoothed newton_steps overlap "
     "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
-    "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
-    "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent gaussian path update "
-    "bordered",
+    "l1 perceptron sgd sgd_features budget eigen partition cluster_states clusters "
+    "lasso lasso_features components products preimage bayes posterior evidence "
+    "rounding class_pairs nearest windows roads weights multiple chunking ascent "
+    "gaussian path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
-    "machines/svm": "kept base classifier svc svr one_class",
+    "machines/svm": "kept model mixtures base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
     "machines/sparse": "terms base classifier regressor",
@@ -100,11 +103,12 @@ MODULES = {
     "weights paths explanations",
     "paths": "checks curves svm ridge",
     "search": "journal sharing judging spaces table run cv",
-    "io": "container classes records models formulas onnx svmlight libsvm files cells "
-    "dataset tables parquet strings trees graphs molecules reading checkpoints",
+    "io": "container classes records models operations formulas onnx svmlight libsvm "
+    "files cells dataset tables parquet strings trees graphs molecules reading "
+    "checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
-    "main completion live settings scores pictures report checkpoints training "
-    "tuning prediction explaining looking conversion bench",
+    "main completion live settings scores pictures report checkpoints training tuning "
+    "prediction explaining looking conversion bench",
     "lab": "server",
 }
 
@@ -114,7 +118,7 @@ ALLOWED = {
         *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/"),
         *("paths/", "search/", "optimization"),
     },
-    "narwhals": {"data/points"},
+    "narwhals": {"data/frames"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
@@ -136,7 +140,7 @@ NATIVE = {
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",
-    "solvers/clusters": "clusters.cpp",
+    "solvers/partition": "clusters.cpp",
     "solvers/l1": "l1.cpp",
     "solvers/feature_rows": "features.cpp",
     "data/sequences": "strings.cpp",

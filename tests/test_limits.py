@@ -6,14 +6,15 @@ import pytest
 from looped import looped
 from numpy.testing import assert_allclose
 
+from mercer.data.checks import describe
 from mercer.data.graphs import Graph
-from mercer.data.points import describe
 from mercer.data.trees import MANY_NODES, Tree, tag
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import Anova
 from mercer.kernels.explicit import GaussianSeries
 from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
+from mercer.kernels.operators import Constant
 from mercer.kernels.string import Subsequence, WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum
 from mercer.kernels.tree import PartialTree, SubsetTree, Subtree, TaggedTree

@@ -39,18 +39,15 @@ from mercer.machines.estimator import KernelEstimator
 from mercer.machines.trials import _Planning
 from mercer.native import memory
 from mercer.planning import (
-    Growth,
     Plan,
-    Rates,
     Trial,
     WayOut,
     estimated,
     fewer_points,
     growth_of,
     memory_of,
-    rates,
-    value_seconds,
 )
+from mercer.road_costs import Growth, Rates, rates, value_seconds
 from mercer.solvers import (
     Cholesky,
     Components,

@@ -34,14 +34,15 @@ TESTS = {
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
         kernels/test_graph densities/test_normals densities/test_passes
         solvers/test_features machines/test_sgd machines/test_kmeans io/test_svmlight
-        io/test_libsvm_models
+        io/test_libsvm_models io/test_tables solvers/test_chunking kernels/test_vector
+        test_multiclass
     """,
     "thread": """
         solvers/test_smo solvers/test_class_pairs native/test_threads
         densities/test_normals densities/test_passes test_multiclass
         native/test_vectors native/test_number_of_threads solvers/test_features
         kernels/test_tree kernels/test_graph machines/test_kmeans machines/test_sgd
-        machines/test_perceptron
+        machines/test_perceptron solvers/test_chunking
     """,
 }
 # By -k of pytest, which reads the names of tests and of their files.

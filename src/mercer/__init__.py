@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = loaded_on_use(
     __name__,
     {
-        "mercer.kernels.base": "Kernel Sum Product Scaled Power Constant",
+        "mercer.kernels.base": "Kernel",
+        "mercer.kernels.operators": "Sum Product Scaled Power Constant",
         "mercer.kernels.cache": "gram_cache set_gram_cache",
         "mercer.kernels.ways": (
             "PairKernel FeatureKernel BlockFunction PairFunction FeatureFunction "

@@ -24,12 +24,7 @@ from mercer.kernels.algebra import Normalized as Normalized
 from mercer.kernels.algebra import On as On
 from mercer.kernels.algebra import PolynomialOf as PolynomialOf
 from mercer.kernels.algebra import Pullback as Pullback
-from mercer.kernels.base import Constant as Constant
 from mercer.kernels.base import Kernel as Kernel
-from mercer.kernels.base import Power as Power
-from mercer.kernels.base import Product as Product
-from mercer.kernels.base import Scaled as Scaled
-from mercer.kernels.base import Sum as Sum
 from mercer.kernels.cache import gram_cache as gram_cache
 from mercer.kernels.cache import set_gram_cache as set_gram_cache
 from mercer.kernels.convolution import Convolution as Convolution
@@ -49,6 +44,11 @@ from mercer.kernels.multiple import MultipleKernel as MultipleKernel
 from mercer.kernels.node import Diffusion as Diffusion
 from mercer.kernels.node import MatrixExponential as MatrixExponential
 from mercer.kernels.nystrom import Nystrom as Nystrom
+from mercer.kernels.operators import Constant as Constant
+from mercer.kernels.operators import Power as Power
+from mercer.kernels.operators import Product as Product
+from mercer.kernels.operators import Scaled as Scaled
+from mercer.kernels.operators import Sum as Sum
 from mercer.kernels.parse import parse as parse
 from mercer.kernels.radial import Laplacian as Laplacian
 from mercer.kernels.radial import Matern as Matern

@@ -12,15 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data.blocks import Blocks
-from mercer.data.points import (
-    Points,
-    as_points,
-    concatenate,
-    count,
-    describe,
-    double,
-    take,
-)
+from mercer.data.checks import describe
+from mercer.data.points import Points, as_points, concatenate, count, double, take
 from mercer.kernels.base import Kernel
 from mercer.native.sorting import distinct
 

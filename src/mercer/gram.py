@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.data.points import Index, Points, as_points, count, describe, double, take
+from mercer.data.checks import describe
+from mercer.data.points import Index, Points, as_points, count, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed

@@ -30,7 +30,7 @@ from mercer.kernels.algebra import (
     Pullback,
 )
 from mercer.kernels.approximate import Approximation
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import (
     MOST_COLUMNS,
@@ -41,6 +41,7 @@ from mercer.kernels.explicit import (
     row_products,
     rows_multiplied,
 )
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import WeightedSubstrings
 from mercer.kernels.vector import Linear, Polynomial, PowerSeries, is_vectors

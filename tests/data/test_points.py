@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from looped import looped
 from numpy.testing import assert_array_equal
 
+from mercer.data.checks import describe
 from mercer.data.points import (
     as_points,
     column_names,
     concatenate,
     count,
-    describe,
     each,
     field,
     one,

@@ -28,9 +28,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import mercer
 from mercer import RBF, SVC, BlockFunction, Kernel, KernelRidge, Precomputed
-from mercer.data.points import field, is_frame
+from mercer.data.frames import is_frame
+from mercer.data.points import field
 from mercer.io import classes, load_expansion
-from mercer.kernels.base import Sum
+from mercer.kernels.operators import Sum
 
 ANSWERS = (
     "predict decision_function predict_proba predict_log_proba transform "

@@ -24,8 +24,8 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.base import Constant
 from mercer.kernels.checks import unchecked
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, FeatureFunction, PairFunction

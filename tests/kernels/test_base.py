@@ -16,18 +16,11 @@ from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from mercer.data.copies import same_value
 from mercer.kernels.algebra import Centered, Exp, Normalized, On
-from mercer.kernels.base import (
-    Constant,
-    Kernel,
-    Product,
-    Rule,
-    Scaled,
-    Sum,
-    row_blocks,
-    same_value,
-)
+from mercer.kernels.base import Kernel, Rule, row_blocks
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant, Product, Scaled, Sum
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, PairFunction

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer.data.trees import Tree
 from mercer.kernels import convolution
 from mercer.kernels.algebra import Normalized, Pullback
-from mercer.kernels.base import Constant
 from mercer.kernels.convolution import Convolution
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.tree import SubsetTree, Subtree
 from mercer.kernels.vector import Linear, Polynomial

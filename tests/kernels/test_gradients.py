@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 
 from mercer import RBF, Anova, Linear, Matern, Spectrum, Subsequence, SubsetTree
 from mercer.kernels.base import Kernel
-from mercer.kernels.gradients import is_exact, moved
+from mercer.kernels.differences import moved
+from mercer.kernels.gradients import is_exact
 
 # Parameters of type float that k is no smooth function of, each with its reason.
 NOT_SMOOTH = {

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from looped import looped
 
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import Anova
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.parse import known_kernels, parse
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Linear, Polynomial

@@ -19,10 +19,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
 
 from mercer.kernels.algebra import Centered, Normalized
-from mercer.kernels.base import Constant
 from mercer.kernels.checks import unchecked
 from mercer.kernels.coordinate import Anova, ChiSquared, Intersection, Spline
 from mercer.kernels.dotproduct import DotProduct, Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Laplacian, Matern, Radial, RationalQuadratic
 from mercer.kernels.vector import (
     Bilinear,

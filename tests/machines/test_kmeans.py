@@ -35,14 +35,10 @@ from mercer.machines.kmeans import KernelKMeans
 from mercer.native.threads import set_threads, threads
 from mercer.outcomes import Progress
 from mercer.solvers.auto import clusters_on_features
-from mercer.solvers.clusters import (
-    KernelLloyd,
-    Partition,
-    _FeatureState,
-    _State,
-    drawn_start,
-)
+from mercer.solvers.cluster_states import ClusterState, FeatureState
+from mercer.solvers.clusters import KernelLloyd, drawn_start
 from mercer.solvers.features import features_of
+from mercer.solvers.partition import Partition
 
 folder = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("MERCER_DATA", folder))
@@ -356,10 +352,10 @@ def test_points_go_in_the_core_where_their_distances_tell(scaled, shift, k, d):
     weight = random.uniform(0.5, 2, size=3000)
     scale = random.uniform(0.5, 2, size=3000) if scaled else None
     problem = Partition(gram, k, weight, scale, shift, features_of(gram))
-    state = _FeatureState(problem, random.integers(0, k, 3000))
+    state = FeatureState(problem, random.integers(0, k, 3000))
     for step in range(12):
         label = state.nearest()
-        assert_array_equal(label, state._refilled(_State._nearest_label(state)))
+        assert_array_equal(label, state._refilled(ClusterState._nearest_label(state)))
         if step == 5:  # labels that no step has given
             label = random.permutation(label)
             label[label == k - 1] = 0  # and an empty cluster
@@ -379,7 +375,7 @@ def test_the_number_of_threads_changes_no_label():
         for number in (1, 3):
             set_threads(number)
             problem = Partition(gram, 9, np.ones(5000), features=features_of(gram))
-            state = _FeatureState(problem, start)
+            state = FeatureState(problem, start)
             for _ in range(4):
                 state.move(state.nearest())
             found.append([state.label, state.bounds.upper, state.bounds.lower])
@@ -393,7 +389,7 @@ def test_few_distances_are_computed_once_clusters_are_found():
     points = make_blobs(4000, n_features=3, centers=4, random_state=2)[0]
     gram = Gram(Linear(), points)
     problem = Partition(gram, 4, np.ones(4000), features=features_of(gram))
-    state = _FeatureState(problem, KMeans(4, n_init=1).fit_predict(points))
+    state = FeatureState(problem, KMeans(4, n_init=1).fit_predict(points))
     assert state.bounds is None
     for _ in range(2):
         state.move(state.nearest())

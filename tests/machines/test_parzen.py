@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity, NearestCentroid
 
-from mercer.kernels.base import Scaled
+from mercer.kernels.operators import Scaled
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from mercer.kernels.base import Constant
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial

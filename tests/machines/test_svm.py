@@ -22,8 +22,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 from mercer.expansion import Expansion
 from mercer.kernels.algebra import On
-from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed

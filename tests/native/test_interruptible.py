@@ -18,9 +18,9 @@ from mercer.densities import chain, normals
 from mercer.densities.chain import MarkovChain
 from mercer.densities.gaussian import Gaussian
 from mercer.kernels import base, counts, explicit, node, ways
-from mercer.kernels.base import Constant
 from mercer.kernels.graph import WeisfeilerLehman
 from mercer.kernels.node import Diffusion
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Matern, Radial
 from mercer.kernels.vector import Bilinear, Polynomial
 from mercer.machines import labels

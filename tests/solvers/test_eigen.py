@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import gram as gram_module
 from mercer.gram import Gram
-from mercer.kernels.base import Constant
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Matern
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.substring import Spectrum

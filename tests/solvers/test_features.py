@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer import _core
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import Constant
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import Spectrum

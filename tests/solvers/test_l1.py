@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 
 from mercer import _core
 from mercer.gram import Gram
-from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import EditSimilarity
 from mercer.kernels.vector import Linear

@@ -10,20 +10,14 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf, Pullback
-from mercer.kernels.base import Constant
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.generative import Fisher
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.slopes import is_analytic, slopes, slopes_of_square
 from mercer.kernels.substring import Spectrum
-from mercer.kernels.vector import (
-    Bilinear,
-    Exponential,
-    Linear,
-    Polynomial,
-    PowerSeries,
-)
+from mercer.kernels.vector import Bilinear, Exponential, Linear, Polynomial, PowerSeries
 from mercer.kernels.ways import BlockFunction
 from mercer.machines.pca import KernelPCA
 from mercer.solvers.preimage import descents, distances

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear, Polynomial

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer.gram import Gram
-from mercer.kernels.base import Constant
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.string import Subsequence
 from mercer.kernels.vector import Linear, Polynomial

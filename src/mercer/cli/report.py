@@ -19,7 +19,8 @@ from mercer.cli.live import seconds_text
 from mercer.cli.scores import Scores
 from mercer.cli.settings import description, target_text
 from mercer.io.dataset import Dataset
-from mercer.kernels.base import Kernel, version
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import version
 from mercer.outcomes import Progress, Run
 from mercer.planning import Plan
 

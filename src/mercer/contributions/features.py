@@ -36,7 +36,8 @@ from mercer.kernels.algebra import (
     PolynomialOf,
     Pullback,
 )
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.tree import TaggedTree
 from mercer.kernels.vector import PowerSeries, is_vectors
 from mercer.kernels.ways import FeatureKernel
@@ -236,12 +237,9 @@ def _normalized(
     most: int,
     columns: Sequence[str] | None,
 ) -> list[Found]:
-    own = lengths(kernel.kernel, X)
+    own = _lengths(kernel.kernel, X)
     if isinstance(model, OnPoints):
-        theirs = lengths(kernel.kernel, model.points)
-        nothing = model.coef[theirs == 0].sum(axis=0)
-        inverse = 1 / np.where(theirs > 0, theirs, np.inf)
-        model = model.times(inverse[:, None])
+        model, nothing = inside_normalized(kernel, model)
     else:
         nothing = model.weights(kernel)([(None, "nothing")])[0]
     found = by_features(kernel.kernel, model, X, most, columns)
@@ -252,7 +250,16 @@ def _normalized(
     ]
 
 
-def lengths(kernel: Kernel, X: Points) -> np.ndarray:
+def inside_normalized(
+    kernel: Normalized, model: OnPoints
+) -> tuple[OnPoints, np.ndarray]:
+    """f on the kernel inside, and what points without any feature add to f at them."""
+    own = _lengths(kernel.kernel, model.points)
+    inverse = 1 / np.where(own > 0, own, np.inf)
+    return model.times(inverse[:, None]), model.coef[own == 0].sum(axis=0)
+
+
+def _lengths(kernel: Kernel, X: Points) -> np.ndarray:
     """‖φ(x)‖ of each point, refused where no float holds it."""
     logs = kernel.log_diag(X)
     if logs is None:
@@ -276,14 +283,18 @@ def _centered(
     if not isinstance(model, OnPoints):
         return _written_out(kernel, model, X, columns)
     coef = model.coef
-    # ⟨Σ coefᵢ (φ(xᵢ) - μ), φ(x) - μ⟩: the mean is an expansion on the reference.
-    reference = as_points(kernel._resolved("reference"))
-    shares = kernel._shares()[:, None] * -coef.sum(axis=0)
+    # ⟨Σ coefᵢ (φ(xᵢ) - μ), φ(x) - μ⟩: the μ beside φ(x) adds the same at all points.
     mean = coef.sum(axis=0) * kernel._square() - kernel._means(model.points) @ coef
-    inner = model.extended(reference, shares)
+    inner = inside_centered(kernel, model)
     found = by_features(kernel.kernel, inner, X, most, columns)
     last = Found.single("the mean of the reference points", mean)
     return [Found.joined([part, last]) for part in found]
+
+
+def inside_centered(kernel: Centered, model: OnPoints) -> OnPoints:
+    """Σ coefᵢ (φ(xᵢ) - μ) on the kernel inside: μ is an expansion on the reference."""
+    shares = kernel._shares()[:, None] * -model.coef.sum(axis=0)
+    return model.extended(as_points(kernel._resolved("reference")), shares)
 
 
 def _on(

@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.contributions.features import lengths, names_of_field
+from mercer.contributions.features import (
+    inside_centered,
+    inside_normalized,
+    names_of_field,
+)
 from mercer.contributions.models import OnPoints
 from mercer.contributions.search import heaviest
 from mercer.data.points import Points, as_points, objects
 from mercer.data.points import field as field_of
 from mercer.kernels.algebra import Centered, Conformal, Normalized, On, Pullback
-from mercer.kernels.base import Kernel, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Scaled, Sum
 from mercer.kernels.tree import TaggedTree
 from mercer.kernels.vector import is_vectors
 from mercer.maps import FeatureExpansion, explicit
@@ -104,22 +109,18 @@ def _conformal(
 def _normalized(
     kernel: Normalized, model: OnPoints, n: int, columns: Sequence[str] | None
 ) -> list[Weighted]:
-    own = lengths(kernel.kernel, model.points)
-    inverse = 1 / np.where(own > 0, own, np.inf)
-    found = _of(kernel.kernel, model.times(inverse[:, None]), n, columns)
-    nothing = model.coef[own == 0].sum(axis=0).tolist()
+    inner, nothing = inside_normalized(kernel, model)
+    found = _of(kernel.kernel, inner, n, columns)
     return [
         _first([*some, ("nothing", weight)], n) if weight else some
-        for some, weight in zip(found, nothing, strict=True)
+        for some, weight in zip(found, nothing.tolist(), strict=True)
     ]
 
 
 def _centered(
     kernel: Centered, model: OnPoints, n: int, columns: Sequence[str] | None
 ) -> list[Weighted]:
-    reference = as_points(kernel._resolved("reference"))
-    coef = kernel._shares()[:, None] * -model.coef.sum(axis=0)
-    return _of(kernel.kernel, model.extended(reference, coef), n, columns)
+    return _of(kernel.kernel, inside_centered(kernel, model), n, columns)
 
 
 def _on(

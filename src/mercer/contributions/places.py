@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from mercer.contributions.parts import Place, moved, shared
+from mercer.data.frames import is_frame
 from mercer.data.graphs import Graph, GraphUnion
-from mercer.data.points import Points, as_points, field, is_frame, take
+from mercer.data.points import Points, as_points, field, take
 from mercer.data.trees import sorted_places, subtree_ends
 from mercer.kernels.algebra import Conformal, Normalized, On, PolynomialOf, Pullback
-from mercer.kernels.base import Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.explicit import GaussianSeries, steps
 from mercer.kernels.fragments import Shapes, names
 from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
+from mercer.kernels.operators import Power, Product, Scaled, Sum
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import Mismatch, Spectrum
 from mercer.kernels.tree import Subtree, TaggedTree, trees_of

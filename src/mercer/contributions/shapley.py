@@ -26,8 +26,9 @@ from mercer.contributions.parts import Found, Place
 from mercer.contributions.places import columns_of_field, single
 from mercer.data.points import Points, as_points, column_names, count, field, vectors
 from mercer.kernels.algebra import On
-from mercer.kernels.base import Constant, Kernel, Power, Product, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import ChiSquared, Intersection, Spline
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.vector import Exponential, Linear, is_vectors
 

@@ -1,6 +1,7 @@
 """Copies of points, so that no later edit changes what a fitted machine keeps.
 
-An array in a memory-mapped file is shared, not read into memory.
+An array in a memory-mapped file is shared, not read into memory. Copies are equal to
+what they are of by `same_value`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks, mapping_of
-from mercer.data.points import Points, cloned_frame, is_frame
+from mercer.data.frames import cloned_frame, is_frame
+from mercer.data.points import Points
+from mercer.native import sparsity
 from mercer.native.interruptible import elementwise
+from mercer.native.sparsity import Sparse
 
 DEEPEST = 100  # levels of lists in lists that are copied
 _FIXED = (str, bytes, int, float, type(None), np.generic)
@@ -99,3 +103,28 @@ def is_mapped(array: np.ndarray) -> bool:
 def is_foreign(array: np.ndarray) -> bool:
     """Whether an array made from something else reads the memory of that thing."""
     return array.base is not None or not array.flags.owndata
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Equality of parameters: by value for arrays and frames, NaN equal to itself."""
+    if a is b:
+        return True
+    if sp.issparse(a) and sp.issparse(b):
+        return a.shape == b.shape and all(map(same_value, _entries(a), _entries(b)))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if type(a) is not type(b) or (a.dtype, a.shape) != (b.dtype, b.shape):
+            return False
+        if a.dtype == object:
+            return same_value(a.ravel().tolist(), b.ravel().tolist())
+        return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    if hasattr(a, "equals") or hasattr(b, "equals"):  # data frames
+        return type(a) is type(b) and bool(a.equals(b))
+    return bool(a == b) or bool(a != a and b != b)
+
+
+def _entries(matrix: Sparse) -> tuple[np.ndarray, ...]:
+    """The non-zero entries of a sparse matrix and their places, in order."""
+    matrix = sparsity.canonical(matrix)
+    return matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import check_label, describe
+from mercer.data.checks import check_label, describe
 from mercer.native import sparsity
 from mercer.native.interruptible import SORTING, interruptible
 from mercer.native.sorting import distinct

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _html
+from mercer.data.checks import describe
 from mercer.data.edges import (
     edges_of,
     is_matrix,
@@ -26,7 +27,7 @@ from mercer.data.edges import (
     shape_of,
     square_side,
 )
-from mercer.data.points import Points, as_points, describe, objects
+from mercer.data.points import Points, as_points, objects
 from mercer.native.sparsity import Vectors
 
 _NO_ENDS = np.empty((0, 2), dtype=np.intp)  # the edges of an empty set of graphs

@@ -9,7 +9,8 @@ from collections.abc import Hashable
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points, each, is_frame
+from mercer.data.frames import is_frame
+from mercer.data.points import Points, each
 
 
 def carried_over(

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.data.points import Points, as_points, check_label, describe, objects
+from mercer.data.checks import check_label, describe
+from mercer.data.points import Points, as_points, objects
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NoReturn
 
 from mercer import _html
-from mercer.data.points import check_label, describe
+from mercer.data.checks import check_label, describe
 
 MOST_NODES = 10_000_000  # of a tree that is read from nested tuples, lists or objects
 MANY_NODES = 10_000  # nodes after which a tree is checked for containing itself

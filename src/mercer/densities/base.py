@@ -20,7 +20,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.points import Points, as_points, check_ending, count, same_value
+from mercer.data.checks import check_ending
+from mercer.data.copies import same_value
+from mercer.data.points import Points, as_points, count
 from mercer.native.interruptible import elementwise
 
 Model = TypeVar("Model")

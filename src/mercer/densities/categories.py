@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.points import check_label, describe
+from mercer.data.checks import check_label, describe
 from mercer.densities.base import (
     Value,
     check_distributions,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.points import Points, as_points, check_nesting, describe, each
+from mercer.data.checks import check_nesting, describe
+from mercer.data.points import Points, as_points, each
 from mercer.densities.base import (
     Density,
     Fit,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mercer.data.points import Points, brief, each
+from mercer.data.checks import brief
+from mercer.data.points import Points, each
 from mercer.explanations.explanation import Explanation, checked_number
 from mercer.explanations.functions import function_of
 from mercer.explanations.ways import WAYS, found_by

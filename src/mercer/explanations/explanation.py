@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer import _html, plots
 from mercer.contributions.parts import Found, Part
-from mercer.data.points import brief
+from mercer.data.checks import brief
 
 LONGEST_NAME = 60  # letters of a name in a table
 SHOWN_PLACES = 4  # of a part, in a table

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.contributions.models import Model, OnFeatures, OnPoints
 from mercer.data.blocks import Blocks
-from mercer.data.points import Points, as_points, brief, count, double
+from mercer.data.checks import brief
+from mercer.data.points import Points, as_points, count, double
 from mercer.kernels.base import Kernel
 from mercer.kernels.slopes import slopes, slopes_of_square
 from mercer.kernels.vector import is_vectors

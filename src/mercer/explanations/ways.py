@@ -10,10 +10,12 @@ from mercer.contributions.features import by_features, has_features
 from mercer.contributions.models import Model, OnFeatures, OnPoints
 from mercer.contributions.parts import Described, Found
 from mercer.contributions.shapley import by_coordinates, has_coordinates
-from mercer.data.points import brief, count, take
+from mercer.data.checks import brief
+from mercer.data.points import count, take
 from mercer.explanations.functions import Function
 from mercer.kernels.algebra import On
-from mercer.kernels.base import Kernel, Scaled, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Scaled, Sum
 from mercer.maps import WITH_A_MAP, dense_columns
 
 WAYS = ("features", "coordinates", "terms", "points")

@@ -17,7 +17,7 @@ from typing import Any
 from mercer.io import container
 from mercer.io.files import Source
 from mercer.io.records import Reader, Writer
-from mercer.kernels.base import version
+from mercer.kernels.parameters import version
 
 FORMAT, VERSION = "mercer checkpoint", "1"
 _CHUNK = 2**20

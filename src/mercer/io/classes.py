@@ -37,7 +37,7 @@ MACHINES = {
     "mercer.machines.maps": "FeatureMap Nystroem RBFSampler PolynomialCountSketch",
 }
 KERNELS = {
-    "mercer.kernels.base": "Sum Product Scaled Power Constant",
+    "mercer.kernels.operators": "Sum Product Scaled Power Constant",
     "mercer.kernels.ways": (
         "BlockFunction PairFunction FeatureFunction RankOne Precomputed"
     ),
@@ -105,7 +105,8 @@ _PARTS = {
     "mercer.solvers.sgd_features": "Sums Terms Primal",
     "mercer.solvers.components": "Eigenpairs",
     "mercer.solvers.eigen": "BlockKrylov Lapack Arpack Covariance",
-    "mercer.solvers.clusters": "KernelLloyd Clustering",
+    "mercer.solvers.clusters": "KernelLloyd",
+    "mercer.solvers.partition": "Clustering",
     "mercer.solvers.bayes": "Posterior",
     "mercer.solvers.evidence": "EvidenceAscent",
     "mercer.solvers.nearest": "SearchTree",

@@ -24,8 +24,9 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.expansion import Expansion
 from mercer.io.svmlight import Dialect, MalformedLine, formatted, gathered, opened
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed

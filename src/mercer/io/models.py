@@ -11,12 +11,12 @@ import json
 import os
 from typing import Any
 
-from mercer.data.points import describe
+from mercer.data.checks import describe
 from mercer.expansion import Expansion
 from mercer.io import classes, container
 from mercer.io.container import Path
 from mercer.io.records import Reader, Writer
-from mercer.kernels.base import version
+from mercer.kernels.parameters import version
 from mercer.maps import FeatureExpansion
 from mercer.multiclass import PairExpansion
 

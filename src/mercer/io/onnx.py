@@ -16,14 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import brief, describe
+from mercer.data.checks import brief, describe
 from mercer.io import classes
 from mercer.io.container import Path, replacing
 from mercer.io.formulas import (
-    Against,
-    Graph,
-    Own,
-    Value,
     distances,
     features,
     known_points,
@@ -31,7 +27,9 @@ from mercer.io.formulas import (
     sketch,
     values,
 )
-from mercer.kernels.base import Kernel, version
+from mercer.io.operations import Against, Graph, Own, Value
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import version
 from mercer.kernels.ways import Precomputed
 from mercer.maps import FeatureExpansion
 

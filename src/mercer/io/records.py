@@ -24,12 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
-from mercer.data.points import (
-    describe,
-    frame_columns_by_name,
-    frame_of_columns,
-    is_frame,
-)
+from mercer.data.checks import describe
+from mercer.data.frames import frame_columns_by_name, frame_of_columns, is_frame
 from mercer.io import classes
 from mercer.io.container import is_storable
 from mercer.kernels.base import Kernel

@@ -19,17 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.copies import owned
-from mercer.data.points import (
-    Points,
-    as_points,
-    brief,
-    check_finite,
-    count,
-    field,
-    same_value,
-    take,
-)
+from mercer.data.checks import brief, check_finite
+from mercer.data.copies import owned, same_value
+from mercer.data.points import Points, as_points, count, field, take
 from mercer.kernels import latex
 from mercer.kernels.base import (
     BLOCK_MB,
@@ -39,10 +31,7 @@ from mercer.kernels.base import (
     closed,
     polynomial,
 )
-from mercer.kernels.checks import (
-    Range,
-    check_coefficients,
-)
+from mercer.kernels.checks import Range, check_coefficients
 from mercer.kernels.ways import check_callable, numbers_at
 from mercer.native.interruptible import elementwise
 

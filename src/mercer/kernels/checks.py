@@ -12,15 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mercer.data.points import (
-    Points,
-    as_points,
-    brief,
-    check_finite,
-    count,
-    precision,
-    vectors,
-)
+from mercer.data.checks import brief, check_finite
+from mercer.data.points import Points, as_points, count, precision, vectors
 from mercer.kernels.cache import through_cache
 from mercer.native import memory
 from mercer.native.interruptible import elementwise, interruptible

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points, as_points, describe, each, field, take
+from mercer.data.checks import describe
+from mercer.data.points import Points, as_points, each, field, take
 from mercer.kernels.base import (
     BLOCK_MB,
     Kernel,

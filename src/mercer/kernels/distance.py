@@ -18,13 +18,11 @@ import scipy  # of which a part is loaded when it is used
 import scipy.sparse as sp
 
 from mercer.data import points
-from mercer.data.points import Points, as_points, count, describe, each, one, take
+from mercer.data.checks import describe
+from mercer.data.points import Points, as_points, count, each, one, take
 from mercer.data.sequences import edit_distances, encode
 from mercer.kernels.base import Kernel, Rule, row_blocks
-from mercer.kernels.checks import (
-    Range,
-    is_finite,
-)
+from mercer.kernels.checks import Range, is_finite
 from mercer.kernels.vector import by_tiles
 from mercer.native import vectors
 from mercer.native.interruptible import elementwise

@@ -22,15 +22,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mercer.data.points import Points, as_points, count, describe, take
+from mercer.data.checks import describe
+from mercer.data.points import Points, as_points, count, take
 from mercer.densities.gaussian import GaussianMixture
 from mercer.kernels.base import Rule
-from mercer.kernels.checks import (
-    Range,
-    check_whole,
-    is_finite,
-    is_number,
-)
+from mercer.kernels.checks import Range, check_whole, is_finite, is_number
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.sparsity import Vectors
 

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.data.points import Points, brief
-from mercer.kernels.base import Kernel, Rule, Scaled, Sum, check_kernels, closed
+from mercer.data.checks import brief
+from mercer.data.points import Points
+from mercer.kernels.base import Kernel, Rule, check_kernels, closed
 from mercer.kernels.checks import Range, is_finite, is_number
+from mercer.kernels.operators import Scaled, Sum
 
 LEARNERS = "SVC, NuSVC, SVR, NuSVR, OneClassSVM and KernelRidge"
 

@@ -25,21 +25,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 from scipy.special import ive
 
+from mercer.data.checks import check_label, check_nesting, describe
 from mercer.data.graphs import Graph
-from mercer.data.points import (
-    Points,
-    as_points,
-    check_label,
-    check_nesting,
-    describe,
-    objects,
-    vectors,
-)
+from mercer.data.points import Points, as_points, objects, vectors
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
-from mercer.kernels.checks import (
-    Range,
-    check_positive,
-)
+from mercer.kernels.checks import Range, check_positive
 from mercer.native import sparsity
 from mercer.native.interruptible import interruptible
 from mercer.native.sparsity import Vectors

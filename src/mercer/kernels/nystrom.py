@@ -16,16 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from mercer.data.checks import brief, check_finite
 from mercer.data.copies import owned
-from mercer.data.points import (
-    Points,
-    as_points,
-    brief,
-    check_finite,
-    count,
-    double,
-    take,
-)
+from mercer.data.points import Points, as_points, count, double, take
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import (
     BLOCK_MB,

@@ -21,7 +21,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from mercer import kernels
-from mercer.data.points import describe
+from mercer.data.checks import describe
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import is_finite, is_number
 

@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.fft import irfft, rfft
 
-from mercer.data.points import Points, describe, double, vectors
+from mercer.data.checks import describe
+from mercer.data.points import Points, double, vectors
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Rule, check_kernels
 from mercer.kernels.checks import Range, check_whole

@@ -18,24 +18,11 @@ from scipy.special import gammaln, kve
 from mercer.data.points import Points, one
 from mercer.data.points import vectors as vectors_of
 from mercer.kernels.algebra import Centered, Exp, Normalized, On, PolynomialOf
-from mercer.kernels.base import (
-    Constant,
-    Kernel,
-    Power,
-    Product,
-    Scaled,
-    Sum,
-    polynomial,
-)
+from mercer.kernels.base import Kernel, polynomial
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.radial import RBF, Laplacian, Matern, RationalQuadratic
-from mercer.kernels.vector import (
-    Bilinear,
-    Exponential,
-    Linear,
-    Polynomial,
-    PowerSeries,
-)
+from mercer.kernels.vector import Bilinear, Exponential, Linear, Polynomial, PowerSeries
 from mercer.kernels.ways import dense
 from mercer.native import vectors
 from mercer.native.vectors import Recipe

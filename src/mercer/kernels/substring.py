@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import Points, brief
+from mercer.data.checks import brief
+from mercer.data.points import Points
 from mercer.data.sequences import (
     Sequences,
     count_substrings,

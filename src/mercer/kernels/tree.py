@@ -24,7 +24,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.data.points import Points, as_points, describe, objects
+from mercer.data.checks import describe
+from mercer.data.points import Points, as_points, objects
 from mercer.data.trees import Tree, ordered, tag_tokens
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, check_kernels, closed
 from mercer.kernels.candidates import Fragment, PartialFragments, SubsetFragments

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from mercer.data import points
 from mercer.data.blocks import Blocks
+from mercer.data.frames import is_frame
 from mercer.data.points import Points
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, polynomial, row_blocks
@@ -475,7 +476,7 @@ def is_vectors(X: Points) -> bool:
     """Whether X is an array, CSR or data frame of points the core can read."""
     if isinstance(X, np.ndarray | Blocks) or sp.issparse(X):
         return X.ndim == 2 and X.dtype.kind in "biuf"
-    return points.is_frame(X)
+    return is_frame(X)
 
 
 def inverse_variance(

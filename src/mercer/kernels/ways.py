@@ -16,15 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.points import (
-    Points,
-    as_points,
-    check_nesting,
-    count,
-    describe,
-    each,
-    vectors,
-)
+from mercer.data.checks import check_nesting, describe
+from mercer.data.points import Points, as_points, count, each, vectors
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
 from mercer.native import sparsity
 from mercer.native.clock import tick

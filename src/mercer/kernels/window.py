@@ -19,13 +19,10 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, gammaln
 
 from mercer.data import points
+from mercer.data.checks import describe
 from mercer.data.points import Points
 from mercer.kernels.base import Kernel, Rule
-from mercer.kernels.checks import (
-    Range,
-    check_positive,
-    is_finite,
-)
+from mercer.kernels.checks import Range, check_positive, is_finite
 from mercer.kernels.vector import TransformedKernel, by_tiles, inverse_variance
 from mercer.kernels.ways import dense
 
@@ -156,7 +153,7 @@ class WindowKernel(Kernel):
         elif not callable(self.function) or isinstance(self.function, Kernel | type):
             raise TypeError(
                 f"{name} needs a function of an array of numbers, or one of the words "
-                f"{', '.join(SHAPES)}; got {points.describe(self.function)}."
+                f"{', '.join(SHAPES)}; got {describe(self.function)}."
             )
         check_positive(self, "bandwidth", self.bandwidth, optional=True)
 

@@ -18,8 +18,9 @@ from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel, without_constant
+from mercer.kernels.base import Kernel
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import without_constant
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import check_squares, checked_weight

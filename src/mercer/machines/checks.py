@@ -14,20 +14,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, make_constraint
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.data.checks import brief, check_ending, check_nesting, describe
 from mercer.data.copies import is_foreign, shares
-from mercer.data.points import (
-    Points,
-    brief,
-    check_ending,
-    check_nesting,
-    count,
-    describe,
-    frame_columns,
-    holds_numbers,
-    is_frame,
-    is_gap,
-    is_series,
-)
+from mercer.data.frames import frame_columns, holds_numbers, is_frame, is_series
+from mercer.data.given import is_gap
+from mercer.data.points import Points, count
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import is_finite, is_number

@@ -18,25 +18,23 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer.data.blocks import Blocks, as_blocks
+from mercer.data.checks import brief, check_file, check_nesting
 from mercer.data.copies import owned, shares
+from mercer.data.frames import holds_numbers, is_frame
+from mercer.data.given import sound
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
     a_string,
     as_points,
-    brief,
-    check_file,
-    check_nesting,
     column_names,
     count,
-    holds_numbers,
-    is_frame,
-    sound,
     vectors,
 )
-from mercer.kernels.base import Kernel, version, warn_of_version
+from mercer.kernels.base import Kernel
 from mercer.kernels.checks import is_finite, is_number
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.parameters import version, warn_of_version
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.checks import (

@@ -8,11 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -26,26 +22,16 @@ from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters, checked_weight
 from mercer.machines.labels import available_if
-from mercer.machines.progress import (
-    CallbackSupportMixin,
-    Watcher,
-    reporting,
-    watching,
-)
+from mercer.machines.progress import CallbackSupportMixin, Watcher, reporting, watching
 from mercer.machines.words import WORDS
 from mercer.native import memory
 from mercer.native.clock import breakable, seconds_left
 from mercer.solvers.auto import clusters_on_features
-from mercer.solvers.clusters import (
-    Clustering,
-    KernelLloyd,
-    Partition,
-    drawn_start,
-    weighted_sums,
-)
+from mercer.solvers.clusters import KernelLloyd, drawn_start
 from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import features_of
 from mercer.solvers.limits import solve_within
+from mercer.solvers.partition import Clustering, Partition, weighted_sums
 from mercer.solvers.roads import Road, by_matrix, on_map
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision

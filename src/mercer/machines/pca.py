@@ -15,33 +15,20 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError, PositiveSpectrumWarning
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import (
-    Points,
-    count,
-    describe,
-    double,
-    precision,
-    sound,
-)
+from mercer.data.checks import describe
+from mercer.data.given import sound
+from mercer.data.points import Points, count, double, precision
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import (
-    Linear,
-    about_the_middle,
-    has_widths,
-    is_vectors,
-)
+from mercer.kernels.vector import Linear, about_the_middle, has_widths, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
@@ -56,12 +43,7 @@ from mercer.solvers.components import Components, Eigenpairs
 from mercer.solvers.eigen import Arpack, BlockKrylov, Lapack
 from mercer.solvers.limits import solve_within
 from mercer.solvers.linear import LinearSystem
-from mercer.solvers.preimage import (
-    descents,
-    distances,
-    fixed_points,
-    linear_points,
-)
+from mercer.solvers.preimage import descents, distances, fixed_points, linear_points
 from mercer.solvers.roads import Road
 
 SINGLE = float(np.finfo(np.float32).max)

@@ -24,14 +24,9 @@ from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import (
-    BLOCK_MB,
-    Constant,
-    Kernel,
-    row_blocks,
-    without_constant,
-)
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Constant, without_constant
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import Machine, biases, of_weights, on_landmarks

@@ -16,18 +16,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.blocks import Blocks
+from mercer.data.checks import describe
 from mercer.data.copies import owned
 from mercer.data.matching import carried_over
-from mercer.data.points import Points, concatenate, count, describe, double, take
+from mercer.data.points import Points, concatenate, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
-from mercer.machines.checks import (
-    TIME_LIMIT,
-    check_kind,
-    checked_parameters,
-    index_of,
-)
+from mercer.machines.checks import TIME_LIMIT, check_kind, checked_parameters, index_of
 from mercer.machines.progress import CallbackSupportMixin, reporting, watching
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.machines.wrappers import all_or_nothing

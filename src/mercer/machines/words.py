@@ -20,12 +20,14 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
+from mercer.data.checks import brief
 from mercer.data.copies import owned
-from mercer.data.points import Points, brief, vectors
+from mercer.data.points import Points, vectors
 from mercer.kernels.algebra import Conformal, Normalized
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
 from mercer.kernels.coordinate import ChiSquared
 from mercer.kernels.dotproduct import Sigmoid
+from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF, Laplacian
 from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, PairFunction, Precomputed

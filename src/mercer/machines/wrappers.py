@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_regressor
 
-from mercer.data.points import Points, count, describe, sound
+from mercer.data.checks import describe
+from mercer.data.given import sound
+from mercer.data.points import Points, count
 from mercer.kernels.checks import is_number
 from mercer.machines.checks import check_numbers, checked_weight, is_scalar
 from mercer.native.clock import Clock, OutOfTime, current, running

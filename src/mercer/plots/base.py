@@ -13,7 +13,8 @@ import numpy.typing as npt
 from sklearn.base import is_outlier_detector
 from sklearn.pipeline import Pipeline
 
-from mercer.data.points import Points, is_frame
+from mercer.data.frames import is_frame
+from mercer.data.points import Points
 
 try:
     import matplotlib.pyplot as plt

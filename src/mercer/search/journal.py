@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.frames import is_frame
 from mercer.data.matching import keys_of
-from mercer.data.points import Points, as_points, is_frame
-from mercer.kernels.base import version
+from mercer.data.points import Points, as_points
+from mercer.kernels.parameters import version
 
 FORMAT = "mercer search 1"
 Key = tuple[int, int, int]  # of a rung, a candidate, a fold

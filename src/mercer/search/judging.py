@@ -15,7 +15,7 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from mercer.data.points import same_value
+from mercer.data.copies import same_value
 from mercer.machines.svm.base import MANY_AT_BOUND, SupportVectorMachine
 from mercer.native.clock import Clock, OutOfTime, breakable, running
 from mercer.native.sorting import distinct

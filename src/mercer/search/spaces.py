@@ -15,8 +15,10 @@ import scipy.sparse as sp
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from mercer.data.checks import brief
+from mercer.data.frames import is_frame
 from mercer.data.graphs import Graph
-from mercer.data.points import Points, as_points, brief, count, each, is_frame, take
+from mercer.data.points import Points, as_points, count, each, take
 from mercer.data.trees import Tree
 from mercer.io.dataset import record_kernel
 from mercer.kernels.algebra import Normalized

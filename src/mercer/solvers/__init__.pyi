@@ -11,9 +11,7 @@ from mercer.solvers.bayes import SparseBayes as SparseBayes
 from mercer.solvers.boxqp import BoxQP as BoxQP
 from mercer.solvers.cholesky import Cholesky as Cholesky
 from mercer.solvers.chunking import Chunking as Chunking
-from mercer.solvers.clusters import Clustering as Clustering
 from mercer.solvers.clusters import KernelLloyd as KernelLloyd
-from mercer.solvers.clusters import Partition as Partition
 from mercer.solvers.components import Components as Components
 from mercer.solvers.components import Eigenpairs as Eigenpairs
 from mercer.solvers.conjugate_gradient import ConjugateGradient as ConjugateGradient
@@ -30,6 +28,8 @@ from mercer.solvers.linear import LinearSystem as LinearSystem
 from mercer.solvers.multiple import KernelShares as KernelShares
 from mercer.solvers.newton import Newton as Newton
 from mercer.solvers.normal_equations import NormalEquations as NormalEquations
+from mercer.solvers.partition import Clustering as Clustering
+from mercer.solvers.partition import Partition as Partition
 from mercer.solvers.penalized import Penalized as Penalized
 from mercer.solvers.perceptron import PerceptronProblem as PerceptronProblem
 from mercer.solvers.perceptron import PerceptronRule as PerceptronRule

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from mercer.data.points import brief
+from mercer.data.checks import brief
 from mercer.kernels.base import Kernel
 from mercer.outcomes import Progress, Run, Status, Watch
 

@@ -12,7 +12,7 @@ from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import UNIT
 
 
-def covering(rounding: float, objective: float, room: float) -> float:
+def _covering(rounding: float, objective: float, room: float) -> float:
     """The larger of two errors, if there is room for it below tol; else the first."""
     return max(rounding, objective) if objective <= room else rounding
 
@@ -39,23 +39,33 @@ def solution_of(
     rounding: float,
     tol: float,
     run: Run,
+    *,
+    level: tuple[float, ...] | None = None,
+    refuted: bool | None = None,
+    otherwise: Status = Status.STALLED,
+    square: float | None = None,
 ) -> Solution:
     """The solution with this α and F = Kβ: "optimal" where that is so to tol.
 
     Parameters
     ----------
     rounding : how far F can be off
-    run : what it took; its status is found here
+    run : what it took, "optimal" where the solver came to its end: what is stated then
+        is found here
+    level : of the free variables, where that is known
+    refuted : whether K is indefinite; None to find out
+    otherwise : what is stated of an end where the violation is above tol
+    square : as `Solution` has it
     """
-    level = problem.level(value, function)
+    level = problem.level(value, function) if level is None else level
     primal, dual, error = problem.bracket(value, function, level, rounding)
     violation = problem.violation(value, function)
-    off = problem.violation_rounding(rounding)
-    status = Status.OPTIMAL
-    if problem.refuted(value, function):
-        primal, status = np.nan, Status.INDEFINITE
-    elif not violation + off <= tol:
-        status = Status.IMPRECISE if violation <= tol else Status.STALLED
+    off, status = problem.violation_rounding(rounding), run.status
+    ended = status == Status.OPTIMAL
+    if problem.refuted(value, function) if refuted is None else refuted:
+        primal, status = np.nan, Status.INDEFINITE if ended else status
+    elif ended and not violation + off <= tol:
+        status = Status.IMPRECISE if violation <= tol else otherwise
     return Solution(
         value=value,
         bias=-float(np.mean(level)),
@@ -65,8 +75,9 @@ def solution_of(
         run=replace(run, status=status),
         level=level,
         function=function,
-        rounding=covering(off, error, tol - violation),
+        rounding=_covering(off, error, tol - violation),
         objective_rounding=error,
+        square=square,
     )
 
 

@@ -19,7 +19,8 @@ import scipy.sparse as sp
 
 from mercer import _core
 from mercer.data.points import Points, take
-from mercer.kernels.base import Constant, Kernel, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant, Sum
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import has_widths
 from mercer.native.memory import check_room

@@ -8,7 +8,6 @@ solution_on(...)     the solution of a `BoxQP` whose β was found on features
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +16,16 @@ from mercer.data.blocks import Blocks
 from mercer.data.points import Points, count, precision
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import Kernel, Scaled
+from mercer.kernels.base import Kernel
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import Scaled
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.vector import Linear
 from mercer.maps import dense_columns, explicit
 from mercer.native import memory
 from mercer.native.clock import breakable, tick
-from mercer.outcomes import Run, Solution, Status
-from mercer.solvers.box_certificate import covering
+from mercer.outcomes import Run, Solution
+from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import (
@@ -256,21 +256,5 @@ def solution_on(
         function += common
         rounding += UNIT * (abs(common) + float(np.abs(rows.center) @ np.abs(w)))
     rounding += 2 * UNIT * float(np.max(np.abs(problem.target), initial=0.0))
-    level = problem.level(value, function)
-    primal, dual, error = problem.bracket(value, function, level, rounding)
-    violation = problem.violation(value, function)
-    off, status = problem.violation_rounding(rounding), run.status
-    if status == Status.OPTIMAL and violation + off > tol:
-        status = Status.IMPRECISE if violation <= tol else Status.STALLED
-    return Solution(
-        value=value,
-        bias=-float(np.mean(level)),
-        primal=primal,
-        dual=dual,
-        violation=violation,
-        run=replace(run, status=status),
-        level=level,
-        function=function,
-        rounding=covering(off, error, tol - violation),
-        objective_rounding=error,
-    )
+    # ΦΦᵀ is semidefinite.
+    return solution_of(problem, value, function, rounding, tol, run, refuted=False)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant
 from mercer.maps import Features
 from mercer.native.memory import check_room
 from mercer.outcomes import Certificate, Solution

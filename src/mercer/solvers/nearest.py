@@ -23,18 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.points import (
-    Points,
-    as_points,
-    concatenate,
-    count,
-    each,
-    same_value,
-    take,
-)
+from mercer.data.copies import same_value
+from mercer.data.points import Points, as_points, concatenate, count, each, take
 from mercer.data.points import vectors as as_vectors
 from mercer.kernels.algebra import Normalized
-from mercer.kernels.base import BLOCK_MB, Kernel, Scaled
+from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.operators import Scaled
 from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
 from mercer.native import vectors

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from mercer import _core
 from mercer.data.points import Points, count, take, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import without_constant
+from mercer.kernels.operators import without_constant
 from mercer.native.rows import csr_parts
 from mercer.native.vectors import Packed, native_recipe
 from mercer.outcomes import Progress, Run, Status, Watch

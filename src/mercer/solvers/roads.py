@@ -15,7 +15,8 @@ from typing import Any
 
 from mercer.gram import Gram
 from mercer.kernels.approximate import Approximation
-from mercer.kernels.base import Kernel, Scaled
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Scaled
 from mercer.kernels.ways import Precomputed
 from mercer.maps import dense_columns
 from mercer.solvers.computed_rows import COMPUTED_MB

@@ -23,8 +23,9 @@ import scipy.sparse as sp
 
 from mercer.data.parts import Parts
 from mercer.data.points import Points, concatenate, count, take
-from mercer.kernels.base import Kernel, without_constant
+from mercer.kernels.base import Kernel
 from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.operators import without_constant
 from mercer.maps import ColumnIndex, explicit
 from mercer.native.interruptible import multiply
 from mercer.native.rows import explicit_rows

@@ -23,7 +23,7 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.box_certificate import covering
+from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
@@ -408,34 +408,25 @@ class _Run:
             changed = np.abs(problem.coef(value) - coef)
             rounding += source.largest * float(changed.sum())
             coef = problem.coef(value)
-        primal, dual, error = problem.bracket(value, function, level, rounding)
-        violation = problem.violation(value, function)
-        violation_error = problem.violation_rounding(rounding)
-        status, ended = found.status, found.status in ("optimal", "stalled")
-        if found.indefinite or problem.refuted(value, function):
-            primal, status = np.nan, "indefinite" if ended else status
-        elif ended and violation + violation_error <= tol:
-            status = "optimal"
-        elif ended and violation <= tol:
-            status = "imprecise"
-        return Solution(
-            value=value,
-            bias=-float(np.mean(level)),
-            primal=primal,
-            dual=dual,
-            violation=violation,
-            run=Run(
-                Status(status),
-                self.iterations,
-                time.perf_counter() - self.begin,
-                self.rows,
-                self.hits,
-                "single" if found.dtype is np.float32 else "double",
-            ),
+        status = Status(found.status)
+        run = Run(
+            Status.OPTIMAL if status == Status.STALLED else status,
+            self.iterations,
+            time.perf_counter() - self.begin,
+            self.rows,
+            self.hits,
+            "single" if found.dtype is np.float32 else "double",
+        )
+        return solution_of(
+            problem,
+            value,
+            function,
+            rounding,
+            tol,
+            run,
             level=level,
-            function=function,
-            rounding=covering(violation_error, error, tol - violation),
-            objective_rounding=error,
+            refuted=True if found.indefinite else None,
+            otherwise=status,
             square=None if found.complete else float(coef @ function),
         )
 

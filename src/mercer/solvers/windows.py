@@ -19,7 +19,8 @@ import scipy.sparse as sp
 from scipy.special import gammaln, kve
 
 from mercer.data.points import Points, take
-from mercer.kernels.base import BLOCK_MB, Kernel, Scaled, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.operators import Scaled
 from mercer.kernels.radial import (
     LARGE_ORDER,
     RBF,

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.optimize import nnls
 from sklearn.utils.multiclass import type_of_target
 
-from mercer.data.points import Points, brief
+from mercer.data.checks import brief
+from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.native import memory

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant
 from mercer.kernels.ways import Precomputed
 from mercer.losses import (
     EpsilonInsensitive,

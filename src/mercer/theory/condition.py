@@ -15,7 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._html import table
-from mercer.data.points import Points, describe
+from mercer.data.checks import describe
+from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.native import sparsity

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._html import table
-from mercer.data.points import describe, take
+from mercer.data.checks import describe
+from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native.interruptible import interruptible, multiply

@@ -17,7 +17,8 @@ from scipy.optimize import minimize_scalar
 from mercer.data.points import Points, as_points, count
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Kernel
+from mercer.kernels.base import Kernel
+from mercer.kernels.operators import Constant
 from mercer.kernels.ways import Precomputed
 from mercer.losses import Hinge
 from mercer.native.sorting import distinct

@@ -18,8 +18,9 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.checks import brief
 from mercer.data.matching import carried_over
-from mercer.data.points import Points, brief, count
+from mercer.data.points import Points, count
 from mercer.kernels.base import Kernel
 from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.checks import TIME_LIMIT

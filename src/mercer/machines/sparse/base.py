@@ -17,19 +17,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.points import Points, brief, count
+from mercer.data.checks import brief
+from mercer.data.points import Points, count
 from mercer.expansion import Expansion
 from mercer.kernels.base import row_blocks
 from mercer.kernels.vector import Linear
 from mercer.machines.base import FitData, Machine, biases, dual_rows
 from mercer.machines.checks import TIME_LIMIT
 from mercer.machines.labels import check_same
-from mercer.machines.progress import (
-    CallbackSupportMixin,
-    Watcher,
-    reporting,
-    watching,
-)
+from mercer.machines.progress import CallbackSupportMixin, Watcher, reporting, watching
 from mercer.machines.sparse.terms import Columns, FeatureTerms, PointTerms
 from mercer.machines.words import WORDS
 from mercer.machines.wrappers import outside

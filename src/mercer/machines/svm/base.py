@@ -1,7 +1,7 @@
 """What the support vector machines share: from data to problems, from solutions to f.
 
 A machine states its two-class, regression or one-class problem, and `AutoSMO` solves
-it; what is between the solution and scikit-learn's attributes is here.
+it; what is read from f once it is found is in `model`.
 """
 
 from __future__ import annotations
@@ -18,51 +18,36 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
 from mercer.data.matching import carried_over
-from mercer.data.points import Points, count, double, take
+from mercer.data.points import Points, count
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.base import Kernel
 from mercer.kernels.radial import RBF
-from mercer.kernels.vector import Linear, variance
+from mercer.kernels.vector import variance
 from mercer.kernels.ways import BlockFunction
-from mercer.machines.base import Machine, WeightedGram, biases
+from mercer.machines.base import WeightedGram
 from mercer.machines.checks import TIME_LIMIT, check_numbers, checked_weight
-from mercer.machines.labels import check_same
 from mercer.machines.progress import CallbackSupportMixin, Watcher, watching
 from mercer.machines.svm import kept
+from mercer.machines.svm.model import SupportVectorModel
 from mercer.machines.words import WORDS, as_scikit_learn_kernel
 from mercer.machines.wrappers import all_or_nothing
-from mercer.maps import Features, explicit, has_quick_map
-from mercer.native.clock import breakable, seconds_left
-from mercer.native.vectors import symmetric_product
+from mercer.native.clock import seconds_left
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.auto import AutoSMO, held_for_rows
-from mercer.solvers.box_certificate import certificate, certified
+from mercer.solvers.box_certificate import certificate
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairSolutions
 from mercer.solvers.multiple import (
-    BoxFamily,
-    KernelShares,
     Mixture,
-    held_grams,
-    over_weights,
-    piece,
     pieces,
-    sizes_of,
-    squares,
-    squares_rounding,
-    to_be_weighed,
-    weighted_road,
 )
 from mercer.solvers.programs import svc
-from mercer.solvers.roads import Road
 from mercer.solvers.smo import SMO
 from mercer.solvers.variables import FEW
-from mercer.solvers.weights import WeightSearch, equal_weights
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(WORDS)), callable],
@@ -95,7 +80,7 @@ _NOT_FINITE = (
 )
 
 
-class SupportVectorMachine(CallbackSupportMixin, Machine):
+class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
     _streams: ClassVar[bool] = True
@@ -125,13 +110,6 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     warm_start: bool
     callback: Any
     time_limit: float | None
-
-    support_: np.ndarray
-    kernel_weights_: np.ndarray  # of a `MultipleKernel`
-    kernel_shares_: KernelShares
-    _certificate: Certificate  # primal and dual perhaps still to be completed
-    shape_fit_: tuple[int, ...]
-    fit_status_: int
 
     @property
     def _tolerance(self) -> float:
@@ -223,65 +201,10 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
             counted, gram=held_for_rows(counted.gram, n_problems, self.cache_size)
         )
 
-    # Several kernels at once
+    # Several kernels at once: see `mixtures`
 
-    _weighs_kernels: ClassVar[bool] = True
+    _weighs_kernels: ClassVar[bool] = True  # whether their weights are learnt
     _mixture: Mixture | None = None  # during a fit that learns weights of kernels
-
-    def _weighed(
-        self, counted: WeightedGram, state: Callable[[Gram], Sequence[BoxQP]]
-    ) -> WeightedGram:
-        """The same; of a `MultipleKernel`, the Gram of its sum with learnt weights.
-
-        Parameters
-        ----------
-        state : gives the problems on a Gram of these points
-        """
-        before = self.__dict__.pop("kernel_weights_", None)
-        for name in ("_mixture", "kernel_shares_"):
-            self.__dict__.pop(name, None)
-        kernel = to_be_weighed(counted.gram.kernel)
-        if kernel is None or not self._weighs_kernels:
-            return counted
-        n, norm = len(kernel.kernels), float(kernel.norm)
-        start = equal_weights(n, norm)
-        if self.warm_start and before is not None and len(before) == n:
-            start = np.maximum(before, 1e-6 * before.max())
-        with breakable():  # there is no f without kernel values
-            grams = held_grams(kernel, counted.gram)
-        family = BoxFamily(grams, state, self._auto_to, self.tol, self._watching())
-        found = WeightSearch(norm, self._tolerance).solve(family, start)
-        self._mixture = Mixture(kernel, grams, found)
-        return replace(counted, gram=self._mixture.gram)
-
-    def _auto_to(self, tol: float) -> AutoSMO:
-        """What solves the problems of one choice of weights."""
-        auto = self._auto(share=0.5)
-        return replace(auto, tol=tol, cache_mb=None)  # K is in memory already
-
-    def _fitted_gram(
-        self, X: Points, sample_weight: npt.ArrayLike | None
-    ) -> WeightedGram:
-        """`_weighted_gram` with the weights of kernels that `fit` learnt."""
-        counted = self._weighted_gram(X, sample_weight)
-        kernel = to_be_weighed(counted.gram.kernel)
-        if kernel is None:
-            return counted
-        gram = Gram(kernel.total(self.kernel_weights_), counted.gram.X)
-        return replace(counted, gram=gram)
-
-    def _road_on(
-        self,
-        gram: Gram,
-        state: Callable[[Gram], Sequence[BoxQP]],
-        n_problems: int | None = None,
-    ) -> Road:
-        """How the problems on a Gram would be solved, several kernels among them."""
-        kernel = to_be_weighed(gram.kernel)
-        if kernel is None or not self._weighs_kernels:
-            return self._auto().road(state(gram), n_problems)
-        some = Gram(kernel.total(np.ones(len(kernel.kernels))), gram.X)
-        return weighted_road(kernel, self._auto().road(state(some), n_problems))
 
     # From problems to solutions
 
@@ -564,180 +487,6 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
     @abstractmethod
     def _predicted(self, values: np.ndarray) -> np.ndarray:
         """What the values of f, a column for each problem, say."""
-
-    # The certificate, reported and recomputed
-
-    @property
-    def certificate_(self) -> Certificate:
-        """How good f is: dual ≤ optimum ≤ primal, and what it took.
-
-        Where nearly all support vectors are at their bound, what `fit` sums in double
-        suffices for the violation and the gap; ‖f‖², half of which primal and dual have
-        in common, is summed when they are first asked for.
-        """
-        check_is_fitted(self)
-        found = self._certificate
-        if not np.isnan(found.square):
-            f = self.expansion_
-            points, coef = double(f.points), np.asarray(f.coef, dtype=float)
-            values = symmetric_product(f.kernel.native(points), points, coef)
-            found = self._certificate = found.completed(float(coef @ values))
-        return found
-
-    def _recomputed(
-        self,
-        X: Points,
-        counted: WeightedGram,
-        problems: Sequence[BoxQP],
-        parts: Sequence[Any],
-    ) -> Certificate:
-        """The certificate from the points and f alone, in float64, by dense blocks."""
-        check_same(self, count(X))
-        f = self._of_points
-        coef = np.zeros((count(X), f.n_outputs))
-        coef[self.support_] = f.coef.reshape(-1, f.n_outputs)
-        coef = coef[counted.index]
-        bias = np.atleast_1d(self.expansion_.bias)
-        values, indefinite = self._dense_values(counted.gram, coef)
-        found, solved = [], []
-        for j, problem in enumerate(problems):
-            members, _ = multiclass.cells(parts, j)
-            beta = coef[members, j]
-            # f of a problem on some points is 0 off them: the column is already theirs.
-            function = problem.unscaling(beta) * values[members, j]
-            value, level = problem.inverse(beta, bias[j], function)
-            found.append(certified(problem, value, function, level, indefinite))
-            solved.append(piece(problem, value, np.arange(len(coef))[members]))
-        if not hasattr(self, "kernel_weights_"):
-            return together(found)
-        kernels, norm = self.kernel_shares_.kernels, float(self.kernel.norm)
-        grams = [Gram(kernel, double(counted.gram.X)) for kernel in kernels]
-        return over_weights(
-            together(found),
-            self.kernel_weights_,
-            squares(grams, solved),
-            norm,
-            squares_rounding(sizes_of(grams), solved),
-        )
-
-    def _dense_values(self, gram: Gram, coef: np.ndarray) -> tuple[np.ndarray, bool]:
-        """K coef, every block a float64 matrix that numpy multiplies.
-
-        And whether two of the points have k(x, y)² > k(x, x) k(y, y): K is indefinite.
-        """
-        points = double(gram.X)
-        used = np.flatnonzero(coef.any(axis=1))
-        values, indefinite = np.zeros(coef.shape), False
-        unknown = gram.kernel.psd is None
-        size = np.sqrt(np.abs(gram.diag())) if unknown else np.empty(0)
-        for rows in row_blocks(len(coef), max(1, len(used)), 64.0):
-            block = gram.kernel(take(points, rows), take(points, used))
-            block = np.asarray(block, dtype=float)
-            values[rows] = block @ coef[used]
-            if unknown:
-                most = (1 + 1e-6) * np.outer(size[rows], size[used])
-                indefinite |= bool(np.any(np.abs(block) > most))
-        return values, indefinite
-
-    # scikit-learn's attributes, read from f
-
-    @property
-    def _function(self) -> Any:
-        """f: an `Expansion`, or of many classes a `PairExpansion`."""
-        return self.expansion_
-
-    @property
-    def support_vectors_(self) -> Points:
-        """The support vectors; for "precomputed" an empty (0, 0) array."""
-        if self._precomputed:
-            return np.empty((0, 0))
-        points = self._dual_function.points
-        if points is None:
-            raise AttributeError(
-                f"{type(self).__name__} keeps what f needs, expansion_.points, and not "
-                "its support vectors: these are X[support_], X the points it was "
-                "fitted on."
-            )
-        return points
-
-    @property
-    def _dual_function(self) -> Any:
-        """f on the support vectors: `_function`, unless that is on landmarks."""
-        return self.__dict__.get("_dual") or self._function
-
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        """The coefficients, a row for each function; sparse where the points are."""
-        rows = np.ascontiguousarray(self._dual_rows())
-        if not self._sparse:
-            return rows
-        return _align_api_if_sparse(sp.csr_array(rows))
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The biases, one for each function."""
-        return biases(self._function)
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """w of f(x) = ⟨w, φ(x)⟩ + b, a row for each function.
-
-        φ(x) = x for the linear kernel. Of another kernel that is given as an object,
-        and has an explicit map, the columns are those that occur in the support
-        vectors, with the names `feature_names_`.
-        """
-        if hasattr(self, "approximation_"):
-            coef = self.expansion_.coef
-            rows = self.approximation_.weights_of(coef.reshape(len(coef), -1)).T
-            rows = np.ascontiguousarray(rows)
-            rows.flags.writeable = False
-            return rows
-        features = None if self._is_linear else self._explicit
-        f = self._function
-        pairs = isinstance(f, multiclass.PairExpansion)
-        coef = f.matrix() if pairs else f.coef.reshape(-1, f.n_outputs)
-        if features is not None:
-            weights = features.matrix.T @ coef
-            rows = np.ascontiguousarray(np.asarray(weights).T)
-            rows.flags.writeable = False
-            return rows
-        rows = coef.T @ f.points
-        if self._sparse:
-            rows = _align_api_if_sparse(sp.csr_array(rows))
-            rows.data.flags.writeable = False
-        else:
-            rows.flags.writeable = False
-        return rows
-
-    @property
-    def feature_names_(self) -> list[str]:
-        """What the columns of `coef_` stand for."""
-        if self._is_linear and hasattr(self, "feature_names_in_"):
-            return [str(name) for name in self.feature_names_in_]
-        if hasattr(self, "approximation_"):
-            return self.approximation_.feature_names()
-        return list(self._explicit.names())
-
-    @property
-    def _is_linear(self) -> bool:
-        return isinstance(self.kernel, Linear) or (
-            isinstance(self.kernel, str) and self.kernel == "linear"
-        )
-
-    @property
-    def _explicit(self) -> Features:
-        """The explicit map of the support vectors; AttributeError without one."""
-        named = isinstance(self.kernel, Kernel) or self._is_linear
-        if not named:
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        f = self._function
-        if not has_quick_map(f.kernel):
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        return explicit(f.kernel, f.points)
-
-    @abstractmethod
-    def _dual_rows(self) -> np.ndarray:
-        """dual_coef_ as an array."""
 
 
 def early(found: Solution | Certificate) -> bool:

@@ -33,6 +33,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.svm.base import COMMON_CONSTRAINTS, SupportVectorMachine
+from mercer.machines.svm.mixtures import fitted_gram, road_on, weighed
 from mercer.machines.wrappers import outside as outside_of_library
 from mercer.multiclass import Classes, PairExpansion, Pairs, Part
 from mercer.native.clock import seconds_left
@@ -105,7 +106,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             weight = weight * factors[label]
         state = partial(self._problems, parts=parts, weight=weight)
         with self._watched(names, X, y, sample_weight):
-            counted = self._shared(self._weighed(counted, state), len(names))
+            counted = self._shared(weighed(self, counted, state), len(names))
             problems = state(counted.gram)
             fit_sigmoids = partial(
                 self._sigmoids, counted, label, parts, factors, names
@@ -126,7 +127,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         classes, label, factors = self._labels(y, counted)
         parts = multiclass.parts(label, len(classes), self.multiclass)
         state = partial(self._problems, parts=parts, weight=factors[label])
-        return self._road_on(counted.gram, state, len(self._names(classes, len(parts))))
+        return road_on(self, counted.gram, state, len(self._names(classes, len(parts))))
 
     def _learn(
         self,
@@ -538,7 +539,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
-        counted = self._fitted_gram(X, sample_weight)
+        counted = fitted_gram(self, X, sample_weight)
         classes, label, factors = self._labels(y, counted)
         check_same(self, count(X), classes)
         parts = multiclass.parts(label, len(factors), self.multiclass)

@@ -22,11 +22,9 @@ from mercer.kernels.base import Kernel
 from mercer.machines.base import WeightedGram
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import check_same
-from mercer.machines.svm.base import (
-    COMMON_CONSTRAINTS,
-    FRACTION,
-    SupportVectorMachine,
-)
+from mercer.machines.svm.base import COMMON_CONSTRAINTS, FRACTION, SupportVectorMachine
+from mercer.machines.svm.mixtures import fitted_gram, road_on, weighed
+from mercer.machines.svm.model import dense_values
 from mercer.outcomes import Certificate
 from mercer.solvers.box_certificate import certified
 from mercer.solvers.boxqp import BoxQP
@@ -117,7 +115,7 @@ class OneClass(OutlierMixin, SupportVectorMachine):
             return [self._problem(gram, counted.weight)]
 
         with self._watched([""], X, None, sample_weight):
-            counted = self._weighed(counted, state)
+            counted = weighed(self, counted, state)
             problem = self._problem(counted.gram, counted.weight)
             coef, bias, found = self._columns(counted, [problem], range(1))
             self._learn(X, counted, coef[:, 0], bias[0], found)
@@ -156,8 +154,8 @@ class OneClass(OutlierMixin, SupportVectorMachine):
 
     def _road(self, X: Points, y: Any) -> Road:
         counted = self._weighted_gram(self._validated_points(X), None)
-        return self._road_on(
-            counted.gram, lambda gram: [self._problem(gram, counted.weight)]
+        return road_on(
+            self, counted.gram, lambda gram: [self._problem(gram, counted.weight)]
         )
 
     def _loosened(
@@ -253,7 +251,7 @@ class OneClassSVM(OneClass):
         """
         check_is_fitted(self)
         X = self._validated_points(X, reset=False)
-        counted = self._fitted_gram(X, sample_weight)
+        counted = fitted_gram(self, X, sample_weight)
         problem = self._problem(counted.gram, counted.weight)
         return self._recomputed(X, counted, [problem], range(1))
 
@@ -356,7 +354,7 @@ class SVDD(OneClass):
         coef = np.zeros((len(counted.index), 1))
         places = np.searchsorted(counted.index, self.support_)
         coef[places, 0] = problem.total * self._of_points.coef
-        values, indefinite = self._dense_values(counted.gram, coef)
+        values, indefinite = dense_values(counted.gram, coef)
         level = problem.total / 2 * (self._square + self.offset_)
         value = problem.snapped(coef[:, 0], slack=1e-13)
         return certified(problem, value, values[:, 0], (level,), indefinite)

@@ -28,6 +28,7 @@ from mercer.machines.svm.base import (
     FRACTION,
     SupportVectorMachine,
 )
+from mercer.machines.svm.mixtures import fitted_gram, road_on, weighed
 from mercer.outcomes import Certificate, iterations
 from mercer.solvers.auto import Problems
 from mercer.solvers.boxqp import BoxQP
@@ -61,7 +62,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         state = partial(self._problems, targets, counted)
         names = [""] if q == 1 else [f"output {j}" for j in range(q)]
         with self._watched(names, X, y, sample_weight):
-            counted = self._shared(self._weighed(counted, state), q)
+            counted = self._shared(weighed(self, counted, state), q)
             problems = state(counted.gram)
             self._learn(X, counted, *self._columns(counted, problems, range(q)))
         self._warn_unless_optimal(self._certificate)
@@ -131,7 +132,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         counted = self._weighted_gram(X, None)
         state = partial(self._problems, columns_of(y), counted)
-        return self._road_on(counted.gram, state)
+        return road_on(self, counted.gram, state)
 
     def predict(self, X: Points) -> np.ndarray:
         """f at the m points of X: (m,), or (m, q) for q targets."""
@@ -157,7 +158,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False, multi_output=True, y_numeric=True)
-        counted = self._fitted_gram(X, sample_weight)
+        counted = fitted_gram(self, X, sample_weight)
         problems = self._problems(columns_of(y), counted, counted.gram)
         return self._recomputed(X, counted, problems, range(len(problems)))
 

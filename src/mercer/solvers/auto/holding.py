@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.data.blocks import Blocks
 from mercer.gram import Gram
-from mercer.kernels.base import Constant, Sum
+from mercer.kernels.operators import Constant, Sum
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
