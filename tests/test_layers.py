@@ -43,8 +43,8 @@ FOUNDATIONS = {
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows partition cluster_states features single_rows "
     "landmark_rows smoothed newton_steps overlap roads class_pairs weights products "
-    "krylov primal penalized columns feature_newton lasso lasso_features sgd components "
-    "bayes posterior smo feature_descent ascent".split(),
+    "krylov primal penalized columns feature_newton lasso lasso_features sgd "
+    "components bayes posterior smo feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
     "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
