@@ -26,17 +26,17 @@ ROOT = Path(__file__).parent.parent
 # (messages, parsing, plots, trees and sequences as data, layers, progress), and those
 # that are slow and only bound errors by far more than rounding.
 FILES = """
-    kernels/test_algebra kernels/test_generative kernels/test_gradients
-    kernels/test_node kernels/test_vector kernels/test_ways machines/test_gp
-    machines/test_kmeans machines/test_landmarks machines/test_multiple
-    machines/test_points_come_and_go
+    explanations/test_sums kernels/test_algebra kernels/test_generative
+    kernels/test_gradients kernels/test_node kernels/test_vector kernels/test_ways
+    machines/test_gp machines/test_kmeans machines/test_landmarks machines/test_multiple
     machines/test_neighbors machines/test_parzen machines/test_pca
-    machines/test_perceptron machines/test_sgd machines/test_svm native/test_core
-    native/test_vectors solvers/test_class_pairs solvers/test_eigen
-    solvers/test_feature_newton solvers/test_features solvers/test_landmark_rows
-    solvers/test_overlap solvers/test_single_rows solvers/test_smo test_certificates test_expansion
-    test_explicit_maps test_gram test_laws test_optimization test_paths test_precision test_roundings test_truth
-    explanations/test_sums search/test_search theory/test_psd theory/test_theory
+    machines/test_perceptron machines/test_points_come_and_go machines/test_sgd
+    machines/test_svm native/test_core native/test_vectors search/test_search
+    solvers/test_class_pairs solvers/test_eigen solvers/test_feature_newton
+    solvers/test_features solvers/test_landmark_rows solvers/test_overlap
+    solvers/test_single_rows solvers/test_smo theory/test_psd theory/test_theory
+    test_certificates test_expansion test_explicit_maps test_gram test_laws
+    test_optimization test_paths test_precision test_roundings test_truth
 """.split()
 # Of the laws of machines, on all kernels, the two that compare two computations.
 SOME = {
