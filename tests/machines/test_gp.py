@@ -74,6 +74,26 @@ def test_regression_is_scikit_learns_at_the_same_parameters():
     assert_allclose(own * [1, -2, 1], slope, atol=1e-8)
 
 
+def test_widths_of_coordinates_are_scikit_learns():
+    lengths, new = np.array([0.7, 2.0, 5.0]), np.column_stack([NEW, NEW[:, 0] ** 2])
+    wide = np.column_stack([X, np.cos(7 * X[:, 0])])
+    twin = theirs.GaussianProcessRegressor(
+        kernels.ConstantKernel(2.0) * kernels.RBF(lengths), alpha=0.1, optimizer=None
+    ).fit(wide, Y)
+    widths = 0.5 / lengths**2
+    machine = GaussianProcessRegressor(2.0 * RBF(widths), alpha=0.1, optimizer=None)
+    machine.fit(wide, Y)
+    value, slope = twin.log_marginal_likelihood(twin.kernel_.theta, True)
+    theta = np.log([2.0, *widths])
+    found, own = machine.log_marginal_likelihood(theta, eval_gradient=True)
+    assert found == pytest.approx(value, rel=1e-12)
+    assert_allclose(own * [1, -2, -2, -2], slope, rtol=1e-9, atol=1e-10)
+    for options in ({"return_std": True}, {"return_cov": True}):
+        beside = twin.predict(new, **options)
+        for ours, other in zip(machine.predict(new, **options), beside, strict=True):
+            assert_allclose(ours, other, rtol=1e-9, atol=1e-10)
+
+
 def test_regression_finds_scikit_learns_optimum():
     twin = theirs.GaussianProcessRegressor(constant_rbf_white()).fit(X, Y)
     machine = GaussianProcessRegressor(1.0 * RBF(0.5), noise=0.1).fit(X, Y)

@@ -65,7 +65,7 @@ class NormalEvidence:
         """The factors of A; None where it is not positive definite."""
         n, q = self.target.shape
         with blas_for(n):
-            A = _matrix(kernel, self.X)
+            A = _triangle(kernel, self.X)
             np.fill_diagonal(A, A.diagonal() + self.alpha + noise)
             if not lapack.factor(A):
                 return None
@@ -98,9 +98,9 @@ class NormalEvidence:
         with blas_for(len(A)):
             lapack.invert_positive(A)
             for columns in _strips(len(A)):
-                strip = A[:, columns]
+                strip = A[: columns.stop, columns]
                 strip *= -q
-                strip += coef @ coef[columns].T
+                strip += coef[: columns.stop] @ coef[columns].T
         W = _lower(A)
         slopes = weighted_slopes(kernel, self.X, W, self.free)
         slopes[self.noise] = float(W.trace())
@@ -213,12 +213,18 @@ class LogisticEvidence:
         return mode.evidence, self.free.gradient(theta, slopes)
 
 
-def _matrix(kernel: Kernel, X: Points) -> np.ndarray:
-    """K in a column-major float64 array of its own."""
+def _triangle(kernel: Kernel, X: Points) -> np.ndarray:
+    """K in the upper triangle of a column-major array, with anything below it."""
     n = count(X)
     check_room(16.0 * n * n, f"A Gaussian process on {n} points takes", "Take fewer.")
-    K = Gram(kernel, X).double().dense()
-    return np.array(K, dtype=float, order="C").T
+    return Gram(kernel, X).lower().T
+
+
+def _matrix(kernel: Kernel, X: Points) -> np.ndarray:
+    """K in a column-major float64 array of its own."""
+    K = _triangle(kernel, X)
+    _mirror(K)
+    return K
 
 
 def _strips(n: int) -> list[slice]:

@@ -340,8 +340,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         slack = float(np.sum(np.maximum(0, 1 - problem.sign * f)))
         heaviest = np.argsort(-solution.value, kind="stable")[:6]
         shown = ", ".join(f"{solution.value[i]:.3g} of point {i}" for i in heaviest)
+        kernel = problem.gram.given.kernel
         error = ValueError(
-            f"{type(self).__name__}(C=inf) needs classes that {problem.gram.kernel!r} "
+            f"{type(self).__name__}(C=inf) needs classes that {kernel!r} "
             "separates; the hulls of these two meet, at a relative distance of "
             f"{solution.violation:.2g}. The common point, a mean of either class "
             f"weighted by this error's hull_weights, is {shown}, ... The soft margin "
@@ -579,8 +580,9 @@ class SupportVectorMachine(CallbackSupportMixin, Machine):
         found = self._certificate
         if not np.isnan(found.square):
             f = self.expansion_
-            points, coef = double(f.points), np.asarray(f.coef, dtype=float)
-            values = symmetric_product(f.kernel.native(points), points, coef)
+            gram = Gram(f.kernel, double(f.points)).with_one_width()
+            coef = np.asarray(f.coef, dtype=float)
+            values = symmetric_product(gram.kernel.native(gram.X), gram.X, coef)
             found = self._certificate = found.completed(float(coef @ values))
         return found
 
