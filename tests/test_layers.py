@@ -44,9 +44,10 @@ FOUNDATIONS = {
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
     "newton_steps roads class_pairs weights products krylov primal penalized columns "
     "feature_newton lasso lasso_features sgd components bayes posterior smo "
-    "feature_descent ascent".split(),
+    "feature_descent ascent laplace".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
-    "machines": "labels checks words trials wrappers estimator base progress".split(),
+    "machines": "labels checks words trials wrappers estimator base progress "
+    "parallel".split(),
     "machines/svm": ["kept", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
@@ -84,11 +85,11 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent gaussian path update "
+    "nearest windows roads weights multiple chunking ascent laplace gaussian path update "
     "bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
-    "machines": "base estimator wrappers labels checks words trials progress ridge "
-    "perceptron rvm neighbors kmeans pca parzen maps",
+    "machines": "base estimator wrappers labels checks words trials progress parallel "
+    "ridge perceptron rvm neighbors kmeans pca parzen maps",
     "machines/svm": "kept base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",
