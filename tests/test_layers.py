@@ -38,7 +38,7 @@ FOUNDATIONS = {
     "kernels": "latex cache checks base ways counts explicit vector fragments "
     "candidates occurrences routes radial dotproduct algebra window landmarks "
     "approximate".split(),
-    "explanations": ["explanation", "functions", "ways"],
+    "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows features single_rows landmark_rows smoothed "
@@ -70,7 +70,7 @@ ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
     "losses maps outcomes planning optimization",
-    "explanations": "explanation functions ways explaining",
+    "explanations": "explanation functions items ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks points copies parts matching sequences trees graphs edges",
