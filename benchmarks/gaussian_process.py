@@ -1,7 +1,9 @@
 """Time Gaussian processes beside scikit-learn's: the evidence, its slope, whole fits.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/gaussian_process.py
-    OPENBLAS_NUM_THREADS=2 python benchmarks/gaussian_process.py --wall   (quiet machine)
+    OPENBLAS_NUM_THREADS=2 python benchmarks/gaussian_process.py --wall
+
+The second on a machine where nothing else runs.
 
 Same points, same kernel (constant · RBF, one width or one for each coordinate, with
 noise for numbers), same start and same L-BFGS without restarts. Times are CPU seconds

@@ -146,7 +146,11 @@ pairs = zip(explanations, mutagenic, strict=True)
 right = [one for one, known in pairs if known and one.total > 0]
 first = [one.parts[0].name.partition(" at ")[0] for one in right]
 kinds, often = np.unique(first, return_counts=True)
-print("\n".join(f"{n:5}  {kind}" for n, kind in sorted(zip(often, kinds))[::-1]))
+print(
+    "\n".join(
+        f"{n:5}  {kind}" for n, kind in sorted(zip(often, kinds, strict=True))[::-1]
+    )
+)
 assert kinds[np.argmax(often)] in ("O(N)", "N(C, O, O)")
 kept = [one for one in right if len(one.point.nodes) < 22]
 kept = sorted(kept, key=lambda one: -sum(atom == "O" for atom in one.point.labels))

@@ -85,8 +85,8 @@ MODULES = {
     "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent laplace gaussian path update "
-    "bordered",
+    "nearest windows roads weights multiple chunking ascent laplace gaussian path "
+    "update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress parallel "
     "ridge perceptron rvm neighbors kmeans pca parzen maps",

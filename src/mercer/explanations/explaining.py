@@ -34,10 +34,10 @@ def explain(
     machine : fitted, with an `expansion_`; or a pipeline that ends with one
     by : "features", the coordinates of φ with their places, of kernels with an explicit
         map; "items", the letters, nodes or atoms that these are made of, with their
-        shares of features and bias; "coordinates", the Shapley values of columns, of products and sums over
-        coordinates such as RBF; "terms", the kernels of a sum; "points", those that f
-        is an expansion on. None for the first of these that the kernel has, term by
-        term
+        shares of features and bias; "coordinates", the Shapley values of columns, of
+        products and sums over coordinates such as RBF; "terms", the kernels of a sum;
+        "points", those that f is an expansion on. None for the first of these that the
+        kernel has but items, term by term
     n : how many parts are listed; the others are summed up in one, `rest`
     output : the number or the name of one output; None for all
     columns : names for the coordinates of vectors; None for those of the fit

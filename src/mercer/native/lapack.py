@@ -21,7 +21,8 @@ from scipy.linalg import blas, lapack
 
 from mercer.native.interruptible import LONG, elementwise, interruptible
 
-# The arguments of each routine: c a letter, i an int, d a double, s a float, all by pointers.
+# The arguments of each routine: c a letter, i an int, d a double, s a float, all of
+# them by pointers.
 _ARGUMENTS = {
     "dlatrd": "c iidi ddd i",
     "dsyr2k": "cc ii d di di d di",
@@ -164,7 +165,8 @@ def eigvalsh(A: np.ndarray) -> np.ndarray:
     return eigh(A, eigvals_only=True)
 
 
-# A = RᵀR, in column-major (n, n) arrays, of float64 but for `factor` and `solve`; R is in the upper triangle of A
+# A = RᵀR, in column-major (n, n) arrays of float64, for `factor` and `solve` float32
+# too; R is in the upper triangle of A
 
 
 def factor(A: np.ndarray) -> bool:
