@@ -277,6 +277,7 @@ def test_repr_names_kernel_and_sizes(X, Y):
 
 
 def test_dense_refuses_a_matrix_larger_than_the_memory(X, monkeypatch):
+    monkeypatch.setattr(mercer.gram, "SMALL_BYTES", 0.0)
     monkeypatch.setattr(memory, "available_memory", lambda: 40 * 40 * 8 - 1.0)
     with pytest.raises(MemoryError, match=r"1.28e-05 GB .* available.*K\.rows"):
         Gram(RBF(0.5), X).dense()

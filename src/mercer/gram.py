@@ -28,6 +28,7 @@ from mercer.native.interruptible import multiply
 
 LONG = 4000  # points whose values take the core some tenths of a second
 STRIPS = 24  # into which K is divided where the time to compute it is limited
+SMALL_BYTES = 2.0**20  # of a matrix that there is always room for
 STRIP_ROWS = 256  # of a triangle that are computed at a time
 
 
@@ -244,6 +245,8 @@ class Gram(LinearOperator):
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""
         n, m = self.shape
+        if 8.0 * n * m <= SMALL_BYTES:  # to ask the system takes longer than to compute
+            return
         # The precision is that of a row, computed only where it makes a difference.
         if not memory.fits(8.0 * n * m):
             memory.check_room(
