@@ -27,7 +27,7 @@ from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import UNIT
 
-FIRST, LARGEST = 16, 256  # variables of a working set, doubled from round to round
+FIRST, LARGEST = 64, 512  # variables of a working set, doubled from round to round
 ROUNDS = 1000
 ROOM = 64  # points that may come before rows of K are copied
 
@@ -81,11 +81,20 @@ class RowStore:
                 self.kept[numbers[t]] = with_room(row)
 
     def square(self, points: np.ndarray) -> np.ndarray:
-        """K between these points, of the rows that are kept where all of them are."""
+        """K between these points, by the rows that are kept as far as they are."""
         numbers = np.asarray(points).tolist()
-        if all(i in self.kept for i in numbers):
-            return np.array([self.kept[i][points] for i in numbers])
-        return np.asarray(self.gram.take(points).dense(), dtype=float)
+        missing = [t for t, i in enumerate(numbers) if i not in self.kept]
+        if self.gram.is_held or len(missing) == len(numbers):
+            return np.asarray(self.gram.take(points).dense(), dtype=float)
+        K = np.empty((len(numbers), len(numbers)))
+        for t, i in enumerate(numbers):
+            if i in self.kept:
+                K[t] = self.kept[i][points]
+        if missing:
+            X = take(self.gram.X, points)
+            K[missing] = self.gram.kernel(take(X, np.array(missing)), X)
+            K[:, missing] = K[missing].T
+        return K
 
     def _rows(self, points: np.ndarray) -> np.ndarray:
         recipe = None if self.gram.is_held else self.gram.kernel.native(self.gram.X)

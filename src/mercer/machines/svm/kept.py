@@ -62,7 +62,7 @@ class Kept:
 
 def tight(tol: float) -> SMO:
     """What solves small problems."""
-    return SMO(tol, precision="double")
+    return SMO(tol, cache_mb=64.0, precision="double")
 
 
 def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
@@ -132,29 +132,33 @@ def remove(machine: Any, index: Any) -> None:
     old_parts = machine._stated_parts(held.target, len(held))
     counted, problems, parts = _stated(machine, new)
     used = leaving[held.coef[leaving].any(axis=1)]
-    block = np.zeros((0, len(stay)))
-    if len(used):
-        rows = held.kernel(double(take(held.points, used)), double(new.points))
-        block = np.asarray(rows, dtype=float)
-    nearly = {}
+    nearly, computed = {}, 0
     for j, problem in enumerate(problems):
         before, cells_before = _cells(old_parts, j, len(held))
         inside = np.isin(before, used)
         members, cells = _cells(parts, j, len(new))
         left = ~np.isin(before, leaving)
         place = np.cumsum(left) - 1
-        new.rows[j] = _shorter(held.rows.pop(j, {}), left, place)
+        kept = held.rows.pop(j, {})
+        gone = {int(i): kept[i][: len(left)][left] for i in np.flatnonzero(inside)
+                if i in kept}  # fmt: skip
+        new.rows[j] = _shorter(kept, left, place)
         if not inside.any():
             continue
         beta = held.coef[_cells_of(cells_before, inside)]
-        rows = block[np.searchsorted(used, before[inside])][:, members]
+        if len(gone) == len(beta):
+            rows = np.array(list(gone.values()))
+        else:
+            some = double(take(held.points, before[inside]))
+            rows = held.kernel(some, double(take(new.points, members)))
+            computed += len(beta)
         near = _near(machine, new, j, problem, cells)
         near.function -= beta @ rows
         near.moved += float(np.abs(beta).sum())
         near.added += len(beta)
         near.balance()
         nearly[j] = near
-    _settle(machine, new, counted, problems, parts, nearly, rows=len(used))
+    _settle(machine, new, counted, problems, parts, nearly, rows=computed)
 
 
 def _longer(
