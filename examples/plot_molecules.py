@@ -131,9 +131,10 @@ assert accuracy > 0.75
 # -------------------------------
 # The kernel is an inner product of counts, so the machine is a weight for every
 # pattern, and patterns have names. All of these molecules have a nitro group,
-# N(C, O, O), which therefore tells nothing. Carbons where rings are fused, C(C, C, C),
-# count for a mutagenic one, bare ends C(C) against it. The published protocol
-# compares atoms and not bonds, which are only drawn.
+# N(C, O, O), so that its pattern alone tells little; with bonds, and summed up by
+# atoms, it comes out on top (the example "What a machine saw"). Carbons where rings are
+# fused, C(C, C, C), count for a mutagenic one, bare ends C(C) against it. The published
+# protocol compares atoms and not bonds, which are only drawn.
 
 kernel = WeisfeilerLehman(2)
 machine = SVC(C=0.1, kernel=kernel).fit(molecules, mutagenic)

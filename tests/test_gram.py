@@ -181,6 +181,25 @@ def test_a_held_gram_says_the_same_and_asks_its_kernel_once(kernel, X, Y):
     assert_array_equal(Gram(kernel, X).held().diag(), np.diag(kernel(X)))
 
 
+@pytest.mark.parametrize(
+    "kernel", [2.0 * RBF([0.5, 0.1, 2.0]) + Linear(), FeatureFunction(np.exp)]
+)
+def test_the_lower_triangle_is_that_of_the_matrix(kernel, X, monkeypatch):
+    monkeypatch.setattr(mercer.gram, "STRIP_ROWS", 7)
+    K = Gram(kernel, X.astype(np.float32)).lower()
+    assert K.dtype == np.float64
+    expected = kernel(X.astype(np.float32).astype(float))
+    assert_allclose(np.tril(K), np.tril(expected), rtol=1e-14)
+
+
+def test_one_width_on_scaled_columns_is_the_same_matrix(X):
+    gram = Gram(RBF([0.5, 0.1, 2.0]), X)
+    scaled = gram.with_one_width()
+    assert scaled.kernel == RBF(1.0) and scaled.given is gram
+    assert_array_equal(scaled.dense(), gram.dense())
+    assert Gram(RBF(0.5), X).with_one_width().given.kernel == RBF(0.5)
+
+
 def test_diag_is_the_diagonal_of_one_set_of_points(X, Y):
     assert_allclose(
         Gram(Polynomial(3), X).diag(), np.diag(Polynomial(3)(X)), rtol=1e-12
@@ -258,6 +277,7 @@ def test_repr_names_kernel_and_sizes(X, Y):
 
 
 def test_dense_refuses_a_matrix_larger_than_the_memory(X, monkeypatch):
+    monkeypatch.setattr(mercer.gram, "SMALL_BYTES", 0.0)
     monkeypatch.setattr(memory, "available_memory", lambda: 40 * 40 * 8 - 1.0)
     with pytest.raises(MemoryError, match=r"1.28e-05 GB .* available.*K\.rows"):
         Gram(RBF(0.5), X).dense()

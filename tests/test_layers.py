@@ -38,15 +38,16 @@ FOUNDATIONS = {
     "kernels": "latex cache checks parameters base operators ways counts explicit "
     "vector fragments candidates occurrences routes radial dotproduct algebra window "
     "landmarks approximate".split(),
-    "explanations": ["explanation", "functions", "ways"],
+    "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
     "feature_rows computed_rows partition cluster_states features single_rows "
     "landmark_rows smoothed newton_steps overlap roads class_pairs weights products "
     "krylov primal penalized columns feature_newton lasso lasso_features sgd "
-    "components bayes posterior smo feature_descent ascent".split(),
+    "components bayes posterior smo feature_descent ascent laplace".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
-    "machines": "labels checks words trials wrappers estimator base progress".split(),
+    "machines": "labels checks words trials wrappers estimator base progress "
+    "parallel".split(),
     "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
     "machines/sgd": ["visits", "base"],
     "machines/regularized": ["base"],
@@ -70,7 +71,7 @@ ROOFS |= {"gradient_rules", "gradient_links"}
 MODULES = {
     "": "__main__ _names _html multiclass calibration distributed expansion gram "
     "losses maps outcomes road_costs planning optimization",
-    "explanations": "explanation functions ways explaining",
+    "explanations": "explanation functions items ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
     "data": "blocks checks frames points given copies parts matching sequences trees "
@@ -88,10 +89,10 @@ MODULES = {
     "l1 perceptron sgd sgd_features budget eigen partition cluster_states clusters "
     "lasso lasso_features components products preimage bayes posterior evidence "
     "rounding class_pairs nearest windows roads weights multiple chunking ascent "
-    "gaussian path update bordered",
+    "laplace gaussian path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
-    "perceptron rvm neighbors kmeans pca parzen maps",
+    "perceptron rvm neighbors kmeans pca parzen maps parallel",
     "machines/svm": "kept model mixtures base classifier svc svr one_class",
     "machines/sgd": "visits base classifier regressor",
     "machines/regularized": "base machine regression logistic",

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from mercer.data.blocks import Blocks
 from mercer.data.checks import describe
 from mercer.data.points import Index, Points, as_points, count, double, take
-from mercer.kernels.algebra import Centered
+from mercer.kernels.algebra import Centered, Exp, Normalized
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
+from mercer.kernels.vector import TransformedKernel, VectorKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
 from mercer.native import memory
 from mercer.native.clock import seconds_left, tick
@@ -19,6 +22,8 @@ from mercer.native.interruptible import multiply
 
 LONG = 4000  # points whose values take the core some tenths of a second
 STRIPS = 24  # into which K is divided where the time to compute it is limited
+SMALL_BYTES = 2.0**20  # of a matrix that there is always room for
+STRIP_ROWS = 256  # of a triangle that are computed at a time
 
 
 class Gram(LinearOperator):
@@ -75,6 +80,8 @@ class Gram(LinearOperator):
     _packed: Any = None  # the same in columns that no one else knows
     _placed: Any = None  # the same for products with vectors alone
     _origin: tuple[Gram, Any] | None = None  # whose points were taken, and which
+    _scaled: Gram | None = None  # the same K with one width, where there are several
+    _given: Gram | None = None  # whose points these are, scaled
 
     def held(self) -> Gram:
         """The same Gram with its matrix in memory, for repeated use."""
@@ -105,6 +112,27 @@ class Gram(LinearOperator):
         if self._matrix is not None and (X is self.X or not narrow):
             wide._matrix = self._matrix.astype(np.float64, copy=False)
         return wide
+
+    def with_one_width(self) -> Gram:
+        """The same K by one width and scaled points, where k has one for each column.
+
+        The core knows kernels of one width. `given` leads back.
+        """
+        kernel, X = self.kernel, self.X
+        if not isinstance(kernel, VectorKernel) or kernel._stretch() is None:
+            return self
+        plain = is_vectors(X) and not isinstance(X, Blocks)
+        if not plain or self.Y is not None or self.is_held:
+            return self
+        if self._scaled is None:
+            scaled = Gram(kernel.scalar(), kernel._pair(X)[0], block_mb=self.block_mb)  # type: ignore[attr-defined]
+            scaled._given, self._scaled = self, scaled
+        return self._scaled
+
+    @property
+    def given(self) -> Gram:
+        """The Gram whose `with_one_width` this is, or itself."""
+        return self if self._given is None else self._given
 
     @property
     def is_held(self) -> bool:
@@ -190,9 +218,29 @@ class Gram(LinearOperator):
             K[end:, begin:end] = K[begin:end, end:].T
         return K
 
+    def lower(self) -> np.ndarray:
+        """An (n, n) float64 array with K on and below its diagonal, anything above.
+
+        Kernels of vectors compute no more than that, and write it once.
+        """
+        self._needs_one_set("lower", "dense() has all values.")
+        n = self.shape[0]
+        if self._matrix is not None or not _without_preparation(self.kernel):
+            return np.array(self.double().dense(), dtype=float)
+        self.check_memory()
+        X, K = double(self.X), np.empty((n, n))
+        for begin in range(0, n, STRIP_ROWS):
+            tick("kernel values", (begin / n) ** 2)
+            end = min(begin + STRIP_ROWS, n)
+            some = take(X, slice(begin, end)), take(X, slice(0, end))
+            K[begin:end, :end] = self.kernel(*some)
+        return K
+
     def check_memory(self) -> None:
         """Refuse, with a MemoryError, a matrix larger than the memory there is."""
         n, m = self.shape
+        if 8.0 * n * m <= SMALL_BYTES:  # to ask the system takes longer than to compute
+            return
         # The precision is that of a row, computed only where it makes a difference.
         if not memory.fits(8.0 * n * m):
             memory.check_room(
@@ -232,6 +280,13 @@ class Gram(LinearOperator):
         n, m = self.shape
         where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
         return f"Gram of {self.kernel} {where}"
+
+
+def _without_preparation(kernel: Kernel) -> bool:
+    """Whether blocks of K cost together what the whole does: kernels of vectors."""
+    if isinstance(kernel, Sum | Product | Scaled | Power | Exp | Normalized):
+        return all(map(_without_preparation, kernel.children()))
+    return isinstance(kernel, VectorKernel | TransformedKernel | Constant)
 
 
 def _many(index: Index) -> Index:

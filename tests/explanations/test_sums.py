@@ -54,8 +54,10 @@ from mercer import (
     WeisfeilerLehman,
     explain,
 )
+from mercer.contributions.features import has_features
 from mercer.contributions.shapley import has_coordinates
 from mercer.explanations.explanation import parts_of
+from mercer.explanations.items import has_items
 
 KERNELS = [param.values for param in catalog.psd_kernels]
 
@@ -87,6 +89,7 @@ def fitted(kernel, points):
 def ways(kernel):
     """None, which is by features where there are any, and the other ways."""
     found = [None, "points"] + ["terms"] * isinstance(kernel, Sum)
+    found += ["items"] * (has_features(kernel) and has_items(kernel))
     return found + ["coordinates"] * has_coordinates(kernel)
 
 
@@ -338,9 +341,9 @@ def test_bad_input_is_refused_with_the_way_out():
     strings = SVC(kernel=Spectrum(2)).fit(["ab", "ba"], [0, 1])
     with pytest.raises(ValueError, match='use by="coordinates" or by="terms"'):
         explain(machine, Z[:1], by="features")
-    with pytest.raises(ValueError, match='use by="features" or by="terms"'):
+    with pytest.raises(ValueError, match='use by="features" or by="items" or'):
         explain(strings, ["ab"], by="coordinates")
-    with pytest.raises(ValueError, match="by is one of features, coordinates"):
+    with pytest.raises(ValueError, match="by is one of features, items"):
         explain(machine, Z[:1], by="feature")
     for n in (0, -1, 2.5, True):
         with pytest.raises(ValueError, match="n is how many parts"):

@@ -1,5 +1,7 @@
 """Gaussian processes: beside scikit-learn's, on any data, and what they refuse."""
 
+from dataclasses import replace
+
 import catalog
 import numpy as np
 import pytest
@@ -72,6 +74,26 @@ def test_regression_is_scikit_learns_at_the_same_parameters():
     found, own = machine.log_marginal_likelihood(ours, eval_gradient=True)
     assert_allclose([found, machine.log_marginal_likelihood(ours)], value, atol=1e-8)
     assert_allclose(own * [1, -2, 1], slope, atol=1e-8)
+
+
+def test_widths_of_coordinates_are_scikit_learns():
+    lengths, new = np.array([0.7, 2.0, 5.0]), np.column_stack([NEW, NEW[:, 0] ** 2])
+    wide = np.column_stack([X, np.cos(7 * X[:, 0])])
+    twin = theirs.GaussianProcessRegressor(
+        kernels.ConstantKernel(2.0) * kernels.RBF(lengths), alpha=0.1, optimizer=None
+    ).fit(wide, Y)
+    widths = 0.5 / lengths**2
+    machine = GaussianProcessRegressor(2.0 * RBF(widths), alpha=0.1, optimizer=None)
+    machine.fit(wide, Y)
+    value, slope = twin.log_marginal_likelihood(twin.kernel_.theta, True)
+    theta = np.log([2.0, *widths])
+    found, own = machine.log_marginal_likelihood(theta, eval_gradient=True)
+    assert found == pytest.approx(value, rel=1e-12)
+    assert_allclose(own * [1, -2, -2, -2], slope, rtol=1e-9, atol=1e-10)
+    for options in ({"return_std": True}, {"return_cov": True}):
+        beside = twin.predict(new, **options)
+        for ours, other in zip(machine.predict(new, **options), beside, strict=True):
+            assert_allclose(ours, other, rtol=1e-9, atol=1e-10)
 
 
 def test_regression_finds_scikit_learns_optimum():
@@ -195,6 +217,47 @@ def test_three_classes_are_scikit_learns(scheme):
         with pytest.raises(ValueError, match="one_vs_one multi-class mode"):
             machine.predict_proba(NEW)
         assert len(machine.base_estimator_.estimators_) == 3
+
+
+@pytest.mark.parametrize("scheme", ["one_vs_rest", "one_vs_one"])
+def test_classes_learnt_at_the_same_time_are_those_learnt_in_turn(scheme):
+    options = {"multi_class": scheme, "n_restarts_optimizer": 1}
+    found = [
+        GaussianProcessClassifier(
+            1.0 * RBF(0.5), n_jobs=jobs, random_state=seed, **options
+        ).fit(X, THREE)
+        for jobs in (None, 2)
+        for seed in (3, np.random.RandomState(3))
+    ]
+    for alone, beside in (found[::2], found[1::2]):
+        assert alone.kernel_ == beside.kernel_
+        assert_allclose(alone.decision_function(NEW), beside.decision_function(NEW))
+
+
+def test_an_error_of_one_class_ends_the_others():
+    def broken(function, start, bounds):
+        raise RuntimeError("no way up")
+
+    machine = GaussianProcessClassifier(RBF(0.5), optimizer=broken, n_jobs=2)
+    with pytest.raises(RuntimeError, match="no way up"):
+        machine.fit(X, THREE)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e8])
+def test_steps_in_single_precision_lead_to_the_same_mode(monkeypatch, scale):
+    points = rng.normal(size=(150, 3))
+    target = (np.sin(3 * points[:, 0]) + points[:, 1] > 0).astype(float)
+    free = FreeParameters(scale * RBF(0.5))
+    alone = LogisticEvidence(points, target, free)
+    value, slope = alone.objective(free.start)
+    few = [replace(alone, max_iter=m).value(free.start) for m in (1, 2, 3)]
+    monkeypatch.setattr("mercer.solvers.gaussian.MANY", 0)
+    some = [replace(alone, max_iter=m).value(free.start) for m in (1, 2, 3)]
+    assert_allclose(some, few, rtol=1e-12 * max(scale, 1e3))
+    for start in (None, np.zeros(150), 50 * (1 - target)):
+        found, own = replace(alone, start=start).objective(free.start)
+        assert found == pytest.approx(value, rel=1e-10)
+        assert_allclose(own, slope, rtol=1e-6, atol=1e-7)
 
 
 def test_the_mean_of_the_logistic_function_is_exact():

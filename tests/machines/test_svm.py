@@ -892,3 +892,18 @@ def test_classes_solved_side_by_side_are_those_solved_in_turn():
         set_threads(before)
     assert_array_equal(in_turn.expansion_.coef, side_by_side.expansion_.coef)
     assert_array_equal(in_turn.intercept_, side_by_side.intercept_)
+
+
+@pytest.mark.parametrize("machine", [SVC, NuSVC, SVR, OneClassSVM])
+def test_a_width_for_each_column_is_one_width_on_scaled_columns(machine):
+    rng = np.random.default_rng(0)
+    X, widths = rng.normal(size=(300, 3)), np.array([0.2, 1.0, 3.0])
+    y = np.where(X[:, 0] + X[:, 1] ** 2 > 0.5, 1, -1)
+    found = machine(kernel=RBF(widths.tolist()), tol=1e-8).fit(X, y)
+    scaled = machine(kernel=RBF(1.0), tol=1e-8).fit(X * np.sqrt(widths), y)
+    assert found.expansion_.kernel == RBF(widths.tolist())
+    assert_allclose(found.support_vectors_, X[found.support_])
+    f, g = found.expansion_(X), scaled.expansion_(X * np.sqrt(widths))
+    assert_allclose(f, g, atol=1e-6)
+    assert_allclose(found.certificate_.dual, scaled.certificate_.dual, rtol=1e-9)
+    assert found.certificate_.run.rows == scaled.certificate_.run.rows

@@ -342,7 +342,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", help="a file of data")
     command.add_argument(
         "--by",
-        choices=("features", "coordinates", "terms", "points"),
+        choices=("features", "items", "coordinates", "terms", "points"),
         help="what the parts are; default: the finest that the kernel has",
     )
     command.add_argument(

@@ -10,13 +10,10 @@ from mercer.data.checks import brief
 from mercer.data.points import Points, each
 from mercer.explanations.explanation import Explanation, checked_number
 from mercer.explanations.functions import function_of
+from mercer.explanations.items import kind_of
 from mercer.explanations.ways import WAYS, found_by
-from mercer.kernels.algebra import On
-from mercer.kernels.base import Kernel
-from mercer.kernels.graph import ShortestPath, WeisfeilerLehman
-from mercer.kernels.string import Subsequence, WeightedDegree
-from mercer.kernels.substring import Mismatch, Spectrum, WeightedSubstrings
-from mercer.kernels.tree import MatchingNodes, Subtree, TaggedTree
+
+PLACED = ("features", "items")  # ways whose parts are in the letters, nodes or atoms
 
 
 def explain(
@@ -37,10 +34,11 @@ def explain(
     ----------
     machine : fitted, with an `expansion_`; or a pipeline that ends with one
     by : "features", the coordinates of φ with their places, of kernels with an explicit
-        map; "coordinates", the Shapley values of columns, of products and sums over
-        coordinates such as RBF; "terms", the kernels of a sum; "points", those that f
-        is an expansion on. None for the first of these that the kernel has, term by
-        term
+        map; "items", the letters, nodes or atoms that these are made of, with their
+        shares of features and bias; "coordinates", the Shapley values of columns, of
+        products and sums over coordinates such as RBF; "terms", the kernels of a sum;
+        "points", those that f is an expansion on. None for the first of these that the
+        kernel has but items, term by term
     n : how many parts are listed; the others are summed up in one, `rest`
     output : the number or the name of one output; None for all
     columns : names for the coordinates of vectors; None for those of the fit
@@ -78,7 +76,7 @@ def explain(
                 way,
                 float(function.bias[j] + parts.base[j]),
                 float(totals[i, j]),
-                kind_of(function.kernel) if way == "features" else "other",
+                kind_of(function.kernel) if way in PLACED else "other",
                 parts,
                 j,
                 n,
@@ -88,20 +86,3 @@ def explain(
         ]
         out.append(some if several else some[0])
     return out
-
-
-def kind_of(kernel: Kernel) -> str:
-    """What the items of points of a kernel are."""
-    kinds = {kind for some, kind in _KINDS if isinstance(kernel, some)}
-    if isinstance(kernel, On):  # items of one field of a record
-        return "other"
-    kinds |= set() if kinds else {kind_of(child) for child in kernel.children()}
-    return kinds.pop() if len(kinds) == 1 else "other"
-
-
-_KINDS: tuple[tuple[Any, str], ...] = (
-    (Spectrum | Mismatch | WeightedSubstrings, "sequence"),
-    (Subsequence | WeightedDegree, "sequence"),
-    (Subtree | MatchingNodes | TaggedTree, "tree"),
-    (WeisfeilerLehman | ShortestPath, "graph"),
-)

@@ -26,7 +26,7 @@ class Explanation:
     point : x
     output : which function it is: "EI against N" is positive for EI; empty where there
         is only one
-    by : what the parts are: "features", "coordinates", "terms" or "points"
+    by : what the parts are: "features", "items", "coordinates", "terms" or "points"
     bias : what f is before any part counts
     total : f(x), as the machine computes it
     kind : "sequence", "tree" or "graph" of points whose items are tokens or nodes; else

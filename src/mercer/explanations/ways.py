@@ -1,4 +1,4 @@
-"""The ways to take f apart: by features, coordinates, terms or points."""
+"""The ways to take f apart: by features or items, coordinates, terms or points."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from mercer.contributions.models import Model, OnFeatures, OnPoints
 from mercer.contributions.parts import Described, Found
 from mercer.contributions.shapley import by_coordinates, has_coordinates
 from mercer.data.checks import brief
-from mercer.data.points import count, take
+from mercer.data.points import count, each, take
 from mercer.explanations.functions import Function
+from mercer.explanations.items import by_items, has_items, kind_of
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
 from mercer.kernels.operators import Scaled, Sum
 from mercer.maps import WITH_A_MAP, dense_columns
 
-WAYS = ("features", "coordinates", "terms", "points")
+WAYS = ("features", "items", "coordinates", "terms", "points")
 MOST_NUMBERS = 2**26  # of an explicit map that is made without being asked for
 
 
@@ -60,10 +61,12 @@ def _way(function: Function) -> str:
 
 def _check_way(way: str, function: Function) -> None:
     kernel = function.kernel
+    placed = has_features(kernel) and has_items(kernel)
     there = [
         name
         for name, known in (
             ("features", has_features(kernel)),
+            ("items", placed),
             ("coordinates", has_coordinates(kernel)),
             ("terms", True),
             ("points", True),
@@ -71,11 +74,13 @@ def _check_way(way: str, function: Function) -> None:
         if known
     ]
     if isinstance(function.model, OnFeatures):
-        there = ["features"]
+        there = ["features"] + ["items"] * has_items(kernel)
     if way in there:
         return
     what = {
         "features": f"Kernels with features: {WITH_A_MAP}.",
+        "items": "Items are letters, nodes and atoms, which features of sequences, "
+        "trees and graphs are made of.",
         "coordinates": "Kernels with coordinates: RBF, Laplacian, Exponential, "
         "ChiSquared, Spline, Linear, Intersection; On; their sums and products.",
     }.get(way, "The machine stands on features, not on points.")
@@ -85,6 +90,12 @@ def _check_way(way: str, function: Function) -> None:
 
 def _features(function: Function, n: int) -> list[Found]:
     return by_features(function.kernel, function.model, function.X, n, function.columns)
+
+
+def _items(function: Function, n: int) -> list[Found]:
+    found = zip(_features(function, n), each(function.X), strict=True)
+    bias, kind = function.bias, kind_of(function.kernel)
+    return [by_items(parts, bias, point, kind) for parts, point in found]
 
 
 def _coordinates(function: Function, n: int) -> list[Found]:
@@ -155,6 +166,7 @@ def _mixed(kernel: Kernel, model: Model, function: Function, n: int) -> list[Fou
 
 _ROADS: dict[str, Callable[[Function, int], list[Found]]] = {
     "features": _features,
+    "items": _items,
     "coordinates": _coordinates,
     "terms": _terms,
     "points": _points,

@@ -165,7 +165,7 @@ class _Planning:
     def _changes(self) -> list[dict[str, Any]]:
         if "kernel" not in self.machine.get_params(deep=False):
             return []
-        kernel = self.road.gram.kernel
+        kernel = self.road.gram.given.kernel
         return [{"kernel": near} for near in approximations(kernel, self.n)]
 
     def _with(self, change: dict[str, Any]) -> _Planning:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -20,7 +21,8 @@ from scipy.linalg import blas, lapack
 
 from mercer.native.interruptible import LONG, elementwise, interruptible
 
-# The arguments of each routine: c a letter, i an int, d a double, all by pointers.
+# The arguments of each routine: c a letter, i an int, d a double, s a float, all of
+# them by pointers.
 _ARGUMENTS = {
     "dlatrd": "c iidi ddd i",
     "dsyr2k": "cc ii d di di d di",
@@ -29,6 +31,7 @@ _ARGUMENTS = {
     "dstevr": "cc idd ddiid idd ii di ii i",
     "dormtr": "ccc ii di d di di i",
     "dpotrf": "c idi i",
+    "spotrf": "c isi i",
     "dpotri": "c idi i",
     "dpotrs": "c iid id ii",
     "dpocon": "c idi ddd ii",
@@ -40,6 +43,7 @@ _EIGEN = ("dlatrd", "dsyr2k", "dsytd2", "dstevr", "dormtr")
 _BLAS = ("dsymm", "dsyr2k")
 
 PANEL = 32  # columns that are brought to tridiagonal form together, as LAPACK does
+SHORT = 1e6  # multiplications for which another thread gives up Python's lock
 COLUMNS = 256  # eigenvectors of T that are turned together
 
 
@@ -161,15 +165,18 @@ def eigvalsh(A: np.ndarray) -> np.ndarray:
     return eigh(A, eigvals_only=True)
 
 
-# A = RᵀR, in column-major arrays (n, n) of float64; R is in the upper triangle of A
+# A = RᵀR, in column-major (n, n) arrays of float64, for `factor` and `solve` float32
+# too; R is in the upper triangle of A
 
 
 def factor(A: np.ndarray) -> bool:
     """Overwrite the upper triangle of A by R; whether A is positive definite."""
     n, info = len(A), ctypes.c_int()
-    routine = _large("dpotrf", A, n**3 / 3)
+    single = A.dtype == np.float32
+    routine = _large("spotrf" if single else "dpotrf", A, n**3 / 3)
     if routine is None:
-        return not lapack.dpotrf(A, clean=0, overwrite_a=1)[1]
+        call = lapack.spotrf if single else lapack.dpotrf
+        return not call(A, clean=0, overwrite_a=1)[1]
     interruptible(routine, "U", n, A, n, info, work=n**3 / 3)
     return not info.value
 
@@ -179,7 +186,7 @@ def solve(R: np.ndarray, B: np.ndarray) -> np.ndarray:
     n, work = len(R), float(R.size) * (B.shape[1] if B.ndim > 1 else 1)
     routine = _large("dpotrs", R, work)
     if routine is None:
-        return lapack.dpotrs(R, B)[0]
+        return (lapack.spotrs if R.dtype == np.float32 else lapack.dpotrs)(R, B)[0]
     X, info = np.array(B, dtype=float, order="F"), ctypes.c_int()
     columns = X.shape[1] if X.ndim > 1 else 1
     interruptible(routine, "U", n, columns, R, n, X, n, info, work=work)
@@ -275,8 +282,12 @@ def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _large(name: str, A: np.ndarray, work: float) -> Callable[..., None] | None:
-    """The interruptible routine, for long work on an A of the layout it needs."""
-    if work < LONG or A.dtype != np.float64 or not A.flags.f_contiguous:
+    """The routine without Python's lock, for long work on an A of its layout."""
+    # Other threads than the main one gain by it as soon as they work side by side.
+    alone = threading.current_thread() is threading.main_thread()
+    least = LONG if alone else SHORT
+    kind = np.float32 if name.startswith("s") else np.float64
+    if work < least or A.dtype != kind or not A.flags.f_contiguous:
         return None
     return _routine(name)
 
@@ -290,10 +301,10 @@ def _routine(name: str) -> Callable[..., None] | None:
     module = getattr(scipy.linalg, "cython_blas" if name in _BLAS else "cython_lapack")
     capsule = getattr(module, "__pyx_capi__", {}).get(name)
     kinds = _ARGUMENTS[name].replace(" ", "")
-    words = {"c": "char *", "i": "int *", "d": "d *"}
+    words = {"c": "char *", "i": "int *", "d": "d *", "s": "s *"}
     wanted = f"void ({', '.join(words[kind] for kind in kinds)})"
     signature = _capsule_name(capsule) if capsule is not None else b""
-    if re.sub(r"__pyx_t_\w+_d\b", "d", (signature or b"").decode()) != wanted:
+    if re.sub(r"__pyx_t_\w+_([ds])\b", r"\1", (signature or b"").decode()) != wanted:
         return None
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(kinds))
     pointer = prototype(_capsule_pointer(capsule, signature))

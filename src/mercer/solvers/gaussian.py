@@ -24,10 +24,12 @@ from mercer.native.interruptible import multiply
 from mercer.native.memory import check_room
 from mercer.native.threads import blas_for
 from mercer.solvers.ascent import FreeParameters
+from mercer.solvers.laplace import SETTLED, near_mode, probability, scale_both_ways
 
 STRIP = 512  # columns of a matrix that are written at a time
 WHOLE = 1500  # points up to which slopes are summed over all pairs at once
-SETTLED = 1e-10  # a change of the evidence that ends Newton's method
+MANY = 500  # points from which on steps of Newton's method are in single precision
+STILL = 1e-9  # a step of Newton's method, relative to f, that ends it
 
 
 class Factor(NamedTuple):
@@ -65,7 +67,7 @@ class NormalEvidence:
         """The factors of A; None where it is not positive definite."""
         n, q = self.target.shape
         with blas_for(n):
-            A = _matrix(kernel, self.X)
+            A = _triangle(kernel, self.X)
             np.fill_diagonal(A, A.diagonal() + self.alpha + noise)
             if not lapack.factor(A):
                 return None
@@ -98,9 +100,9 @@ class NormalEvidence:
         with blas_for(len(A)):
             lapack.invert_positive(A)
             for columns in _strips(len(A)):
-                strip = A[:, columns]
+                strip = A[: columns.stop, columns]
                 strip *= -q
-                strip += coef @ coef[columns].T
+                strip += coef[: columns.stop] @ coef[columns].T
         W = _lower(A)
         slopes = weighted_slopes(kernel, self.X, W, self.free)
         slopes[self.noise] = float(W.trace())
@@ -135,7 +137,8 @@ class LogisticEvidence:
     target : n numbers, 0 or 1
     free : the parameters of the kernel
     max_iter : steps of Newton's method
-    start : where it begins, n numbers, changed to where it ended; None for 0
+    start : where it begins, n numbers, changed to where it ended; None for 0. The mode
+        is the same from everywhere; of a kernel that changes little it is near
     """
 
     X: Points
@@ -150,14 +153,30 @@ class LogisticEvidence:
             return self._mode(_matrix(kernel, self.X))
 
     def _mode(self, K: np.ndarray) -> Mode:
-        y = self.target
-        f = np.zeros(len(y)) if self.start is None else self.start.copy()
-        before, found = -math.inf, None
-        for _ in range(self.max_iter):
+        zero = np.zeros(len(K))
+        starts = [zero] if self.start is None else [self.start, zero]
+        ways = (self._ascended(K, f, f is zero) for f in starts)
+        found = next(way for way in ways if way is not None)
+        if self.start is not None:
+            self.start[:] = found.f
+        return found
+
+    def _ascended(self, K: np.ndarray, f: np.ndarray, at_last: bool) -> Mode | None:
+        """The mode from f on; None where a step led downhill, unless `at_last`.
+
+        Steps are not shortened, as in algorithm 3.1: from far away they may overshoot.
+        """
+        near: tuple[np.ndarray, int] | None = (f, 0)
+        if len(K) >= MANY:
+            near = near_mode(K, self.target, f, self.max_iter - 1)
+        if near is None and not at_last:
+            return None
+        f, steps = near or (f, 0)
+        y, before, B = self.target, -math.inf, np.empty_like(K)
+        for _ in range(self.max_iter - steps):
             shares = expit(f)
             root = np.sqrt(shares * (1 - shares))
-            B = np.asfortranarray(K * root * root[:, None])
-            np.fill_diagonal(B, B.diagonal() + 1)
+            scale_both_ways(K, root, B)
             if not lapack.factor(B):
                 raise np.linalg.LinAlgError(
                     "I + √W K √W is not positive definite: the kernel is not positive "
@@ -167,20 +186,15 @@ class LogisticEvidence:
             b = root**2 * f + (y - shares)
             inner = lapack.solve(B, (root * multiply(K, b))[:, None])[:, 0]
             coef = b - root * inner
-            f = multiply(K, coef)
-            value = (
-                -0.5 * float(coef @ f)
-                - float(np.logaddexp(0, (1 - 2 * y) * f).sum())
-                - float(np.log(B.diagonal()).sum())
-            )
-            found = Mode(f, shares, root, B, y - shares, value)
-            if value - before < SETTLED:
+            last, f = f, multiply(K, coef)
+            value = probability(coef, f, y) - float(np.log(B.diagonal()).sum())
+            if value < before - SETTLED and not at_last:
+                return None
+            still = np.abs(f - last).max() <= STILL * (1 + np.abs(f).max())
+            if value - before < SETTLED or still:
                 break
             before = value
-        assert found is not None
-        if self.start is not None:
-            self.start[:] = f
-        return found
+        return Mode(f, shares, root, B, y - shares, value)
 
     def value(self, theta: np.ndarray) -> float:
         """The evidence alone."""
@@ -204,21 +218,26 @@ class LogisticEvidence:
             _mirror(R)
             turned = change - root * multiply(R, root * multiply(K, change))
             for columns in _strips(n):
-                strip = R[:, columns]
-                strip *= -root[:, None] * root[columns]
-                strip += np.multiply.outer(g, g[columns])
-                strip += np.multiply.outer(turned, g[columns])
-                strip += np.multiply.outer(g, turned[columns])
+                strip, rows = R[: columns.stop, columns], slice(columns.stop)
+                strip *= -root[rows, None] * root[columns]
+                strip += np.multiply.outer(g[rows] + turned[rows], g[columns])
+                strip += np.multiply.outer(g[rows], turned[columns])
         slopes = weighted_slopes(kernel, self.X, _lower(R), self.free)
         return mode.evidence, self.free.gradient(theta, slopes)
 
 
-def _matrix(kernel: Kernel, X: Points) -> np.ndarray:
-    """K in a column-major float64 array of its own."""
+def _triangle(kernel: Kernel, X: Points) -> np.ndarray:
+    """K in the upper triangle of a column-major array, with anything below it."""
     n = count(X)
     check_room(16.0 * n * n, f"A Gaussian process on {n} points takes", "Take fewer.")
-    K = Gram(kernel, X).double().dense()
-    return np.array(K, dtype=float, order="C").T
+    return Gram(kernel, X).lower().T
+
+
+def _matrix(kernel: Kernel, X: Points) -> np.ndarray:
+    """K in a column-major float64 array of its own."""
+    K = _triangle(kernel, X)
+    _mirror(K)
+    return K
 
 
 def _strips(n: int) -> list[slice]:

@@ -102,6 +102,7 @@ class Products:
         keep: bool = True,
         breaks: bool = False,
     ):
+        gram = gram.with_one_width()
         self.gram, self.pulse, self.breaks = gram.double(), pulse, breaks
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
@@ -157,6 +158,7 @@ def whole_products(
     gram: Gram, pulse: Pulse, breaks: bool = False
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The function K V in double precision; of many points with its reports."""
+    gram = gram.with_one_width()
     long = gram.shape[0] > LONG and gram.kernel.native(gram.X) is not None
     if long and not gram.is_held:
         return Products(gram, np.float64, pulse, keep=False, breaks=breaks)

@@ -10,21 +10,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
+from mercer.data.points import take
+from mercer.data.points import vectors as vectors_of
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
-from mercer.native import memory
+from mercer.native import memory, vectors
 from mercer.native.sorting import distinct
 from mercer.outcomes import Run, Solution
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import UNIT
 
-FIRST, LARGEST = 16, 256  # variables of a working set, doubled from round to round
+FIRST, LARGEST = 64, 512  # variables of a working set, doubled from round to round
 ROUNDS = 1000
+ROOM = 64  # points that may come before rows of K are copied
 
 
 class RowStore:
@@ -32,7 +37,8 @@ class RowStore:
 
     Parameters
     ----------
-    kept : rows that are known, by the number of their point
+    kept : rows that are known, by the number of their point; they may go on after the
+        n numbers that count, see `with_room`
 
     Attributes
     ----------
@@ -45,27 +51,68 @@ class RowStore:
         cache_mb: float | None = None,
         kept: dict[int, np.ndarray] | None = None,
     ):
-        self.gram = gram.double()
-        self.most = max(1, int(memory.cache_bytes(cache_mb) / (8.0 * gram.shape[0])))
+        self.gram, self.n = gram.double(), gram.shape[0]
+        self.most = max(1, int(memory.cache_bytes(cache_mb) / (8.0 * self.n)))
         self.kept = {} if kept is None else dict(kept)
         self.computed = self.reused = 0
 
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        """The rows of these points, (m, n)."""
-        numbers = [int(i) for i in points]
-        missing = [i for i in numbers if i not in self.kept]
+    def hold(self, points: np.ndarray) -> None:
+        """Compute the rows of these points, and keep them."""
+        self.add_to(np.empty(0), points, np.empty(0))
+
+    def add_to(self, out: np.ndarray, points: np.ndarray, factor: np.ndarray) -> None:
+        """out += Σ factorᵢ K[pointsᵢ]; an empty `out` for the rows alone."""
+        numbers = np.asarray(points).tolist()
+        missing = [t for t, i in enumerate(numbers) if i not in self.kept]
         self.reused += len(numbers) - len(missing)
         self.computed += len(missing)
-        new: dict[int, np.ndarray] = {}
+        if len(out):
+            for t, i in enumerate(numbers):
+                if i in self.kept:
+                    daxpy(self.kept[i], out, n=self.n, a=factor[t])
+        for begin in range(0, len(missing), LARGEST):
+            some = missing[begin : begin + LARGEST]
+            block = self._rows(points[some])
+            if len(out):
+                out += factor[some] @ block
+            for t, row in zip(some, block, strict=True):
+                while len(self.kept) >= self.most:
+                    del self.kept[next(iter(self.kept))]
+                self.kept[numbers[t]] = with_room(row)
+
+    def square(self, points: np.ndarray) -> np.ndarray:
+        """K between these points, by the rows that are kept as far as they are."""
+        numbers = np.asarray(points).tolist()
+        missing = [t for t, i in enumerate(numbers) if i not in self.kept]
+        if self.gram.is_held or len(missing) == len(numbers):
+            return np.asarray(self.gram.take(points).dense(), dtype=float)
+        K = np.empty((len(numbers), len(numbers)))
+        for t, i in enumerate(numbers):
+            if i in self.kept:
+                K[t] = self.kept[i][points]
         if missing:
-            block = np.asarray(self.gram.rows(np.array(missing)), dtype=float)
-            new = dict(zip(missing, block, strict=True))
-        rows = np.array([new[i] if i in new else self.kept[i] for i in numbers])
-        for i, row in new.items():
-            while len(self.kept) >= self.most:
-                del self.kept[next(iter(self.kept))]
-            self.kept[i] = row.copy()
-        return rows
+            X = take(self.gram.X, points)
+            K[missing] = self.gram.kernel(take(X, np.array(missing)), X)
+            K[:, missing] = K[missing].T
+        return K
+
+    def _rows(self, points: np.ndarray) -> np.ndarray:
+        recipe = None if self.gram.is_held else self.gram.kernel.native(self.gram.X)
+        if recipe is None:
+            return np.asarray(self.gram.rows(points), dtype=float)
+        return vectors.block(recipe, take(self.gram.X, points), self._packed)
+
+    @cached_property
+    def _packed(self) -> vectors.Packed:
+        """All points, for further rows too."""
+        return vectors.Packed(vectors_of(self.gram.X, ""), only_core=True)
+
+
+def with_room(row: np.ndarray) -> np.ndarray:
+    """A copy of a row of K with room for points that come, at its end."""
+    longer = np.empty(len(row) + ROOM)
+    longer[: len(row)] = row
+    return longer
 
 
 @dataclass
@@ -97,7 +144,7 @@ class Nearly:
             return
         which, place = _distinct(points[changed])
         factor = np.bincount(place, change[changed])
-        self.function += factor @ self.rows(which)
+        self.rows.add_to(self.function, which, factor)
         self.moved += float(np.abs(change).sum())
         self.added += len(which)
 
@@ -190,7 +237,7 @@ class Nearly:
         problem = self.problem
         points = chosen if problem.index is None else problem.index[chosen]
         which, place = _distinct(points)
-        K = np.asarray(self.rows.gram.take(which).dense(), dtype=float)
+        K = self.rows.square(which)
         sign = problem.sign[chosen]
         beta = sign * self.value[chosen]
         K = K[np.ix_(place, place)]  # a row for each variable, of one point perhaps two

@@ -20,7 +20,7 @@ from mercer.kernels.checks import Range
 from mercer.kernels.radial import RBF
 from mercer.machines.base import Machine
 from mercer.machines.checks import TIME_LIMIT
-from mercer.machines.progress import CallbackSupportMixin, Watcher, reporting
+from mercer.machines.progress import CallbackSupportMixin
 from mercer.machines.words import WORDS, as_kernel
 from mercer.native.clock import seconds_left
 from mercer.solvers.ascent import Ascended, Ascent, FreeParameters
@@ -134,12 +134,11 @@ class GaussianProcess(CallbackSupportMixin, Machine):
             bounds.setdefault("theta", kernel.kernel.bounds)
         return FreeParameters(kernel, bounds, extra)
 
-    def _ascended(self, problem: Any, watcher: Watcher | None, name: str) -> Ascended:
-        """The parameters of the highest evidence."""
+    def _ascended(self, problem: Any, watch: Any, seed: Any) -> Ascended:
+        """The parameters of the highest evidence; the seed is of further starts."""
         solver = Ascent(self.optimizer, self.n_restarts_optimizer)
-        rng = check_random_state(self.random_state)
-        with reporting(watcher, name) as watch:
-            return solve_within(solver, problem, seconds_left(), watch=watch, rng=rng)
+        rng = check_random_state(seed)
+        return solve_within(solver, problem, seconds_left(), watch=watch, rng=rng)
 
     def _road(self, X: Points, y: Any) -> Road:
         X, _ = self._validated(X, y, **self._y_checks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.points import Points, count, double, take
@@ -19,11 +21,15 @@ from mercer.gram import Gram
 from mercer.machines.checks import checked_parameters
 from mercer.machines.gp.base import GaussianProcess, ScikitLearnKernel, blocks
 from mercer.machines.labels import check_classes, encoded
-from mercer.machines.progress import Watcher, watching
+from mercer.machines.parallel import side_by_side
+from mercer.machines.progress import reporting, watching
 from mercer.multiclass import names as problem_names
 from mercer.multiclass import scores
+from mercer.native import memory
 from mercer.outcomes import Run, total
 from mercer.solvers.gaussian import LogisticEvidence, Mode, mean_logistic
+
+ROOM = 24.0  # bytes for a pair of points, while a kernel is learnt
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     max_iter_predict : steps of Newton's method to the mode of f
     warm_start : whether the mode is sought from the last one on
     multi_class : "one_vs_rest", or "one_vs_one", which has no `predict_proba`
-    n_jobs : has no effect: the threads of the process share the work of one problem
+    n_jobs : binary problems of several classes that are learnt at the same time, in
+        threads of this process; None for one, which has all threads, -1 for as many as
+        there are cores. With `verbose` or a callback always one
 
     Attributes
     ----------
@@ -171,13 +179,20 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         names = problem_names(classes, scheme) if len(parts) > 1 else [""]
         before = getattr(self, "_starts", None) if self.warm_start else None
         starts = self._kept_starts(before, parts)
+        seeds = self._seeds(len(parts))
+        tasks = [
+            partial(self._learnt, gram, *part, start, seed)
+            for part, start, seed in zip(parts, starts, seeds, strict=True)
+        ]
         with watching(self, names, X, y) as watcher:
-            found = [
-                self._learnt(gram, index, target, start, watcher, name)
-                for (index, target), start, name in zip(
-                    parts, starts, names, strict=True
-                )
-            ]
+            workers = 1 if watcher is not None else self._workers(parts)
+            if workers > 1:
+                found = side_by_side(tasks, workers)
+            else:
+                found = []
+                for task, name in zip(tasks, names, strict=True):
+                    with reporting(watcher, name) as watch:
+                        found.append(task(watch))
             self._store(found)
             self._starts = starts
         for part in found:
@@ -199,6 +214,19 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             parts.append((index, (label[index] == b).astype(float)))
         return parts
 
+    def _workers(self, parts: Sequence[tuple[Any, np.ndarray]]) -> int:
+        """How many problems are learnt at a time, as far as memory goes."""
+        largest = max(len(target) for _, target in parts)
+        fitting = memory.available_memory() / (ROOM * max(largest, 1) ** 2)
+        wanted = Parallel(self.n_jobs)._effective_n_jobs()
+        return int(max(1, min(wanted, len(parts), fitting)))
+
+    def _seeds(self, n: int) -> list[Any]:
+        """The random state of each problem, whichever of them is solved first."""
+        if isinstance(self.random_state, np.random.RandomState):
+            return self.random_state.randint(2**31 - 1, size=n).tolist()
+        return [self.random_state] * n
+
     def _kept_starts(
         self, before: Any, parts: Sequence[tuple[Any, np.ndarray]]
     ) -> list[np.ndarray | None]:
@@ -215,19 +243,20 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         index: np.ndarray | None,
         target: np.ndarray,
         start: np.ndarray | None,
-        watcher: Watcher | None,
-        name: str,
+        seed: Any,
+        watch: Any,
     ) -> BinaryProcess:
         points = gram.X if index is None else take(gram.X, index)
         free = self._free(gram.kernel, {})
         problem = LogisticEvidence(points, target, free, self.max_iter_predict, start)
         theta, run, curve = free.start, Run(), []
         learnt = self.optimizer is not None and self.kernel is not None
+        near = problem if start is not None else replace(problem, start=0 * target)
         if learnt and len(theta):
-            found = self._ascended(problem, watcher, name)
+            found = self._ascended(near, watch, seed)
             theta, run, curve = found.theta, found.run, found.curve
         kernel, _ = free.at(theta)
-        mode = problem.mode(kernel)
+        mode = near.mode(kernel)
         f = Expansion(kernel, points, mode.coef)
         return BinaryProcess(f, problem, mode, theta, curve, run)
 

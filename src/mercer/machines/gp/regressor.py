@@ -18,7 +18,7 @@ from mercer.expansion import Expansion
 from mercer.kernels.base import Kernel
 from mercer.machines.checks import checked_parameters
 from mercer.machines.gp.base import GaussianProcess, ScikitLearnKernel, blocks
-from mercer.machines.progress import watching
+from mercer.machines.progress import reporting, watching
 from mercer.native.lapack import half
 from mercer.outcomes import Run
 from mercer.solvers.gaussian import NormalEvidence
@@ -156,7 +156,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self.curve_: list[Any] = []
         with watching(self, [""], X, y) as watcher:
             if self.optimizer is not None and len(theta):
-                found = self._ascended(problem, watcher, "")
+                with reporting(watcher, "") as watch:
+                    found = self._ascended(problem, watch, self.random_state)
                 theta, run, self.curve_ = found.theta, found.run, found.curve
             self._store(problem, theta, target)
             self.run_ = run

@@ -263,8 +263,9 @@ class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
         slack = float(np.sum(np.maximum(0, 1 - problem.sign * f)))
         heaviest = np.argsort(-solution.value, kind="stable")[:6]
         shown = ", ".join(f"{solution.value[i]:.3g} of point {i}" for i in heaviest)
+        kernel = problem.gram.given.kernel
         error = ValueError(
-            f"{type(self).__name__}(C=inf) needs classes that {problem.gram.kernel!r} "
+            f"{type(self).__name__}(C=inf) needs classes that {kernel!r} "
             "separates; the hulls of these two meet, at a relative distance of "
             f"{solution.violation:.2g}. The common point, a mean of either class "
             f"weighted by this error's hull_weights, is {shown}, ... The soft margin "

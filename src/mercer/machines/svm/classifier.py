@@ -274,6 +274,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         numbers: np.ndarray | None = None,
     ) -> Sequence[BoxQP]:
         """The two-class problems, or those of these numbers, made when asked for."""
+        gram = gram.with_one_width()
         numbers = np.arange(len(parts)) if numbers is None else numbers
         if isinstance(parts, Pairs):
             members = [parts.members(c) for c in range(parts.n_classes)]

@@ -23,7 +23,7 @@ from mercer.machines.checks import check_kind, index_of
 from mercer.outcomes import Run
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.smo import SMO
-from mercer.solvers.update import Nearly, RowStore
+from mercer.solvers.update import Nearly, RowStore, with_room
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Kept:
 
 def tight(tol: float) -> SMO:
     """What solves small problems."""
-    return SMO(tol, precision="double")
+    return SMO(tol, cache_mb=64.0, precision="double")
 
 
 def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
@@ -101,18 +101,14 @@ def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
         old, columns = members[~fresh], members[fresh] - n
         beta = new.coef[_cells_of(cells, ~fresh)]
         new.function[_cells_of(cells, fresh)] = beta @ known[old][:, columns]
-        rows = {}
         first = _cells(before, j, n)[0]
-        place = np.empty(len(new), dtype=int)
-        place[members] = np.arange(len(members))
-        for i, row in held.rows.get(j, {}).items():
-            point = first[i]
-            if held.coef[point].any():  # of the others, new kernel values are not known
-                wide = np.empty(len(members))
-                wide[place[first]] = row
-                wide[fresh] = known[point, columns]
-                rows[int(place[point])] = wide
-        new.rows[j] = rows
+        # Of points without a coefficient, new kernel values are not known.
+        used_rows = {
+            i: row
+            for i, row in held.rows.get(j, {}).items()
+            if held.coef[first[i]].any()
+        }
+        new.rows[j] = _longer(used_rows, first, members, known[first][:, columns])
         nearly[j] = _near(machine, new, j, problem, cells)
     _settle(machine, new, counted, problems, parts, nearly, rows=m)
 
@@ -136,30 +132,89 @@ def remove(machine: Any, index: Any) -> None:
     old_parts = machine._stated_parts(held.target, len(held))
     counted, problems, parts = _stated(machine, new)
     used = leaving[held.coef[leaving].any(axis=1)]
-    block = np.zeros((0, len(stay)))
-    if len(used):
-        rows = held.kernel(double(take(held.points, used)), double(new.points))
-        block = np.asarray(rows, dtype=float)
-    nearly = {}
+    nearly, computed = {}, 0
     for j, problem in enumerate(problems):
         before, cells_before = _cells(old_parts, j, len(held))
         inside = np.isin(before, used)
         members, cells = _cells(parts, j, len(new))
         left = ~np.isin(before, leaving)
         place = np.cumsum(left) - 1
-        known = held.rows.get(j, {}).items()
-        new.rows[j] = {int(place[i]): row[left] for i, row in known if left[i]}
+        kept = held.rows.pop(j, {})
+        gone = {
+            i: kept[i][: len(left)][left]
+            for i in np.flatnonzero(inside).tolist()
+            if i in kept
+        }
+        new.rows[j] = _shorter(kept, left, place)
         if not inside.any():
             continue
         beta = held.coef[_cells_of(cells_before, inside)]
-        rows = block[np.searchsorted(used, before[inside])][:, members]
+        if len(gone) == len(beta):
+            rows = np.array(list(gone.values()))
+        else:
+            some = double(take(held.points, before[inside]))
+            rows = held.kernel(some, double(take(new.points, members)))
+            computed += len(beta)
         near = _near(machine, new, j, problem, cells)
         near.function -= beta @ rows
         near.moved += float(np.abs(beta).sum())
         near.added += len(beta)
         near.balance()
         nearly[j] = near
-    _settle(machine, new, counted, problems, parts, nearly, rows=len(used))
+    _settle(machine, new, counted, problems, parts, nearly, rows=computed)
+
+
+def _longer(
+    rows: dict[int, np.ndarray],
+    before: np.ndarray,
+    members: np.ndarray,
+    known: np.ndarray,
+) -> dict[int, np.ndarray]:
+    """Rows of K with the values of points that came to those there were before.
+
+    Parameters
+    ----------
+    before, members : the points of a problem, as they were and as they are
+    known : kernel values of those before with those that came
+    """
+    n, size = len(before), len(members)
+    at_the_end = np.array_equal(members[:n], before)
+    place = np.empty(int(members.max()) + 1, dtype=int)
+    place[members] = np.arange(size)
+    old, fresh = place[before], np.delete(np.arange(size), place[before])
+    out = {}
+    for i, row in rows.items():
+        wide = row
+        if not at_the_end or len(row) < size:
+            wide = with_room(np.empty(size))
+            wide[old] = row[:n]
+        wide[fresh] = known[i]
+        out[int(old[i])] = wide
+    return out
+
+
+def _shorter(
+    rows: dict[int, np.ndarray], left: np.ndarray, place: np.ndarray
+) -> dict[int, np.ndarray]:
+    """Rows of K without the points that leave, in the room they have.
+
+    Parameters
+    ----------
+    left : which points of the problem stay, and
+    place : their new numbers
+    """
+    stay = np.flatnonzero(left)
+    gone = np.flatnonzero(~left)
+    out = {}
+    for i, row in rows.items():
+        if not left[i]:
+            continue
+        if len(gone) == 1:  # a move of memory, in place
+            row[gone[0] : len(stay)] = row[gone[0] + 1 : len(left)]
+        else:
+            row[: len(stay)] = row[stay]
+        out[int(place[i])] = row
+    return out
 
 
 def leave_one_out(machine: Any) -> np.ndarray:
@@ -357,7 +412,7 @@ def _settle(
         found = near.refined(machine._tolerance, tight)
         if runs:
             # Those that will move first when a point comes.
-            near.rows(near.free()[: near.rows.most])
+            near.rows.hold(near.free()[: near.rows.most])
             spent = replace(found.run, rows=near.rows.computed)
             found = replace(found, run=spent.after(runs[j]))
         elif j == first:

@@ -58,8 +58,9 @@ class SupportVectorModel(Machine):
         found = self._certificate
         if not np.isnan(found.square):
             f = self.expansion_
-            points, coef = double(f.points), np.asarray(f.coef, dtype=float)
-            values = symmetric_product(f.kernel.native(points), points, coef)
+            gram = Gram(f.kernel, double(f.points)).with_one_width()
+            coef = np.asarray(f.coef, dtype=float)
+            values = symmetric_product(gram.kernel.native(gram.X), gram.X, coef)
             found = self._certificate = found.completed(float(coef @ values))
         return found
 

@@ -220,7 +220,7 @@ class OneClassSVM(OneClass):
     """
 
     def _problem(self, gram: Gram, weight: np.ndarray) -> BoxQP:
-        return one_class(gram, self.nu, weight)
+        return one_class(gram.with_one_width(), self.nu, weight)
 
     def _learn(
         self,
@@ -299,7 +299,7 @@ class SVDD(OneClass):
                 "kernel values do not hold it. Use kernel=Precomputed(K) with indices "
                 "as points, or OneClassSVM."
             )
-        return svdd(gram, self.nu, weight)
+        return svdd(gram.with_one_width(), self.nu, weight)
 
     def _learn(
         self,

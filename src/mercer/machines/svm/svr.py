@@ -121,7 +121,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, SupportVectorMachine):
         self, targets: np.ndarray, counted: WeightedGram, gram: Gram
     ) -> Sequence[BoxQP]:
         """Those of the targets, on a Gram of the points that count."""
-        rows = targets.T
+        rows, gram = targets.T, gram.with_one_width()
         if len(counted.index) < len(targets):
             rows = targets[counted.index].T
         return Problems(

@@ -34,7 +34,8 @@ def holds_for_rows(gram: Gram, n_problems: int, cache_mb: float | None) -> bool:
     """Whether `held_for_rows` holds K."""
     if n_problems == 1 or isinstance(gram.X, Blocks):
         return False
-    if gram.kernel.native(gram.X) is not None:
+    scaled = gram.with_one_width()
+    if scaled.kernel.native(scaled.X) is not None:
         return False
     if on_features(gram) or isinstance(gram.kernel, Precomputed):
         return False
