@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks, mapping_of
+from mercer.data.partitions import is_collection, opened
 from mercer.native import sparsity
 from mercer.native.sparsity import Sparse, Vectors
 
@@ -68,6 +69,8 @@ def as_points(X: Any) -> Points:
         return X  # the common case, first
     if sp.issparse(X):
         return sparsity.as_csr(X)
+    if is_collection(X):
+        return opened(X)
     if isinstance(X, Blocks) or is_frame(X):
         return X
     if is_series(X):

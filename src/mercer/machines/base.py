@@ -30,7 +30,7 @@ from mercer.machines.wrappers import outside
 from mercer.multiclass import names
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
-from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.partitioned_rows import computed_rows
 from mercer.solvers.resume import begun
 
 MANY = 10_000  # points whose weights are kept as one number
@@ -262,7 +262,7 @@ class Machine(KernelEstimator):
             if not isinstance(kernel, Linear):
                 return Expansion(kernel, gram.X, every_coef, bias)
             # ⟨w, x⟩ is k(w, x): one point for each output.
-            w = np.atleast_2d(ComputedRows(kernel, gram.X).pull(every_coef).T)
+            w = np.atleast_2d(computed_rows(kernel, gram.X).pull(every_coef).T)
             ones = np.eye(len(w)) if coef.ndim == 2 else np.ones(1)
             self._dual = Dual(coef, None)
             return Expansion(kernel, w, ones, bias)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer.data.blocks import Blocks, as_blocks
 from mercer.data.copies import owned, shares
+from mercer.data.partitions import Partitions, is_collection, opened
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
@@ -348,6 +349,8 @@ class KernelEstimator(BaseEstimator, ABC):
         Of arrays that are mapped from files, those that find no room, if the kernel can
         be read in blocks.
         """
+        if is_collection(X):
+            return opened(X)
         if isinstance(X, np.memmap):
             check_file(X)
             large = not memory.keeps(2.0 * 8 * X.size)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_regressor
 
+from mercer.data.partitions import in_memory
 from mercer.data.points import Points, count, describe, sound
 from mercer.kernels.checks import is_number
 from mercer.machines.checks import check_numbers, checked_weight, is_scalar
@@ -41,6 +42,9 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         before, begin = dict(self.__dict__), time.perf_counter()
+        # Targets and weights are some numbers for each point, wherever these are.
+        args = (*args[:1], *map(in_memory, args[1:]))
+        options = {k: v if k == "X" else in_memory(v) for k, v in options.items()}
         self.__dict__.pop("run_", None)
         reached = self._left_by_error(args, options)
         try:

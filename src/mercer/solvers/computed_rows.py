@@ -36,14 +36,21 @@ class ComputedRows(FeatureRows):
     ----------
     kernel : with an explicit map of dense columns, their number known beforehand
     X : the points, perhaps in files
+    columns : how many there are, where X does not tell
     """
 
     computed = True
     sparse = False
 
-    def __init__(self, kernel: Kernel, X: Points, center: np.ndarray | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Points,
+        center: np.ndarray | None = None,
+        columns: int | None = None,
+    ):
         self.kernel, self.X, self.center = kernel, X, center
-        columns = dense_columns(kernel, X)
+        columns = dense_columns(kernel, X) if columns is None else columns
         assert columns is not None
         self._shape = count(X), columns
         self.landmarks = kernel if isinstance(kernel, Nystrom) else None
