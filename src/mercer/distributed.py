@@ -31,7 +31,7 @@ except ImportError as error:
         '"dask[array]" and "distributed".'
     ) from error
 
-from mercer.data.partitions import Arguments, Partitions, Remote
+from mercer.data.partitions import Arguments, Once, Partitions, Remote
 from mercer.data.points import vectors
 from mercer.native import memory
 from mercer.native.clock import tick
@@ -52,7 +52,9 @@ class ClusterError(RuntimeError):
     """A cluster that cannot go on with what it was asked for."""
 
 
-def partitions(X: Any, client: Client | None = None) -> Partitions:
+def partitions(
+    X: Any, client: Client | None = None, *, records: bool = False
+) -> Partitions:
     """The points of a Dask collection, computed and held by the workers.
 
     Parameters
@@ -60,6 +62,7 @@ def partitions(X: Any, client: Client | None = None) -> Partitions:
     X : array of n rows in dense or CSR blocks; data frame, whose rows are vectors where
         all columns are numbers, else records; or bag of n points of any kind
     client : of the cluster; None for the current one
+    records : whether rows of a data frame are records in any case
 
     Examples
     --------
@@ -71,14 +74,14 @@ def partitions(X: Any, client: Client | None = None) -> Partitions:
     <6 points of 2 numbers in 2 partitions>
     """
     client = _client(client)
-    if getattr(X, "ndim", 1) == 2 and hasattr(X, "numblocks") and X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
+    X = _of_whole_rows(X) if hasattr(X, "numblocks") else X
     if getattr(X, "ndim", None) not in (1, 2) and not _is_bag(X):
         raise ValueError(
             f"Points are an (n, d) Dask array, a data frame or a bag; got {X!r}."
         )
     with quiet():
-        parts = [dask.delayed(_prepared, pure=True)(part) for part in _delayed(X)]
+        prepare = dask.delayed(_prepared, pure=True)
+        parts = [prepare(part, records) for part in _delayed(X)]
         futures = client.compute(parts)
     remote = _Futures(client, futures, list(range(len(futures) + 1)))
     shapes = remote.each(_described)
@@ -89,7 +92,10 @@ def partitions(X: Any, client: Client | None = None) -> Partitions:
     shapes = [shapes[number] for number in filled]
     bounds = np.cumsum([0, *(one.n for one in shapes)]).tolist()
     remote = _Futures(client, [futures[number] for number in filled], bounds)
-    return _alike(remote, shapes, names)
+    found = _alike(remote, shapes, names)
+    if found.ndim == 2 and hasattr(X, "columns"):
+        found.columns = [str(name) for name in X.columns]
+    return found
 
 
 def gathered(values: Any) -> Any:
@@ -101,6 +107,77 @@ def gathered(values: Any) -> Any:
     parts = [np.asarray(part) for part in remote.each(_plain)]
     filled = [part for part in parts if len(part)]
     return np.concatenate(filled or parts[:1])
+
+
+def lazily(call: Callable[[Any], Any], X: Any) -> Any:
+    """call(points) of each partition, computed when the collection it gives is.
+
+    Of an array, an array with its chunks of rows; of a data frame, a series or a frame
+    with its index; of a bag, a bag.
+
+    Parameters
+    ----------
+    call : of points in memory; gives an array with a row for each
+    """
+    held = dask.delayed(call, pure=False)
+    if _is_bag(X):
+        return X.map_partitions(_listed, held)
+    if hasattr(X, "to_dask_array"):  # a data frame, or a series of points
+        like = np.asarray(call(X._meta_nonempty))
+        return X.map_partitions(_indexed, held, like[:0], meta=_meta(X, like))
+    X = _of_whole_rows(X)
+    like = np.asarray(call(_example(X)))
+    if like.ndim == 1:
+        return X.map_blocks(
+            _called, held, like[:0], drop_axis=1, dtype=like.dtype, meta=like[:0]
+        )
+    chunks = X.chunks[0], (like.shape[1],)
+    return X.map_blocks(
+        _called, held, like[:0], chunks=chunks, dtype=like.dtype, meta=like[:0]
+    )
+
+
+def _of_whole_rows(X: Any) -> Any:
+    return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+
+
+def _example(X: Any) -> Any:
+    """A point as those of an array."""
+    if X.ndim != 2:
+        raise ValueError(f"Points are an (n, d) Dask array; got {X!r}.")
+    zeros = np.zeros((1, X.shape[1]), X.dtype)
+    return sp.csr_array(zeros) if sp.issparse(X._meta) else zeros
+
+
+def _meta(X: Any, like: np.ndarray) -> Any:
+    """An empty series or frame with results of this kind."""
+    frame = X._meta if hasattr(X._meta, "columns") else X._meta.to_frame()
+    if like.ndim == 1:
+        column = frame.iloc[:0, 0]
+        return type(column)(like[:0], index=column.index, name=None)
+    return type(frame)(like[:0], index=frame.index[:0])
+
+
+def _called(part: Any, call: Callable[[Any], Any], empty: np.ndarray) -> np.ndarray:
+    return np.asarray(call(part)) if part.shape[0] else empty
+
+
+def _indexed(part: Any, call: Callable[[Any], Any], empty: np.ndarray) -> Any:
+    found = _called(part, call, empty)
+    return _meta_of(part, found)
+
+
+def _meta_of(part: Any, found: np.ndarray) -> Any:
+    frame = part if hasattr(part, "columns") else part.to_frame()
+    if found.ndim == 1:
+        kind = type(frame.iloc[:0, 0])
+        return kind(found, index=frame.index)
+    return type(frame)(found, index=frame.index)
+
+
+def _listed(part: Any, call: Callable[[Any], Any]) -> list[Any]:
+    points = list(part)
+    return list(call(points)) if points else []
 
 
 def _client(client: Client | None) -> Client:
@@ -146,11 +223,11 @@ def _delayed(X: Any) -> list[Any]:
     return list(np.ravel(parts)) if isinstance(parts, np.ndarray) else list(parts)
 
 
-def _prepared(part: Any) -> Any:
+def _prepared(part: Any, records: bool) -> Any:
     """A partition as points: an array of floats, CSR, or a list."""
     if hasattr(part, "columns") and hasattr(part, "to_dict"):  # a data frame
         numeric = all(kind.kind in "biuf" for kind in map(_dtype, part.dtypes))
-        if not numeric:
+        if records or not numeric:
             return part.to_dict("records")
         part = part.to_numpy(dtype=_common(part.dtypes), na_value=np.nan)
     if sp.issparse(part) or (isinstance(part, np.ndarray) and part.ndim == 2):
@@ -316,14 +393,17 @@ class _Futures(Remote):
 
     def _share(self, one: Any) -> Future:
         """What all partitions are sent, once; part of the graph."""
+        if isinstance(one, Once):
+            return self._load(one.value)
         found = self._shared.get(id(one))
         if found is None:
-            with quiet():
-                future = self.client.submit(
-                    _loaded, dumps(one), pure=False, key=f"shared-{_number()}"
-                )
-            found = self._shared[id(one)] = one, future
+            found = self._shared[id(one)] = one, self._load(one)
         return found[1]
+
+    def _load(self, one: Any) -> Future:
+        key = f"mercer-shared-{_number()}"
+        with quiet():
+            return self.client.submit(_loaded, dumps(one), key=key)
 
     def _results(self, tasks: list[Future], every: list[Future]) -> list[Any]:
         """What the tasks come to, waited for; of all that led to them nothing is left.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import Index, Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
@@ -144,6 +145,8 @@ class Gram(LinearOperator):
         self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
         if self._matrix is not None:
             return self._matrix.diagonal()
+        if isinstance(self.X, Blocks):
+            return np.concatenate(self.X.each(_diag, shared=(self.kernel,)))
         return self.kernel.diag(self.X)
 
     def dense(self) -> np.ndarray:
@@ -231,6 +234,10 @@ class Gram(LinearOperator):
         n, m = self.shape
         where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
         return f"Gram of {self.kernel} {where}"
+
+
+def _diag(part: Points, kernel: Kernel) -> np.ndarray:
+    return kernel.diag(part)
 
 
 def _many(index: Index) -> Index:

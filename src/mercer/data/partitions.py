@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,9 +38,14 @@ def _opener(X: Any) -> Any:
     return importlib.import_module(OPENERS[_package(X)])
 
 
-def opened(X: Any) -> Partitions:
-    """A distributed collection as points in partitions."""
-    return _opener(X).partitions(X)
+def opened(X: Any, records: bool = False) -> Partitions:
+    """A distributed collection as points in partitions.
+
+    Parameters
+    ----------
+    records : whether rows of a data frame are read by the names of its columns
+    """
+    return _opener(X).partitions(X, records=records)
 
 
 def in_memory(values: Any) -> Any:
@@ -51,6 +56,12 @@ def in_memory(values: Any) -> Any:
 def lazily(call: Callable[[Any], Any], X: Any) -> Any:
     """call(points) of each partition of a collection, when its result is asked for."""
     return _opener(X).lazily(call, X)
+
+
+class Once(NamedTuple):
+    """A shared argument of one call, which is not kept for others."""
+
+    value: Any
 
 
 class Remote(ABC):
@@ -152,6 +163,7 @@ class Partitions(Blocks):
         names: Sequence[str],
     ):
         self.remote, self.names = remote, list(names)
+        self.columns: list[str] | None = None  # of a data frame
         self.shape = shape  # type: ignore[assignment]
         self.dtype = dtype
         self.ndim = len(shape)
@@ -215,6 +227,12 @@ class Partitions(Blocks):
         wide = self.remote.derived(_doubled)
         return Partitions(wide, self.shape, np.dtype(float), self.names)
 
+    def mapped(self, call: Callable[..., Any], *arguments: Any) -> Partitions:
+        """Other points that a call makes of those of each partition, one of each."""
+        remote = self.remote.derived(call, [arguments] * len(self.names))
+        first = remote.each(_kind, [()] + [None] * (len(self.names) - 1))[0]
+        return Partitions(remote, (len(self), *first[0]), first[1], self.names)
+
     def check(self, missing: bool = False) -> None:
         if self.ndim != 2:
             return
@@ -238,6 +256,9 @@ class Partitions(Blocks):
     ) -> Any:
         """The sum of what `each` gives, added up in a tree."""
         return self.remote.total(call, self.remote.slices(*rows), shared)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{self!r} are not brought to one machine, one by one.")
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
         raise TypeError(f"{self!r} are not brought to one machine.")
@@ -263,6 +284,14 @@ def joined(parts: Sequence[Any]) -> Any:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     return [point for part in parts for point in part]
+
+
+def _kind(part: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The width of points, () where they are no vectors, and their dtype."""
+    if not hasattr(part, "shape"):
+        return (), np.dtype(object)
+    single = part.dtype == np.float32
+    return part.shape[1:], np.dtype(np.float32 if single else np.float64)
 
 
 def _doubled(part: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks, mapping_of
-from mercer.data.partitions import is_collection, opened
+from mercer.data.partitions import Partitions, is_collection, opened
 from mercer.native import sparsity
 from mercer.native.sparsity import Sparse, Vectors
 
@@ -399,6 +399,8 @@ def field(X: Points, name: Any) -> Points:
     come back as an (n, m) array, anything else as a list. What is missing in a data
     frame is NaN among numbers and None among other values.
     """
+    if isinstance(X, Partitions):
+        return X.mapped(field, name)
     if is_frame(X):
         return _frame_field(X, name)
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):

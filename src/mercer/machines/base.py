@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.contributions.heavy import heaviest_features
 from mercer.contributions.tables import FeatureWeight, TopFeatures
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -256,6 +257,9 @@ class Machine(KernelEstimator):
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
         # All points, in a file perhaps, are not copied only to be taken.
+        if isinstance(gram.X, Partitions) and not isinstance(kernel, Nystrom | Linear):
+            assert chosen is not None
+            return Expansion(kernel, gram.X.fetched(chosen), coef, bias)
         if isinstance(gram.X, Blocks):
             every_coef = np.zeros((gram.shape[0], *coef.shape[1:]))
             every_coef[slice(None) if chosen is None else chosen] = coef

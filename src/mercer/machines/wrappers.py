@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
 import pickle
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.partitions import in_memory
+from mercer.data.partitions import in_memory, is_collection, lazily
 from mercer.data.points import Points, count, describe, sound
 from mercer.kernels.checks import is_number
 from mercer.machines.checks import check_numbers, checked_weight, is_scalar
@@ -68,6 +71,55 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         return fitted
 
     return whole
+
+
+# What is said of new points, a row for each.
+LAZY = {"predict", "decision_function", "predict_proba", "predict_log_proba"}
+LAZY |= {"transform", "score_samples"}
+
+
+def lazy(name: str, method: Any) -> Any:
+    """A method of points that, of a distributed collection, gives a lazy one."""
+    if not inspect.isfunction(method):  # available_if has it inside
+        method.method = lazy(name, method.method)
+        return method
+
+    @wraps(method)
+    def called(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **options)
+        check_is_fitted(self)
+        # A later fit changes the machine, not what was asked of it now.
+        return lazily(_Asked(copy.copy(self), name, args, options), X)
+
+    return called
+
+
+class _Asked(NamedTuple):
+    """What a fitted machine is asked of points."""
+
+    machine: Any
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def __call__(self, X: Points) -> np.ndarray:
+        found = getattr(self.machine, self.method)(X, *self.args, **self.options)
+        if isinstance(found, tuple):
+            raise TypeError(
+                f"{type(self.machine).__name__}.{self.method} of points in partitions "
+                "gives one array; ask for one thing at a time."
+            )
+        return found
+
+
+class _Known(NamedTuple):
+    """Predictions that were made already, for scikit-learn to judge."""
+
+    found: np.ndarray
+
+    def predict(self, X: Points) -> np.ndarray:
+        return self.found
 
 
 # Where an error in reading points ends a fit.
@@ -136,7 +188,11 @@ def checked_score(score: Callable[..., float]) -> Callable[..., float]:
                 f"{type(self).__name__}.score compares predictions with y, one for "
                 "each point; got None."
             )
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         check_numbers(self, "y", y)
+        if is_collection(X):
+            known = _Known(in_memory(self.predict(X)))
+            return score(known, X, y, sample_weight=sample_weight)
         X = sound(X)
         # Of what is no dataset at all, predict says so.
         counted = not isinstance(X, str | bytes) and (

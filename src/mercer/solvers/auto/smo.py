@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.blocks import Blocks
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
@@ -193,6 +194,7 @@ class AutoSMO:
         else:
             solution = solver.solve(problem, start=start, watch=watch)
         on_rows = isinstance(solver, OnFeatures)
+        on_rows = on_rows and not isinstance(problem.gram.X, Blocks)
         if on_rows and self.solver is None and solution.status == "stalled":
             # Where rounding is all there is of Φᵀβ, kernel values lose less.
             rest = self._smo(problem, sharing).solve(problem, watch=watch)
