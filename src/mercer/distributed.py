@@ -48,8 +48,12 @@ NO_CLIENT = (
 )
 
 
-class ClusterError(RuntimeError):
-    """A cluster that cannot go on with what it was asked for."""
+class ClusterError(ConnectionError):
+    """A cluster that cannot go on with what it was asked for.
+
+    What a fit has reached by then is kept by the machine: the same call goes on from
+    there, once the cluster is there again.
+    """
 
 
 def partitions(
@@ -93,6 +97,7 @@ def partitions(
     bounds = np.cumsum([0, *(one.n for one in shapes)]).tolist()
     remote = _Futures(client, [futures[number] for number in filled], bounds)
     found = _alike(remote, shapes, names)
+    found.source = tuple(map(str, X.__dask_keys__()))
     if found.ndim == 2 and hasattr(X, "columns"):
         found.columns = [str(name) for name in X.columns]
     return found
@@ -364,6 +369,11 @@ class _Futures(Remote):
         made._shared = self._shared
         return made
 
+    def holders(self) -> list[str]:
+        found = self.client.who_has(self.futures)
+        holders = (found.get(future.key, ()) for future in self.futures)
+        return [str(next(iter(one), "")) for one in holders]
+
     def _submitted(
         self,
         call: Callable[..., Any],
@@ -372,24 +382,23 @@ class _Futures(Remote):
         beside: list[Future] | None = None,
     ) -> list[Future | None]:
         arguments = [()] * len(self.futures) if arguments is None else arguments
-        objects = zip(self.futures, *([] if beside is None else [beside]), strict=True)
-        common = [self._share(one) for one in shared]
-        with quiet():
-            return [
-                None
-                if some is None
-                else self.client.submit(
-                    _task,
-                    call,
-                    len(some),
-                    len(held),
-                    *held,
-                    *map(_Sent, some),
-                    *common,
-                    key=f"{_name(call)}-{_number()}",
-                )
-                for held, some in zip(objects, arguments, strict=True)
-            ]
+        chosen = [i for i, some in enumerate(arguments) if some is not None]
+        held = [self.futures] if beside is None else [self.futures, beside]
+        same = [call, len(held)], [self._share(one) for one in shared]
+        with quiet():  # one message to the scheduler for all partitions
+            tasks = self.client.map(
+                _task,
+                *([one] * len(chosen) for one in same[0]),
+                *([objects[i] for i in chosen] for objects in held),
+                [_Sent(arguments[i]) for i in chosen],
+                *([one] * len(chosen) for one in same[1]),
+                pure=False,
+                key=_name(call),
+            )
+        found: list[Future | None] = [None] * len(arguments)
+        for i, task in zip(chosen, tasks, strict=True):
+            found[i] = task
+        return found
 
     def _share(self, one: Any) -> Future:
         """What all partitions are sent, once; part of the graph."""
@@ -502,17 +511,17 @@ def _explained(error: BaseException) -> BaseException:
 
 
 class _Sent:
-    """An argument that is sent as it is, whatever Dask would see in it."""
+    """Arguments that are sent as they are, whatever Dask would see in them."""
 
-    def __init__(self, value: Any):
-        self.value = value
+    def __init__(self, values: tuple[Any, ...] | None):
+        self.values = values
 
 
-def _task(call: Callable[..., Any], n: int, held: int, *rest: Any) -> Any:
+def _task(call: Callable[..., Any], held: int, *rest: Any) -> Any:
     """A call on a worker, which has a share of the memory there."""
-    objects, sent, shared = rest[:held], rest[held : held + n], rest[held + n :]
+    objects, sent, shared = rest[:held], rest[held].values, rest[held + 1 :]
     with memory.sharing(_share_of_memory()):
-        return call(*objects, *(one.value for one in sent), *shared)
+        return call(*objects, *sent, *shared)
 
 
 def _share_of_memory() -> float:

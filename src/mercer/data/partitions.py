@@ -120,6 +120,10 @@ class Remote(ABC):
     ) -> Remote:
         """call(object, that of the other, *arguments, *shared), staying there."""
 
+    def holders(self) -> list[str]:
+        """Who holds each object; "" where that is not known."""
+        return [""] * (len(self.bounds) - 1)
+
     def slices(self, *arrays: Any) -> list[tuple[Any, ...]]:
         """The rows of n-row arrays that belong to each partition; None stays None."""
         return [
@@ -164,6 +168,7 @@ class Partitions(Blocks):
     ):
         self.remote, self.names = remote, list(names)
         self.columns: list[str] | None = None  # of a data frame
+        self.source: Any = id(remote)  # what tells the collection from others
         self.shape = shape  # type: ignore[assignment]
         self.dtype = dtype
         self.ndim = len(shape)
@@ -175,7 +180,7 @@ class Partitions(Blocks):
         return self.names[number]
 
     def origin(self) -> tuple[Any, ...]:
-        return (self.shape, id(self.remote))
+        return (self.shape, self.source)
 
     def _run(self, begin: int, end: int) -> Any:
         return self[np.arange(begin, end)]

@@ -291,6 +291,7 @@ class Machine(KernelEstimator):
         if not isinstance(f.kernel, Nystrom):
             return f
         stored = getattr(self, "warm_start", False) and len(f.coef) == len(coef)
+        stored = stored and not isinstance(f.points, Partitions)
         self.approximation_ = f.kernel
         self._dual = Dual(coef, f.points if stored else None)
         if weights is None:

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.data.copies import owned
 from mercer.data.matching import carried_over
 from mercer.data.points import Points, concatenate, count, describe, double, take
@@ -225,6 +226,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         self.X_fit_, self._problem = X, replace(problem, gram=own)
         if hasattr(self, "approximation_"):
             self.X_fit_ = self.expansion_.points
+        if isinstance(X, Partitions):  # which are no part of the machine
+            self.X_fit_ = self.expansion_.points
+            del self._problem
         self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         for name in ("loo_predictions_", "_bordered"):
             self.__dict__.pop(name, None)

@@ -59,7 +59,10 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(error, OSError) and reached.source is not None:
                 self._interrupted = fit_key(self, args, options), reached
                 text = _text_of(error).rstrip(".")
-                raise OSError(error.errno, f"{text}. {_KEPT}") from error
+                told = f"{text}. {_KEPT}"
+                if error.errno is None:
+                    raise type(error)(told) from error
+                raise OSError(error.errno, told) from error
             if isinstance(error, OutOfTime):
                 raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             if isinstance(error, MemoryError) and not hasattr(error, "plan"):

@@ -40,15 +40,16 @@ ROUNDS = 500  # rounds at most, where no other number is asked for
 SHARE = 0.1  # of the violation, that a working set is solved to
 CLOSE = 0.4  # of tol, that the last one is solved to
 FEWER = 0.8  # of the points, that are worth a smaller matrix
-IDLE = 8  # rounds without a smaller violation, that end what can be done
+IDLE = 3  # rounds without a smaller violation, after which more digits are needed
+STEPS = 100  # of SMO for each point of a working set, at most in a round
 
 
 @dataclass(frozen=True)
 class Decomposition:
     """Minimise a `BoxQP` on points in partitions, of any kernel, until violation < tol.
 
-    Holds kernel values among the points of the working set, in single precision; what
-    is stated of the solution is from Kβ in double, summed afresh.
+    Holds kernel values among the points of the working set, in single precision as long
+    as that suffices; what is stated of the solution is from Kβ in double, summed afresh.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class _Run:
         n = gram.shape[0]
         self.products = _Products(gram.kernel, gram.X)
         self.place = np.arange(n) if problem.index is None else problem.index
-        self.set = _WorkingSet(gram.kernel, gram.X)
+        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32))
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -116,7 +117,11 @@ class _Run:
             stalled = found.status == Status.STALLED and status == Status.OPTIMAL
             if not stalled:
                 break
-            goal, single = goal / 4, False
+            if not self.set.is_double:
+                self.set = self.set.in_double()
+            else:
+                goal /= 4
+            single = False
         if status != Status.OPTIMAL and found.status == Status.STALLED:
             found = replace(found, run=replace(found.run, status=status))
         return found
@@ -141,7 +146,7 @@ class _Run:
         joining = self._first(value) if not len(self.set) else np.empty(0, int)
         while self.violation > goal:
             self.rounds += 1
-            if self.rounds > ROUNDS or idle > IDLE:
+            if self.rounds > ROUNDS or idle >= IDLE:
                 return Status.OPTIMAL  # what it came to is seen from F
             self.set.join(joining, self._free(value))
             part, inner = self._solved(value, function, goal)
@@ -213,13 +218,13 @@ class _Run:
             tube=None if problem.tube is None else problem.tube[part],
             group=None if problem.group is None else np.asarray(problem.group)[part],
         )
-        most = self.options.max_iter
+        most, budget = self.options.max_iter, STEPS * len(chosen) + 10_000
         solver = SMO(
             max(goal, SHARE * self.violation),
             cache_mb=8.0 * len(chosen) ** 2 / 2**20 + 1,
-            max_iter=-1 if most < 0 else max(most - self.iterations, 1),
+            max_iter=budget if most < 0 else max(min(most - self.iterations, budget), 1),
             time_limit=self._left(),
-            precision="single",
+            precision="double" if chosen.is_double else "single",
             objectives=False,
         )
         start = inner.start(value[part])
@@ -329,18 +334,33 @@ def _single(X: Any, origin: Any) -> Any:
 class _WorkingSet:
     """Some points, brought here, and their kernel values."""
 
-    def __init__(self, kernel: Kernel, X: Partitions):
-        self.kernel, self.X = kernel, X
+    def __init__(self, kernel: Kernel, X: Partitions, dtype: np.dtype[Any]):
+        self.kernel, self.X, self.dtype = kernel, X, dtype
         self.index = np.empty(0, dtype=np.intp)
         self.known = np.zeros(len(X), dtype=bool)
         self._store: Any = None  # points that were ever here
         self._where = np.full(len(X), -1)  # their places there
         self._stored = 0
-        self._room = np.empty((0, 0), dtype=np.float32)
+        self._room = np.empty((0, 0), dtype=dtype)
         self._idle = self.known.copy()
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def is_double(self) -> bool:
+        return self.dtype == np.float64
+
+    def in_double(self) -> _WorkingSet:
+        """The same points, whose kernel values are computed anew."""
+        other = _WorkingSet(self.kernel, self.X, np.dtype(np.float64))
+        other._store, other._where, other._stored = (
+            self._store,
+            self._where,
+            self._stored,
+        )
+        other.join(self.index, np.ones(len(self.known), dtype=bool))
+        return other
 
     def points_of(self, index: np.ndarray) -> Points:
         """Points of these places, in memory."""
@@ -383,9 +403,9 @@ class _WorkingSet:
             return
         old = len(self)
         if side > len(self._room):
-            room_ = np.empty((side + side // 4,) * 2, dtype=np.float32)
-            room_[:old, :old] = self.matrix()
-            self._room = room_
+            larger = np.empty((side + side // 4,) * 2, dtype=self.dtype)
+            larger[:old, :old] = self.matrix()
+            self._room = larger
         new = double(self.points_of(more))
         every = double(self.points_of(np.append(self.index, more)))
         step = max(1, 2**24 // side)
