@@ -39,6 +39,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,  # ended with all that it starts
             )
         self.processes.append(process)
         return process
@@ -67,22 +68,14 @@ class Cluster:
         self.scheduler.send_signal(signal.SIGCONT)
 
     def close(self):
-        for process in reversed(self.processes):
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
         for process in self.processes:
             try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:  # all of it has ended
+                pass
+            process.wait(10)
 
 
 def workers_of(client):
     """The processes of the workers."""
     return list(client.run(os.getpid).values())
-
-
-def kill(client, number=0):
-    """End a worker at once; its nanny starts another."""
-    os.kill(sorted(workers_of(client))[number], signal.SIGKILL)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -441,11 +441,10 @@ class _Watch:
 
     def __call__(self, tasks: list[Future]) -> None:
         while True:
-            try:
+            with suppress(TimeoutError):
                 wait(tasks, timeout=LOOK)
                 return
-            except TimeoutError:
-                tick()
+            tick()
             if any(task.status in ("error", "cancelled") for task in tasks):
                 return  # which gather tells
             if time.monotonic() - self.asked >= ASK:

@@ -56,6 +56,8 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, OutOfTime):
+                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             if isinstance(error, OSError) and reached.source is not None:
                 self._interrupted = fit_key(self, args, options), reached
                 text = _text_of(error).rstrip(".")
@@ -63,8 +65,6 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
                 if error.errno is None:
                     raise type(error)(told) from error
                 raise OSError(error.errno, told) from error
-            if isinstance(error, OutOfTime):
-                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             if isinstance(error, MemoryError) and not hasattr(error, "plan"):
                 self._explain(error, *args, **options)
             raise
