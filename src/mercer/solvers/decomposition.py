@@ -26,6 +26,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
 from mercer.native.clock import tick
+from mercer.native.interruptible import multiply
 from mercer.native.sorting import distinct
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.box_certificate import solution_of
@@ -48,8 +49,9 @@ STEPS = 100  # of SMO for each point of a working set, at most in a round
 class Decomposition:
     """Minimise a `BoxQP` on points in partitions, of any kernel, until violation < tol.
 
-    Holds kernel values among the points of the working set, in single precision as long
-    as that suffices; what is stated of the solution is from Kβ in double, summed afresh.
+    Holds kernel values among the points of the working set, unless the core computes
+    them; in single precision as long as that suffices. What is stated of the solution
+    is from Kβ in double, summed afresh.
 
     Parameters
     ----------
@@ -95,7 +97,8 @@ class _Run:
         n = gram.shape[0]
         self.products = _Products(gram.kernel, gram.X)
         self.place = np.arange(n) if problem.index is None else problem.index
-        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32))
+        compiled = self.products.compiled
+        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32), compiled)
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -105,7 +108,7 @@ class _Run:
             start = self.kept["value"]
         value = problem.start(start)
         goal, status = CLOSE * tol, Status.OPTIMAL
-        single = self.products.can_be_single
+        single = self.products.compiled
         for _ in range(4):
             status = self._moved(value, goal, single)
             value = problem.balanced(problem.snapped(value, slack=1e-13))
@@ -198,7 +201,7 @@ class _Run:
         beta = problem.sign * value
         inside = np.bincount(number, beta[part], len(chosen))
         # What the others add to F and to the sums stays as it is.
-        fixed = function[chosen.index] - chosen.matrix() @ inside
+        fixed = function[chosen.index] - chosen.times(inside)
         linear = problem.linear[part] + problem.sign[part] * fixed[number]
         total = problem.total
         if total is not None:
@@ -221,7 +224,7 @@ class _Run:
         most, budget = self.options.max_iter, STEPS * len(chosen) + 10_000
         solver = SMO(
             max(goal, SHARE * self.violation),
-            cache_mb=8.0 * len(chosen) ** 2 / 2**20 + 1,
+            cache_mb=chosen.cache_mb,
             max_iter=budget if most < 0 else max(min(most - self.iterations, budget), 1),
             time_limit=self._left(),
             precision="double" if chosen.is_double else "single",
@@ -290,7 +293,7 @@ class _Products:
         found = X.remote.each(_errors, shared=(kernel,))
         self.size = max(one.largest for one in found)
         self.entry_error = max(one.entry_error for one in found)
-        self.can_be_single = all(one.compiled for one in found)
+        self.compiled = all(one.compiled for one in found)
         if not self.size < np.inf:
             raise ValueError(
                 f"{kernel} is not finite on these points: the largest k(x, x) is "
@@ -334,8 +337,11 @@ def _single(X: Any, origin: Any) -> Any:
 class _WorkingSet:
     """Some points, brought here, and their kernel values."""
 
-    def __init__(self, kernel: Kernel, X: Partitions, dtype: np.dtype[Any]):
+    def __init__(
+        self, kernel: Kernel, X: Partitions, dtype: np.dtype[Any], compiled: bool
+    ):
         self.kernel, self.X, self.dtype = kernel, X, dtype
+        self.compiled = compiled
         self.index = np.empty(0, dtype=np.intp)
         self.known = np.zeros(len(X), dtype=bool)
         self._store: Any = None  # points that were ever here
@@ -353,7 +359,8 @@ class _WorkingSet:
 
     def in_double(self) -> _WorkingSet:
         """The same points, whose kernel values are computed anew."""
-        other = _WorkingSet(self.kernel, self.X, np.dtype(np.float64))
+        double = np.dtype(np.float64)
+        other = _WorkingSet(self.kernel, self.X, double, self.compiled)
         other._store, other._where, other._stored = (
             self._store,
             self._where,
@@ -375,8 +382,26 @@ class _WorkingSet:
     def _stored_points(self, index: np.ndarray) -> Points:
         return taken(self._store, self._where[index])
 
+    @property
+    def cache_mb(self) -> float | None:
+        """For rows, where values are held; None for what there is."""
+        return None if self.compiled else 8.0 * len(self) ** 2 / 2**20 + 1
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """K v among these points."""
+        if not self.compiled:
+            return multiply(self.matrix(), v)
+        some = np.flatnonzero(v)
+        if not len(some):
+            return np.zeros(len(self))
+        every = self.points_of(self.index)
+        sent = taken(every, some), v[some], not self.is_double
+        return _product(every, self.kernel, sent)
+
     def gram(self) -> Gram:
-        """That of these points, held."""
+        """That of these points; its values are held where they take long."""
+        if self.compiled:
+            return Gram(self.kernel, self.points_of(self.index))
         K = self.matrix()
         return Gram(Precomputed(K), np.arange(len(self))).holding(K)
 
@@ -391,6 +416,10 @@ class _WorkingSet:
 
     def join(self, more: np.ndarray, free: np.ndarray) -> None:
         """Add points; where there is no room for all, others leave for the first."""
+        if self.compiled:
+            self.index = np.append(self.index, more)
+            self.known[more] = True
+            return
         side = len(self) + len(more)
         if side > len(self._room) and not memory.fits(24.0 * side**2):
             room = int(np.sqrt(memory.available_memory() / 24))
@@ -427,8 +456,9 @@ class _WorkingSet:
             self._keep(np.flatnonzero(keep))
 
     def _keep(self, stay: np.ndarray) -> None:
-        smaller = self.matrix()[np.ix_(stay, stay)]
-        self._room[: len(stay), : len(stay)] = smaller
+        if not self.compiled:
+            smaller = self.matrix()[np.ix_(stay, stay)]
+            self._room[: len(stay), : len(stay)] = smaller
         self.known[self.index] = False
         self.index = self.index[stay]
         self.known[self.index] = True
