@@ -4,8 +4,9 @@
     python benchmarks/cluster.py --full     MNIST, skin_nonskin, 2,000,000 points
 
 Points are in the memory of the workers beforehand. Seconds are those of one fit, by the
-wall clock and then by the processors of all processes; bytes are those of the loopback device while it lasted, in which everything
-travels that goes from one process to another.
+wall clock and then by the processors of all processes; bytes are those of the loopback
+device while it lasted, in which everything travels that goes from one process to
+another.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import (
+    RBF,
     SVC,
+    SVDD,
     SVR,
-    Gram,
     KernelLogisticRegression,
     KernelQuantileRegression,
     KernelRidge,
@@ -21,9 +22,7 @@ from mercer import (
     Nystrom,
     On,
     OneClassSVM,
-    RBF,
     Spectrum,
-    SVDD,
 )
 from mercer.solvers import decomposition
 
@@ -44,13 +43,16 @@ CUTS = {1: (N,), 2: (100, 200), 5: (120, 0, 1, 150, 29)}  # sizes of partitions
 
 @pytest.fixture(scope="module")
 def client():
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,
-        memory_limit="1GB",
-    ) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit="1GB",
+        ) as cluster,
+        Client(cluster) as client,
+    ):
         yield client
 
 
@@ -150,7 +152,7 @@ def test_points_of_other_kinds(client):
 def test_data_frames_keep_their_index_and_names(client):
     dd = pytest.importorskip("dask.dataframe", reason="dask[dataframe] is missing")
     pd = pytest.importorskip("pandas")
-    X, target, side = points()
+    X, _, side = points()
     frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
     frame["side"] = side
     collection = dd.from_pandas(frame, npartitions=3, sort=False)
@@ -364,7 +366,7 @@ def test_few_points_are_brought_to_the_driver(client, monkeypatch):
         return fetched(self, places)
 
     monkeypatch.setattr(distributed.Partitions, "fetched", counted)
-    X, target, side = points()
+    X, target, _ = points()
     dX = da.from_array(X, chunks=(100, 3))
     KernelRidge(kernel=Nystrom(RBF(0.3), 20, method="uniform")).fit(dX, target)
     assert sum(brought) <= 25

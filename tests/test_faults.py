@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mercer import SVC, KernelLogisticRegression, KernelRidge, Nystrom, RBF
+from mercer import RBF, SVC, KernelLogisticRegression, KernelRidge, Nystrom
 
 dask = pytest.importorskip("dask", reason="the extra dask is not installed")
 pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -158,7 +158,7 @@ def test_points_that_were_scattered_are_lost_with_an_error(cluster):
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", range(50))
 def test_workers_may_be_killed_at_any_moment(lasting, optima, number):
-    cluster, client = lasting
+    _, client = lasting
     draw = random.Random(1000 + number)
     name = list(MACHINES)[number % len(MACHINES)]
     X, y = points()

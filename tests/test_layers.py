@@ -33,7 +33,7 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
-    "data": ["blocks", "points", "copies", "edges"],
+    "data": ["blocks", "partitions", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex cache checks base ways counts explicit vector fragments "
     "candidates occurrences routes radial dotproduct algebra window landmarks "
@@ -41,9 +41,9 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows features single_rows landmark_rows smoothed "
-    "newton_steps roads class_pairs weights products krylov primal penalized columns "
-    "feature_newton lasso lasso_features sgd components bayes posterior smo "
+    "feature_rows computed_rows single_rows partitioned_rows features landmark_rows "
+    "smoothed newton_steps roads class_pairs weights products krylov primal penalized "
+    "columns feature_newton lasso lasso_features sgd components bayes posterior smo "
     "feature_descent ascent".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress".split(),
@@ -72,20 +72,22 @@ MODULES = {
     "explanations": "explanation functions ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
-    "data": "blocks points copies parts matching sequences trees graphs edges",
+    "data": "blocks partitions points copies parts matching sequences trees graphs "
+    "edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex cache checks base ways counts explicit vector algebra parse "
     "radial dotproduct coordinate window string substring fragments candidates tree "
     "occurrences convolution routes graph walk node distance generative slopes "
     "landmarks approximate nystrom random_features multiple gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
-    "computed_rows features single_rows landmark_rows smoothed newton_steps "
-    "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
-    "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
+    "computed_rows single_rows partitioned_rows features landmark_rows smoothed "
+    "newton_steps feature_descent primal semismooth penalized krylov smo hull "
+    "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
+    "feature_newton ball "
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
-    "nearest windows roads weights multiple chunking ascent gaussian path update "
-    "bordered",
+    "nearest windows roads weights multiple chunking decomposition ascent gaussian "
+    "path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -118,6 +120,7 @@ ALLOWED = {
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
+    "distributed": {"distributed"},
     "rich": {"cli/live"},
     "pyarrow": {"io/parquet"},
     "rdkit": {"io/molecules"},

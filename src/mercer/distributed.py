@@ -342,17 +342,14 @@ class _Futures(Remote):
         call: Callable[..., Any],
         arguments: Arguments | None = None,
         shared: Sequence[Any] = (),
+        sizes: Sequence[int] | None = None,
     ) -> _Futures:
         tasks = self._submitted(call, arguments, shared)
-        made = _Futures(self.client, [one for one in tasks if one is not None], [0])
-        sizes = np.diff(self.bounds)
-        for task, size, some in zip(
-            tasks, sizes, arguments or [()] * len(tasks), strict=True
-        ):
-            if task is not None:
-                taken = some and isinstance(some[0], np.ndarray)
-                made.bounds.append(made.bounds[-1] + (len(some[0]) if taken else size))
-        made.bounds = [int(place) for place in made.bounds]
+        futures = [task for task in tasks if task is not None]
+        bounds = self.bounds
+        if sizes is not None:
+            bounds = [int(place) for place in np.cumsum([0, *sizes])]
+        made = _Futures(self.client, futures, bounds)
         made._shared = self._shared
         return made
 
@@ -499,10 +496,12 @@ def _explained(error: BaseException) -> BaseException:
         )
     if name in ("FutureCancelledError", "FuturesCancelledError", "CancelledError"):
         return ClusterError(
-            "The cluster has lost points or results that it cannot make anew: data "
-            "that was scattered is lost with its worker, and all is lost where the "
+            "The cluster has lost points or results and does not make them anew: data "
+            "that was scattered is lost with its worker, partitions that find no "
+            "memory end their workers again and again, and all is lost where the "
             "cluster is restarted. Load points by a graph (da.from_zarr, "
-            f"dd.read_parquet, from_delayed), and fit again. {error}"
+            "dd.read_parquet, from_delayed), in smaller partitions, and fit again. "
+            f"{error}"
         )
     if isinstance(error, OSError) and name == "CommClosedError":
         return ClusterError(f"The connection to the cluster was lost. {error}")

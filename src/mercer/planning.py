@@ -710,7 +710,9 @@ def travelling(road: Road) -> str:
             "points of the working set come here"
         )
     square = 8.0 * road.columns**2
-    return f"{vectors}, {_bytes(square)} ({road.columns}² numbers) up the tree in a step"
+    return (
+        f"{vectors}, {_bytes(square)} ({road.columns}² numbers) up the tree in a step"
+    )
 
 
 def made(

@@ -104,10 +104,15 @@ class Remote(ABC):
         call: Callable[..., Any],
         arguments: Arguments | None = None,
         shared: Sequence[Any] = (),
+        sizes: Sequence[int] | None = None,
     ) -> Remote:
         """The results of `each` as objects that stay where they are.
 
         They are computed anew where their holder is lost.
+
+        Parameters
+        ----------
+        sizes : how many points each of them has; None for as many as before
         """
 
     @abstractmethod
@@ -202,7 +207,11 @@ class Partitions(Blocks):
         if not len(places):
             kind = np.empty((0, *self.shape[1:]), self.dtype)
             return kind if self.ndim == 2 else []
-        parts = [one for one in self.remote.each(taken, self.remote.split(places)) if one is not None]
+        parts = [
+            one
+            for one in self.remote.each(taken, self.remote.split(places))
+            if one is not None
+        ]
         owner = np.searchsorted(self.remote.bounds, places, "right") - 1
         back = np.argsort(np.argsort(owner, kind="stable"), kind="stable")
         return taken(joined(parts), back)
@@ -220,9 +229,12 @@ class Partitions(Blocks):
         if self._is_few(len(places)):
             return self.fetched(places)
         if not np.all(np.diff(places) > 0):
-            raise ValueError("Points in partitions are taken in their order, once each.")
+            raise ValueError(
+                "Points in partitions are taken in their order, once each."
+            )
         split = self.remote.split(places)
-        remote = self.remote.derived(taken, split)
+        sizes = [len(one[0]) for one in split if one is not None]
+        remote = self.remote.derived(taken, split, sizes=sizes)
         names = [n for n, one in zip(self.names, split, strict=True) if one is not None]
         return Partitions(remote, (len(places), *self.shape[1:]), self.dtype, names)
 

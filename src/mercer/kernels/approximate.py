@@ -26,9 +26,7 @@ from mercer.native import memory
 from mercer.native.interruptible import multiply
 
 
-def _weights_of(
-    part: Points, V: np.ndarray, kernel: Approximation
-) -> np.ndarray:
+def _weights_of(part: Points, V: np.ndarray, kernel: Approximation) -> np.ndarray:
     return kernel.feature_weights(part, V)
 
 

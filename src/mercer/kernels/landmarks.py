@@ -175,7 +175,9 @@ class Pivoting:
 
         def fill(rows: slice) -> tuple[()]:
             part = take(self.X, rows)
-            new[rows] = _columns(part, self._F[rows, :m], self.kernel, points, old, lower)
+            new[rows] = _columns(
+                part, self._F[rows, :m], self.kernel, points, old, lower
+            )
             return ()
 
         width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
@@ -331,7 +333,9 @@ def _with_columns(
     m, t = len(old), len(lower)
     out = np.empty((len(before), m + t))
     out[:, :m] = before[:, :m]
-    for some in row_blocks(len(out), max([t, *getattr(points, "shape", (0, 0))[1:]]), BLOCK_MB):
+    for some in row_blocks(
+        len(out), max([t, *getattr(points, "shape", (0, 0))[1:]]), BLOCK_MB
+    ):
         part = take(points, some)
         out[some, m:] = _columns(part, out[some, :m], kernel, pivots, old, lower)
     out[places, m:] = rows

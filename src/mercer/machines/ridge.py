@@ -16,9 +16,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.blocks import Blocks
-from mercer.data.partitions import Partitions
 from mercer.data.copies import owned
 from mercer.data.matching import carried_over
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, concatenate, count, describe, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel

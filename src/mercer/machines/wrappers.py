@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -98,7 +99,8 @@ def lazy(name: str, method: Any) -> Any:
     return called
 
 
-class _Asked(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Asked:
     """What a fitted machine is asked of points."""
 
     machine: Any

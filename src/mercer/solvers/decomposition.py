@@ -225,7 +225,9 @@ class _Run:
         solver = SMO(
             max(goal, SHARE * self.violation),
             cache_mb=chosen.cache_mb,
-            max_iter=budget if most < 0 else max(min(most - self.iterations, budget), 1),
+            max_iter=budget
+            if most < 0
+            else max(min(most - self.iterations, budget), 1),
             time_limit=self._left(),
             precision="double" if chosen.is_double else "single",
             objectives=False,
@@ -320,8 +322,7 @@ def _product(
         return kernel.matmul(double(part), double(Y), V)
     # A common offset would take digits away from differences.
     origin = Y.mean(axis=0) if not sp.issparse(Y) and _moves(kernel, Y) else 0.0
-    narrow = (_single(points, origin) for points in (part, Y))
-    return kernel.matmul(*narrow, V)
+    return kernel.matmul(_single(part, origin), _single(Y, origin), V)
 
 
 def _moves(kernel: Kernel, X: Points) -> bool:

@@ -1,4 +1,4 @@
-"""PartitionedRows: Φ of points in partitions, whose products are computed where they are.
+"""PartitionedRows: Φ of points in partitions, multiplied where these are.
 
 What solvers see are `ComputedRows`: vectors with a number for each point are here, and
 their slices travel; sums over points (Φᵀv, ΦᵀDΦ) are added up in a tree on the way.
@@ -161,7 +161,7 @@ class _Near(ComputedRows):
     def held(self) -> FeatureRows:
         return FeatureRows(self._part(slice(0, count(self.X))))
 
-    def matrix(self) -> np.ndarray:  # type: ignore[override]
+    def matrix(self) -> np.ndarray:
         return self.held().matrix
 
     def pulled_sizes(self, sizes: np.ndarray) -> np.ndarray:
