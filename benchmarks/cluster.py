@@ -112,7 +112,7 @@ def main() -> None:
         LocalCluster(
             n_workers=options.workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=None,
         ) as cluster,
         Client(cluster) as client,

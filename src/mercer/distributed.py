@@ -73,7 +73,7 @@ def partitions(
     >>> import dask.array as da
     >>> from distributed import Client
     >>> from mercer.distributed import partitions
-    >>> with Client(processes=False, dashboard_address=None):  # doctest: +SKIP
+    >>> with Client(processes=False, dashboard_address=":0"):  # doctest: +SKIP
     ...     print(partitions(da.ones((6, 2), chunks=(4, 2))))
     <6 points of 2 numbers in 2 partitions>
     """
