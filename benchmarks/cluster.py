@@ -113,7 +113,6 @@ def main() -> None:
             n_workers=options.workers,
             threads_per_worker=1,
             dashboard_address=":0",
-            memory_limit=None,
         ) as cluster,
         Client(cluster) as client,
     ):

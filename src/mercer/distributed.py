@@ -40,6 +40,7 @@ PATIENCE = 45.0  # seconds without an answer or a worker, before that is an erro
 LOOK = 0.2  # seconds between two looks at what is waited for
 ASK = 5.0  # seconds between two questions to the scheduler
 FAN_IN = 4  # sums that are added at a time
+KEPT = 0.25  # of the memory of workers, for kernel values that are kept
 NO_CLIENT = (
     "These points are in a Dask collection, and there is no client of a cluster to "
     "compute on them. Start one, as with Client(n_workers=4): or make yours the "
@@ -310,8 +311,9 @@ class _Futures(Remote):
         call: Callable[..., Any],
         arguments: Arguments | None = None,
         shared: Sequence[Any] = (),
+        beside: Sequence[Remote] = (),
     ) -> list[Any]:
-        tasks = self._submitted(call, arguments, shared)
+        tasks = self._submitted(call, arguments, shared, beside)
         made = [task for task in tasks if task is not None]
         found = iter(self._results(made, made))
         return [None if task is None else next(found) for task in tasks]
@@ -360,11 +362,15 @@ class _Futures(Remote):
         arguments: Arguments,
         shared: Sequence[Any] = (),
     ) -> _Futures:
-        assert isinstance(other, _Futures)
-        tasks = self._submitted(call, arguments, shared, other.futures)
+        tasks = self._submitted(call, arguments, shared, [other])
         made = _Futures(self.client, [task for task in tasks if task], self.bounds)
         made._shared = self._shared
         return made
+
+    def room(self) -> float:
+        found = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [float(worker.get("memory_limit") or 0) for worker in found]
+        return KEPT * sum(limits)
 
     def holders(self) -> list[str]:
         found = self.client.who_has(self.futures)
@@ -376,11 +382,11 @@ class _Futures(Remote):
         call: Callable[..., Any],
         arguments: Arguments | None,
         shared: Sequence[Any],
-        beside: list[Future] | None = None,
+        beside: Sequence[Remote] = (),
     ) -> list[Future | None]:
         arguments = [()] * len(self.futures) if arguments is None else arguments
         chosen = [i for i, some in enumerate(arguments) if some is not None]
-        held = [self.futures] if beside is None else [self.futures, beside]
+        held = [one.futures for one in (self, *beside) if isinstance(one, _Futures)]
         same = [call, len(held)], [self._share(one) for one in shared]
         with quiet():  # one message to the scheduler for all partitions
             tasks = self.client.map(

@@ -83,8 +83,14 @@ class Remote(ABC):
         call: Callable[..., Any],
         arguments: Arguments | None = None,
         shared: Sequence[Any] = (),
+        beside: Sequence[Remote] = (),
     ) -> list[Any]:
-        """call(object, *arguments, *shared) of each partition; None where none is."""
+        """call(object, *arguments, *shared) of each partition; None where none is.
+
+        Parameters
+        ----------
+        beside : others whose objects of the same partition come after the first
+        """
 
     @abstractmethod
     def total(
@@ -124,6 +130,10 @@ class Remote(ABC):
         shared: Sequence[Any] = (),
     ) -> Remote:
         """call(object, that of the other, *arguments, *shared), staying there."""
+
+    def room(self) -> float:
+        """Bytes that its holders may keep beside these objects; 0 if not known."""
+        return 0.0
 
     def holders(self) -> list[str]:
         """Who holds each object; "" where that is not known."""

@@ -13,13 +13,14 @@ Osuna, Freund and Girosi, "An improved training algorithm for support vector mac
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.partitions import Once, Partitions, joined, taken
+from mercer.data.partitions import Once, Partitions, Remote, joined, taken
 from mercer.data.points import Points, double
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -31,6 +32,7 @@ from mercer.native.sorting import distinct
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.computed_rows import SHORT
 from mercer.solvers.features import check_bounds
 from mercer.solvers.resume import begun
 from mercer.solvers.smo import SMO, ValueErrors, value_errors
@@ -38,8 +40,9 @@ from mercer.solvers.smo import SMO, ValueErrors, value_errors
 FIRST = 2000  # points of the first working set
 JOIN = 3000  # points that join at most, or half of what there is
 ROUNDS = 500  # rounds at most, where no other number is asked for
-SHARE = 0.1  # of the violation, that a working set is solved to
-CLOSE = 0.4  # of tol, that the last one is solved to
+SHARE = 0.02  # of the violation, that a working set is solved to
+ENOUGH = 0.8  # of tol: rounds end there, as F is summed afresh with other digits
+CLOSE = 0.25  # of that, to which the last working set is solved
 FEWER = 0.8  # of the points, that are worth a smaller matrix
 IDLE = 3  # rounds without a smaller violation, after which more digits are needed
 STEPS = 100  # of SMO for each point of a working set, at most in a round
@@ -97,8 +100,9 @@ class _Run:
         n = gram.shape[0]
         self.products = _Products(gram.kernel, gram.X)
         self.place = np.arange(n) if problem.index is None else problem.index
-        compiled = self.products.compiled
-        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32), compiled)
+        # Of long points kernel values take longer than to be read.
+        quick = self.products.compiled and max(gram.X.shape[1:], default=0) <= SHORT
+        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32), quick)
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -107,8 +111,8 @@ class _Run:
         if start is None and "value" in self.kept:
             start = self.kept["value"]
         value = problem.start(start)
-        goal, status = CLOSE * tol, Status.OPTIMAL
-        single = self.products.compiled
+        goal, status = ENOUGH * tol, Status.OPTIMAL
+        single = True
         for _ in range(4):
             status = self._moved(value, goal, single)
             value = problem.balanced(problem.snapped(value, slack=1e-13))
@@ -138,7 +142,7 @@ class _Run:
         coef = self.problem.coef(value)
         some = np.flatnonzero(coef)
         self.rows += len(some)
-        return self.products(self.set.points_of(some), coef[some], single=False)
+        return self.products.exactly(self.set.points_of(some), coef[some])
 
     def _moved(self, value: np.ndarray, goal: float, single: bool) -> Status:
         """Move α until no slope is off by more than the goal; α is written to."""
@@ -159,8 +163,11 @@ class _Run:
             change = problem.coef(value) - before
             some = np.flatnonzero(change)
             self.rows += len(some)
-            moved = self.set.points_of(some)
-            function += self.products(moved, change[some], single)
+            if single:
+                move = self.products.added(some, change[some], self.set.points_of)
+            else:
+                move = self.products.exactly(self.set.points_of(some), change[some])
+            function += move
             self.violation = problem.violation(value, function)
             idle = 0 if self.violation < best else idle + 1
             best = min(best, self.violation)
@@ -223,7 +230,7 @@ class _Run:
         )
         most, budget = self.options.max_iter, STEPS * len(chosen) + 10_000
         solver = SMO(
-            max(goal, SHARE * self.violation),
+            max(CLOSE * goal, SHARE * self.violation),
             cache_mb=chosen.cache_mb,
             max_iter=budget
             if most < 0
@@ -288,7 +295,11 @@ class _Run:
 
 
 class _Products:
-    """K(X, Y) V of points in partitions with some that are here."""
+    """K(X, Y) V of points in partitions with some of them, Y.
+
+    In single precision K(X, y) is computed once for each y, as long as those who hold
+    the partitions have room for it; it is computed anew where one of them is lost.
+    """
 
     def __init__(self, kernel: Kernel, X: Partitions):
         self.kernel, self.X = kernel, X
@@ -301,13 +312,57 @@ class _Products:
                 f"{kernel} is not finite on these points: the largest k(x, x) is "
                 f"{self.size}. Scale the data, or choose a kernel that grows less."
             )
+        self.room = X.remote.room()
+        self._blocks: list[Remote] = []  # of float32 kernel values
+        self._columns: list[np.ndarray] = []  # whose they are
+        self._known = np.zeros(len(X), dtype=bool)
 
-    def __call__(self, Y: Points, V: np.ndarray, single: bool) -> np.ndarray:
+    def exactly(self, Y: Points, V: np.ndarray) -> np.ndarray:
+        """In double precision."""
         if not len(V):
             return np.zeros(len(self.X))
         tick("products with kernel values")
-        shared = self.kernel, Once((Y, V, single))
+        shared = self.kernel, Once((Y, V, False))
         return np.concatenate(self.X.remote.each(_product, shared=shared))
+
+    def added(
+        self, index: np.ndarray, V: np.ndarray, points: Callable[[np.ndarray], Points]
+    ) -> np.ndarray:
+        """In single precision, where the kernel is compiled or values are kept.
+
+        Parameters
+        ----------
+        index : the places of Y
+        points : gives the points of some places
+        """
+        out = np.zeros(len(self.X))
+        new = index[~self._known[index]]
+        if len(new) and 4.0 * len(new) * len(self.X) <= self.room:
+            self._keep(new, points(new))
+        kept = self._known[index]
+        if not kept.all():
+            rest = index[~kept]
+            tick("products with kernel values")
+            shared = self.kernel, Once((points(rest), V[~kept], self.compiled))
+            out += np.concatenate(self.X.remote.each(_product, shared=shared))
+        every = np.zeros(len(self.X))
+        every[index[kept]] = V[kept]
+        used = [i for i, own in enumerate(self._columns) if every[own].any()]
+        if used:
+            tick("products with kernel values")
+            parts = tuple(every[self._columns[i]] for i in used)
+            blocks = [self._blocks[i] for i in used]
+            arguments = [(parts,)] * len(self.X.names)
+            found = blocks[0].each(_combined, arguments, beside=blocks[1:])
+            out += np.concatenate(found)
+        return out
+
+    def _keep(self, index: np.ndarray, Y: Points) -> None:
+        self.room -= 4.0 * len(index) * len(self.X)
+        shared = self.kernel, Once(Y), self.compiled
+        self._blocks.append(self.X.remote.derived(_values, shared=shared))
+        self._columns.append(index)
+        self._known[index] = True
 
 
 def _errors(part: Points, kernel: Kernel) -> ValueErrors:
@@ -320,19 +375,29 @@ def _product(
     Y, V, single = sent
     if not single:
         return kernel.matmul(double(part), double(Y), V)
-    # A common offset would take digits away from differences.
-    origin = Y.mean(axis=0) if not sp.issparse(Y) and _moves(kernel, Y) else 0.0
-    return kernel.matmul(_single(part, origin), _single(Y, origin), V)
+    return kernel.matmul(*_narrowed(part, Y, kernel), V)
 
 
-def _moves(kernel: Kernel, X: Points) -> bool:
-    return kernel.native(X).part in ("square", "absolute")
+def _values(part: Points, kernel: Kernel, Y: Points, compiled: bool) -> np.ndarray:
+    """K(part, Y) in single precision."""
+    if compiled:
+        return kernel(*_narrowed(part, Y, kernel))
+    return np.asarray(kernel(double(part), double(Y)), dtype=np.float32)
 
 
-def _single(X: Any, origin: Any) -> Any:
-    if sp.issparse(X):
-        return X.astype(np.float32)
-    return np.subtract(X, origin, dtype=float).astype(np.float32)
+def _combined(*sent: Any) -> np.ndarray:
+    """Σ block v of the blocks of kernel values of a partition."""
+    *blocks, parts = sent
+    sums = [multiply(block, v) for block, v in zip(blocks, parts, strict=True)]
+    return sum(sums[1:], sums[0])
+
+
+def _narrowed(X: Any, Y: Any, kernel: Kernel) -> tuple[Any, Any]:
+    """Points in single precision; what they have in common would cost digits."""
+    if sp.issparse(X) or kernel.native(Y).part not in ("square", "absolute"):
+        return X.astype(np.float32), Y.astype(np.float32)
+    origin = np.asarray(Y.mean(axis=0))
+    return (X - origin).astype(np.float32), (Y - origin).astype(np.float32)
 
 
 class _WorkingSet:
@@ -392,12 +457,11 @@ class _WorkingSet:
         """K v among these points."""
         if not self.compiled:
             return multiply(self.matrix(), v)
-        some = np.flatnonzero(v)
+        some, single = np.flatnonzero(v), not self.is_double
         if not len(some):
             return np.zeros(len(self))
         every = self.points_of(self.index)
-        sent = taken(every, some), v[some], not self.is_double
-        return _product(every, self.kernel, sent)
+        return _product(every, self.kernel, (taken(every, some), v[some], single))
 
     def gram(self) -> Gram:
         """That of these points; its values are held where they take long."""
@@ -436,18 +500,22 @@ class _WorkingSet:
             larger = np.empty((side + side // 4,) * 2, dtype=self.dtype)
             larger[:old, :old] = self.matrix()
             self._room = larger
-        new = double(self.points_of(more))
-        every = double(self.points_of(np.append(self.index, more)))
+        new, every = self.points_of(more), self.points_of(np.append(self.index, more))
         step = max(1, 2**24 // side)
         for first in range(0, len(more), step):
             tick("kernel values", first / len(more))
             some = np.arange(first, min(first + step, len(more)))
-            values = self.kernel(taken(new, some), every)
+            values = self._values(taken(new, some), every)
             rows = slice(old + some[0], old + some[-1] + 1)
             self._room[rows, :side] = values
             self._room[:old, rows] = values[:, :old].T
         self.index = np.append(self.index, more)
         self.known[more] = True
+
+    def _values(self, X: Points, Y: Points) -> np.ndarray:
+        if self.is_double:
+            return self.kernel(double(X), double(Y))
+        return _values(X, self.kernel, Y, self.kernel.native(X) is not None)
 
     def forget(self, idle: np.ndarray) -> None:
         """Drop points that were idle the last time and are now, where they are many."""
