@@ -3,6 +3,7 @@
 #   make demo    build, install, train a kernel machine on digits; its report is
 #                out/digits.html
 #   make test    build, install, run the test suite
+#   make test-cluster   fits on clusters whose processes are killed and paused
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, its threads under TSan
@@ -20,7 +21,7 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
+.PHONY: demo test test-cluster test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -29,6 +30,9 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
+
+test-cluster: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_faults.py
 
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto

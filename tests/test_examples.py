@@ -27,6 +27,8 @@ each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.s
 
 def run(script, monkeypatch, *arguments):
     """Run a script as from the command line, every warning an error."""
+    if "import dask" in script.read_text(encoding="utf-8"):
+        pytest.importorskip("distributed", reason="the extra dask is not installed")
     monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
     # Where other processes keep the cores busy, BLAS threads spend their time waiting
     # for each other; one thread does this little work in a few seconds anywhere.

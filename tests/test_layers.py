@@ -33,7 +33,7 @@ LAYERS = [
 # What the other modules of a folder may import; each of these only those before it.
 FOUNDATIONS = {
     "native": "clock sorting threads interruptible memory sparsity".split(),
-    "data": ["blocks", "checks", "frames", "points", "copies", "edges"],
+    "data": ["blocks", "partitions", "checks", "frames", "points", "copies", "edges"],
     "densities": ["base", "normals", "categories", "passes"],
     "kernels": "latex cache checks parameters base operators ways counts explicit "
     "vector fragments candidates occurrences routes radial dotproduct algebra window "
@@ -41,9 +41,9 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows partition cluster_states features single_rows "
-    "landmark_rows smoothed newton_steps overlap roads class_pairs weights products "
-    "krylov primal penalized columns feature_newton lasso lasso_features sgd "
+    "feature_rows computed_rows single_rows partitioned_rows partition cluster_states "
+    "features landmark_rows smoothed newton_steps overlap roads class_pairs weights "
+    "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
     "components bayes posterior smo feature_descent ascent laplace".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress "
@@ -74,8 +74,8 @@ MODULES = {
     "explanations": "explanation functions items ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
-    "data": "blocks checks frames points given copies parts matching sequences trees "
-    "graphs edges",
+    "data": "blocks partitions checks frames points given copies parts matching "
+    "sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
     "kernels": "latex cache checks parameters base operators ways counts explicit "
     "vector algebra parse radial dotproduct coordinate window string substring "
@@ -83,13 +83,13 @@ MODULES = {
     "generative slopes landmarks approximate nystrom random_features multiple "
     "differences gradient_rules gradient_links gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
-    "computed_rows features single_rows landmark_rows smoothed newton_steps overlap "
-    "feature_descent primal semismooth penalized krylov smo hull coordinate linear "
-    "cholesky conjugate_gradient normal_equations newton columns feature_newton ball "
-    "l1 perceptron sgd sgd_features budget eigen partition cluster_states clusters "
-    "lasso lasso_features components products preimage bayes posterior evidence "
-    "rounding class_pairs nearest windows roads weights multiple chunking ascent "
-    "laplace gaussian path update bordered",
+    "computed_rows single_rows partitioned_rows features landmark_rows smoothed "
+    "newton_steps overlap feature_descent primal semismooth penalized krylov smo hull "
+    "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
+    "feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
+    "cluster_states clusters lasso lasso_features components products preimage bayes "
+    "posterior evidence rounding class_pairs nearest windows roads weights multiple "
+    "chunking decomposition ascent laplace gaussian path update bordered",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps parallel",
@@ -123,6 +123,7 @@ ALLOWED = {
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
+    "distributed": {"distributed"},
     "rich": {"cli/live"},
     "pyarrow": {"io/parquet"},
     "rdkit": {"io/molecules"},

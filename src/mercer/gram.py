@@ -173,6 +173,8 @@ class Gram(LinearOperator):
         self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
         if self._matrix is not None:
             return self._matrix.diagonal()
+        if isinstance(self.X, Blocks):
+            return np.concatenate(self.X.each(_diag, shared=(self.kernel,)))
         return self.kernel.diag(self.X)
 
     def dense(self) -> np.ndarray:
@@ -287,6 +289,10 @@ def _without_preparation(kernel: Kernel) -> bool:
     if isinstance(kernel, Sum | Product | Scaled | Power | Exp | Normalized):
         return all(map(_without_preparation, kernel.children()))
     return isinstance(kernel, VectorKernel | TransformedKernel | Constant)
+
+
+def _diag(part: Points, kernel: Kernel) -> np.ndarray:
+    return kernel.diag(part)
 
 
 def _many(index: Index) -> Index:

@@ -17,12 +17,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import _html
+from mercer.data.partitions import Partitions
 from mercer.data.points import count
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel
@@ -35,6 +37,7 @@ from mercer.road_costs import (
     Costs,
     Growth,
     model_of,
+    native_recipe_of,
     preconditioner_of,
     rates,
     value_seconds,
@@ -116,6 +119,8 @@ class Plan:
     seconds : (low, high)
     ways_out : what would cost less, where memory is missing or time is long
     notes : what makes the estimate wider
+    holds, travels : of points in partitions, what workers hold and what they are sent
+        and send back; "" for points that are here
 
     Examples
     --------
@@ -137,6 +142,8 @@ class Plan:
     seconds: tuple[float, float]
     ways_out: tuple[WayOut, ...] = ()
     notes: tuple[str, ...] = ()
+    holds: str = ""
+    travels: str = ""
 
     @property
     def fits(self) -> bool:
@@ -163,6 +170,8 @@ class Plan:
             ),
             ("time", f"about {_span(self.seconds)}"),
         ]
+        elsewhere = ("workers", self.holds), ("travels", self.travels)
+        lines += [(name, text) for name, text in elsewhere if text]
         ways = enumerate(self.ways_out, start=1)
         lines += [(f"way out {i}", str(way)) for i, way in ways]
         return lines
@@ -339,7 +348,7 @@ def _points_bytes(gram: Gram, itemsize: float) -> float:
     if sp.issparse(X):
         return X.nnz * (itemsize + 4.0)
     shape = getattr(X, "shape", (count(X),))
-    packed = gram.kernel.native(X) is not None
+    packed = native_recipe_of(gram) is not None
     return itemsize * float(np.prod(shape)) if packed else 0.0
 
 
@@ -356,7 +365,7 @@ def memory_of(road: Road, rows: float | None = None) -> float:
 def _memory(road: Road, rows: float | None) -> float:
     n, available = float(road.n), memory.available_memory()
     around = VECTORS * n * min(road.n_problems, 8)
-    if road.gram.kernel.native(road.gram.X) is None and road.name != "features":
+    if native_recipe_of(road.gram) is None and road.name != "features":
         around += min(BLOCKS, 8.0 * n * (road.columns or n))  # computed at a time
     points = _points_bytes(road.gram, road.itemsize)
     if road.name == "rows":
@@ -453,6 +462,37 @@ def why_of(road: Road) -> str:
         "points": "; kernel values are computed when new points are judged",
     }[road.name]
     return f"{head}{tail}{solver}"
+
+
+def held_elsewhere(X: Partitions) -> str:
+    """Who holds the points."""
+    wide = 8.0 * max([1, *X.shape[1:]])
+    sizes: dict[str, float] = {}
+    for holder, (begin, end) in zip(
+        X.remote.holders(), pairwise(X.remote.bounds), strict=True
+    ):
+        sizes[holder] = sizes.get(holder, 0.0) + wide * (end - begin)
+    low, high = min(sizes.values()), max(sizes.values())
+    each = _bytes(high) if low == high else f"{_bytes(low)} to {_bytes(high)}"
+    what = "points" if X.ndim == 2 else "points, 8 bytes counted for each"
+    return f"{len(sizes)} hold {len(X.names)} partitions: {each} of {what} each"
+
+
+def travelling(road: Road) -> str:
+    """What is sent between the driver and those who hold the points of a road."""
+    X, n = road.gram.X, float(road.n)
+    assert isinstance(X, Partitions)
+    vectors = f"{_bytes(8 * n)} (a number for each point) in a product"
+    if road.name == "rows":
+        wide = 8.0 * max([1, *X.shape[1:]])
+        return (
+            f"{vectors} and {_bytes(wide)} for each point that moves, to every worker; "
+            "points of the working set come here"
+        )
+    square = 8.0 * road.columns**2
+    return (
+        f"{vectors}, {_bytes(square)} ({road.columns}² numbers) up the tree in a step"
+    )
 
 
 def made(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import take
 from mercer.gram import Gram
 from mercer.kernels.nystrom import POOL, Nystrom
@@ -73,6 +74,12 @@ def _quickest(call: Callable[[], Any], times: int = 3) -> float:
     return max(best, 1e-9)
 
 
+def native_recipe_of(gram: Gram) -> Any:
+    """The recipe of a compiled kernel; None of others."""
+    X = gram.X
+    return gram.kernel.native(X[:1] if isinstance(X, Blocks) else X)
+
+
 def value_seconds(gram: Gram, single: bool = False) -> float:
     """Seconds for a kernel value of these points, by some of them.
 
@@ -83,7 +90,7 @@ def value_seconds(gram: Gram, single: bool = False) -> float:
         gram = Gram(gram.kernel.kernel, gram.X)
     if gram.is_held or isinstance(gram.kernel, Precomputed):
         return 8.0 / rates().bytes
-    native = gram.kernel.native(gram.X) is not None
+    native = native_recipe_of(gram) is not None
     order = np.random.default_rng(0).permutation(n)
     spent = 0.0
     while True:

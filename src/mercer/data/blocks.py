@@ -19,7 +19,7 @@ import math
 import mmap
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -184,6 +184,20 @@ class Blocks(ABC):
         """The blocks one after another, with their places."""
         for begin, end in pairwise(self._bounds()):
             yield slice(begin, end), self[begin:end]
+
+    def each(
+        self, call: Callable[..., Any], *rows: Any, shared: Sequence[Any] = ()
+    ) -> list[Any]:
+        """call(block, *rows of the block, *shared) for one block after another.
+
+        Parameters
+        ----------
+        rows : arrays with a row for each point, or None
+        """
+        return [
+            call(part, *(None if one is None else one[place] for one in rows), *shared)
+            for place, part in self.parts()
+        ]
 
     def _numbers(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.frames import is_frame
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, each
 
 
@@ -23,6 +24,8 @@ def carried_over(
     rows : (m, q) array, a row for each known point
     places : m numbers, where the known points were in their own set: looked at first
     """
+    if isinstance(points, Partitions):
+        return _in_partitions(rows, known, points, places)
     of_known, keys = keys_of(known), keys_of(points)
     found = np.zeros((len(keys), rows.shape[1]))
     if [keys[i] for i in places if i < len(keys)] == of_known:
@@ -34,6 +37,21 @@ def carried_over(
     for i, key in enumerate(keys):
         if waiting.get(key):
             found[i] = waiting[key].popleft()
+    return found
+
+
+def _in_partitions(
+    rows: np.ndarray, known: Points, points: Partitions, places: np.ndarray
+) -> np.ndarray:
+    """The same where they were; 0 at all where other points are there now."""
+    found = np.zeros((len(points), rows.shape[1]))
+    if isinstance(known, Partitions):
+        same = known.origin() == points.origin()
+    else:
+        inside = bool(np.all(np.asarray(places) < len(points)))
+        same = inside and keys_of(points.fetched(places)) == keys_of(known)
+    if same:
+        found[places] = rows
     return found
 
 

@@ -28,6 +28,7 @@ from mercer.data.frames import (
     opened,
     series_values,
 )
+from mercer.data.partitions import Partitions, as_partitions, is_collection
 from mercer.native import sparsity
 from mercer.native.sparsity import Vectors
 
@@ -49,6 +50,8 @@ def as_points(X: Any) -> Points:
         return X  # the common case, first
     if sp.issparse(X):
         return sparsity.as_csr(X)
+    if is_collection(X):
+        return as_partitions(X)
     if isinstance(X, Blocks) or is_frame(X):
         return X
     if is_series(X):
@@ -183,6 +186,8 @@ def field(X: Points, name: Any) -> Points:
     come back as an (n, m) array, anything else as a list. What is missing in a data
     frame is NaN among numbers and None among other values.
     """
+    if isinstance(X, Partitions):
+        return X.mapped(field, name)
     if is_frame(X):
         return _frame_field(X, name)
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):

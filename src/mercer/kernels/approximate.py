@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, as_points, count, double, precision, take
 from mercer.kernels import latex
 from mercer.kernels.base import BLOCK_MB, Kernel, as_factor, row_blocks
@@ -23,6 +24,10 @@ from mercer.kernels.checks import check_whole
 from mercer.kernels.ways import FeatureKernel
 from mercer.native import memory
 from mercer.native.interruptible import multiply
+
+
+def _weights_of(part: Points, V: np.ndarray, kernel: Approximation) -> np.ndarray:
+    return kernel.feature_weights(part, V)
 
 
 class EntryError(NamedTuple):
@@ -87,6 +92,8 @@ class Approximation(FeatureKernel):
     ) -> np.ndarray:
         Y, width = as_points(Y), self._width()
         V = as_factor(V, count(Y))
+        if isinstance(Y, Partitions):
+            return Y.total(_weights_of, V, shared=(self,))
         out = np.zeros((width, *V.shape[1:]))
         for rows in self._runs(Y, block_mb):
             out += multiply(self._mapped(take(Y, rows)).T, V[rows])

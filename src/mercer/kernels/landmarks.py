@@ -14,7 +14,8 @@ from contextlib import nullcontext
 import numpy as np
 
 from mercer.data.blocks import Blocks
-from mercer.data.points import Points, as_points, double, take
+from mercer.data.partitions import Partitions, taken
+from mercer.data.points import Points, as_points, count, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply, summed
@@ -43,7 +44,7 @@ def values(kernel: Kernel, X: Points, Y: Points | None = None) -> np.ndarray:
 def own_values(kernel: Kernel, X: Points) -> np.ndarray:
     """k(x, x) in float64, refused where it is negative."""
     if isinstance(X, Blocks):
-        found = [kernel.diag(part) for _, part in X.double().parts()]
+        found = X.each(_own_values, shared=(kernel,))
         own = np.concatenate(found).astype(float, copy=False)
     else:
         own = np.asarray(kernel.diag(double(X)), dtype=float)
@@ -54,6 +55,10 @@ def own_values(kernel: Kernel, X: Points) -> np.ndarray:
             f"{own[i]:.6g} at point {i}."
         )
     return own
+
+
+def _own_values(points: Points, kernel: Kernel) -> np.ndarray:
+    return kernel.diag(double(points))
 
 
 class Pivoting:
@@ -82,19 +87,22 @@ class Pivoting:
         self.share = np.ones(n) if weight is None else weight
         self.total = float(self.share @ self.own)
         self.most, self.cutoff = most, CUTOFF
-        self._F = self._room(most if goal is None else min(most, FIRST))
+        self._begin(most if goal is None else min(most, FIRST))
         self.chosen = np.empty(0, dtype=np.intp)
         self.goal = goal
 
-    @property
-    def factor(self) -> np.ndarray:
-        """F, (n, m)."""
-        return self._F[:, : len(self.chosen)]
+    def _begin(self, columns: int) -> None:
+        """Make room for so many columns of F."""
+        self._F = self._room(columns)
+
+    def _rows(self, index: np.ndarray) -> np.ndarray:
+        """Some rows of F."""
+        return self._F[index, : len(self.chosen)]
 
     @property
     def lower(self) -> np.ndarray:
         """The rows of F at the landmarks: a lower triangle, K_LL = lower lowerᵀ."""
-        return np.asfortranarray(self.factor[self.chosen])
+        return np.asfortranarray(self._rows(self.chosen))
 
     def run(self) -> bool:
         """Choose landmarks up to `most` or the goal; whether a goal was reached.
@@ -135,7 +143,7 @@ class Pivoting:
         draws = self.rng.random(min(PROPOSALS, self.most - m)) * cumulative[-1]
         last = np.flatnonzero(open_share)[-1]  # rounding may put a draw beyond it
         proposed = np.minimum(np.searchsorted(cumulative, draws, "right"), last)
-        F = self.factor[proposed]
+        F = self._rows(proposed)
         among = values(self.kernel, take(self.X, proposed)) - F @ F.T
         # What was found to be spanned is not proposed again.
         self.left[proposed] = np.minimum(self.left[proposed], among.diagonal())
@@ -146,18 +154,30 @@ class Pivoting:
 
     def _append(self, pivots: np.ndarray, lower: np.ndarray, target: float) -> None:
         """The columns of F that belong to new pivots."""
+        self._add_columns(pivots, lower)
+        t = len(pivots)
+        if target > -np.inf:
+            after = self._remaining() - np.cumsum(self._squares(t))
+            t = min(t, int(np.searchsorted(-after, -target)) + 1)
+        self.left -= self._lengths(t)
+        self.left[pivots[:t]] = 0.0
+        self.chosen = np.concatenate([self.chosen, pivots[:t]])
+        self._measure_rounding()
+
+    def _add_columns(self, pivots: np.ndarray, lower: np.ndarray) -> None:
         m, t = len(self.chosen), len(pivots)
         if m + t > self._F.shape[1]:
             grown = self._room(min(self.most, 2 * (m + t)))
-            grown[:, :m] = self.factor
+            grown[:, :m] = self._F[:, :m]
             self._F = grown
-        points, old = take(self.X, pivots), self.factor[pivots].T
+        points, old = take(self.X, pivots), self._rows(pivots).T
         new = self._F[:, m : m + t]
 
         def fill(rows: slice) -> tuple[()]:
-            rest = values(self.kernel, take(self.X, rows), points)
-            rest -= multiply(self._F[rows, :m], old)
-            new[rows] = half(lower, rest.T).T
+            part = take(self.X, rows)
+            new[rows] = _columns(
+                part, self._F[rows, :m], self.kernel, points, old, lower
+            )
             return ()
 
         width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
@@ -171,16 +191,17 @@ class Pivoting:
             for rows in blocks:
                 fill(rows)
         new[pivots] = lower
-        if target > -np.inf:
-            after = self._remaining() - np.cumsum(self._squares(new))
-            t = min(t, int(np.searchsorted(-after, -target)) + 1)
-        new = new[:, :t]
-        self.left -= np.einsum("ij,ij->i", new, new)
-        self.left[pivots[:t]] = 0.0
-        self.chosen = np.concatenate([self.chosen, pivots[:t]])
-        self._measure_rounding()
 
-    def _squares(self, columns: np.ndarray) -> np.ndarray:
+    def _lengths(self, t: int) -> np.ndarray:
+        """‖·‖² of the rows of the t newest columns."""
+        m = len(self.chosen)
+        new = self._F[:, m : m + t]
+        return np.einsum("ij,ij->i", new, new)
+
+    def _squares(self, t: int | None = None) -> np.ndarray:
+        """‖·‖² of columns, weighted: of the t newest, or of all that were chosen."""
+        m = len(self.chosen)
+        columns = self._F[:, :m] if t is None else self._F[:, m : m + t]
         return np.einsum("i,ij,ij->j", self.share, columns, columns)
 
     def _measure_rounding(self) -> None:
@@ -228,10 +249,105 @@ class Pivoting:
         inverse = half(self.lower, np.eye(m, order="F"))
         reach = np.abs(inverse) @ np.sqrt(self.own[self.chosen])
         step = 2 * (m + 8) * EPS
-        lengths = np.sqrt(self._squares(self.factor) * self.total)
+        lengths = np.sqrt(self._squares() * self.total)
         return float(
             2 * step * (reach @ lengths) + step**2 * self.total * (reach @ reach)
         ) + float(summed)
+
+
+def _columns(
+    points: Points,
+    before: np.ndarray,
+    kernel: Kernel,
+    pivots: Points,
+    old: np.ndarray,
+    lower: np.ndarray,
+) -> np.ndarray:
+    """The columns of F that belong to new pivots, at some points.
+
+    Parameters
+    ----------
+    before : the columns of these points so far
+    old, lower : the rows of F at the pivots, transposed, and their new triangle
+    """
+    rest = values(kernel, points, pivots)
+    rest -= multiply(before, old)
+    return half(lower, rest.T).T
+
+
+class PartitionedPivoting(Pivoting):
+    """The same on points in partitions, with whom the rows of F stay."""
+
+    X: Partitions
+
+    def _begin(self, columns: int) -> None:
+        self._remote = self.X.remote.derived(_no_columns)
+
+    def _rows(self, index: np.ndarray) -> np.ndarray:
+        m = len(self.chosen)
+        if not len(index):
+            return np.empty((0, m))
+        split = self._remote.split(index)
+        parts = [one for one in self._remote.each(taken, split) if one is not None]
+        owner = np.searchsorted(self._remote.bounds, index, "right") - 1
+        back = np.argsort(np.argsort(owner, kind="stable"), kind="stable")
+        return np.concatenate(parts)[back, :m]
+
+    def _add_columns(self, pivots: np.ndarray, lower: np.ndarray) -> None:
+        sent = take(self.X, pivots), self._rows(pivots).T, lower
+        split = self._remote.split(pivots, lower)
+        none = np.empty(0, dtype=np.intp), lower[:0]
+        arguments = [(*sent, *(one or none)) for one in split]
+        columns = self.X.remote.zipped(
+            self._remote, _with_columns, arguments, (self.kernel,)
+        )
+        self._remote = columns
+
+    def _lengths(self, t: int) -> np.ndarray:
+        m = len(self.chosen)
+        arguments = [(m, m + t)] * len(self.X.names)
+        return np.concatenate(self._remote.each(_lengths, arguments))
+
+    def _squares(self, t: int | None = None) -> np.ndarray:
+        m = len(self.chosen)
+        ends = (0, m) if t is None else (m, m + t)
+        arguments = [(*one, *ends) for one in self._remote.slices(self.share)]
+        return self._remote.total(_squares, arguments)
+
+
+def _no_columns(points: Points) -> np.ndarray:
+    return np.empty((count(points), 0))
+
+
+def _with_columns(
+    points: Points,
+    before: np.ndarray,
+    pivots: Points,
+    old: np.ndarray,
+    lower: np.ndarray,
+    places: np.ndarray,
+    rows: np.ndarray,
+    kernel: Kernel,
+) -> np.ndarray:
+    """The rows of F of a partition with more columns; rows at its own pivots."""
+    m, t = len(old), len(lower)
+    out = np.empty((len(before), m + t))
+    out[:, :m] = before[:, :m]
+    for some in row_blocks(
+        len(out), max([t, *getattr(points, "shape", (0, 0))[1:]]), BLOCK_MB
+    ):
+        part = take(points, some)
+        out[some, m:] = _columns(part, out[some, :m], kernel, pivots, old, lower)
+    out[places, m:] = rows
+    return out
+
+
+def _lengths(F: np.ndarray, begin: int, end: int) -> np.ndarray:
+    return np.einsum("ij,ij->i", F[:, begin:end], F[:, begin:end])
+
+
+def _squares(F: np.ndarray, share: np.ndarray, begin: int, end: int) -> np.ndarray:
+    return np.einsum("i,ij,ij->j", share, F[:, begin:end], F[:, begin:end])
 
 
 def _accepted(

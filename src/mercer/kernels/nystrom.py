@@ -18,6 +18,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.data.checks import brief, check_finite
 from mercer.data.copies import owned
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, as_points, count, double, take
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import (
@@ -30,6 +31,7 @@ from mercer.kernels.base import (
 )
 from mercer.kernels.checks import check_whole, is_finite
 from mercer.kernels.landmarks import (
+    PartitionedPivoting,
     Pivoting,
     cholesky,
     far_apart,
@@ -147,7 +149,8 @@ class Nystrom(Approximation):
             return self._changed(kernel=kernel, landmarks=owned(take(X, index)))
         if self._is_too_many(count(X)):
             return self._of_sample(kernel, X, weight, rng)
-        search = Pivoting(kernel, X, weight, self.size or count(X), self.error, rng)
+        among = PartitionedPivoting if isinstance(X, Partitions) else Pivoting
+        search = among(kernel, X, weight, self.size or count(X), self.error, rng)
         reached, index = search.run(), search.chosen
         # Where φ is 0 at all points there is nothing to choose.
         chosen = index if len(index) else np.zeros(1, dtype=np.intp)
@@ -286,9 +289,10 @@ class Nystrom(Approximation):
         self, Y: Points, V: npt.ArrayLike, block_mb: float = BLOCK_MB
     ) -> np.ndarray:
         points, lower = self._kept()
-        if not len(lower) or not self.is_well_conditioned:
+        Y = as_points(Y)
+        if not len(lower) or not self.is_well_conditioned or isinstance(Y, Partitions):
             return super().feature_weights(Y, V, block_mb)
-        Y, wide = as_points(Y), double(points)
+        wide = double(points)
         V = as_factor(V, count(Y))
         sums = np.zeros((len(lower), *V.shape[1:]))
         for rows, part in self._pieces(Y):

@@ -572,16 +572,27 @@ def _variance_of_blocks(X: Blocks, weight: np.ndarray | None) -> float:
     """`variance`, with a block of points in memory."""
     n = len(X)
     share = np.full(n, 1 / n) if weight is None else weight / np.sum(weight)
-    mean = square = 0.0
-    low, high = np.inf, -np.inf
-    for rows, part in X.double().parts():
-        mean += float(share[rows] @ part.mean(axis=1))
-        low, high = min(low, float(part.min())), max(high, float(part.max()))
-    if low == high:
+    means, lows, highs = zip(*X.each(_mean_and_range, share), strict=True)
+    if min(lows) == max(highs):
         return 0.0
-    for rows, part in X.double().parts():
-        square += float(share[rows] @ np.square(part - mean).mean(axis=1))
-    return square
+    return float(sum(X.each(_square_from, share, shared=(float(sum(means)),))))
+
+
+def _mean_and_range(part: Points, share: np.ndarray) -> tuple[float, float, float]:
+    """The mean of all entries of a block, weighted by rows, the least and largest."""
+    mean = float(share @ np.asarray(part.mean(axis=1, dtype=float)).ravel())
+    return mean, float(part.min()), float(part.max())
+
+
+def _square_from(part: Points, share: np.ndarray, mean: float) -> float:
+    """The mean of (entry - mean)² of a block, weighted by rows."""
+    part = part.astype(float)
+    if not sp.issparse(part):
+        return float(share @ np.square(part - mean).mean(axis=1))
+    # (x - m)² = x² - 2xm + m², of which zeros have the last alone.
+    part.data = part.data**2 - 2 * mean * part.data
+    sums = np.asarray(part.mean(axis=1)).ravel()
+    return float(share @ (sums + mean**2))
 
 
 def by_tiles(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.contributions.heavy import heaviest_features
 from mercer.contributions.tables import FeatureWeight, TopFeatures
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -31,7 +32,7 @@ from mercer.machines.wrappers import outside
 from mercer.multiclass import names
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
-from mercer.solvers.computed_rows import ComputedRows
+from mercer.solvers.partitioned_rows import computed_rows
 from mercer.solvers.resume import begun
 
 MANY = 10_000  # points whose weights are kept as one number
@@ -257,13 +258,16 @@ class Machine(KernelEstimator):
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
         # All points, in a file perhaps, are not copied only to be taken.
+        if isinstance(gram.X, Partitions) and not isinstance(kernel, Nystrom | Linear):
+            assert chosen is not None
+            return Expansion(kernel, gram.X.fetched(chosen), coef, bias)
         if isinstance(gram.X, Blocks):
             every_coef = np.zeros((gram.shape[0], *coef.shape[1:]))
             every_coef[slice(None) if chosen is None else chosen] = coef
             if not isinstance(kernel, Linear):
                 return Expansion(kernel, gram.X, every_coef, bias)
             # ⟨w, x⟩ is k(w, x): one point for each output.
-            w = np.atleast_2d(ComputedRows(kernel, gram.X).pull(every_coef).T)
+            w = np.atleast_2d(computed_rows(kernel, gram.X).pull(every_coef).T)
             ones = np.eye(len(w)) if coef.ndim == 2 else np.ones(1)
             self._dual = Dual(coef, None)
             return Expansion(kernel, w, ones, bias)
@@ -288,6 +292,7 @@ class Machine(KernelEstimator):
         if not isinstance(f.kernel, Nystrom):
             return f
         stored = getattr(self, "warm_start", False) and len(f.coef) == len(coef)
+        stored = stored and not isinstance(f.points, Partitions)
         self.approximation_ = f.kernel
         self._dual = Dual(coef, f.points if stored else None)
         if weights is None:

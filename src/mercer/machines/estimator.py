@@ -22,6 +22,7 @@ from mercer.data.checks import brief, check_file, check_nesting
 from mercer.data.copies import owned, shares
 from mercer.data.frames import holds_numbers, is_frame
 from mercer.data.given import sound
+from mercer.data.partitions import Partitions, as_partitions, is_collection
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
@@ -53,7 +54,13 @@ from mercer.machines.checks import (
 )
 from mercer.machines.trials import plan_of, planned
 from mercer.machines.words import AS_KERNELS, MADE, WORDS, nearest_word
-from mercer.machines.wrappers import all_or_nothing, checked_score, fit_key
+from mercer.machines.wrappers import (
+    LAZY,
+    all_or_nothing,
+    checked_score,
+    fit_key,
+    lazy,
+)
 from mercer.native import memory
 from mercer.outcomes import Run
 from mercer.planning import Plan, least_memory, made
@@ -90,6 +97,8 @@ class KernelEstimator(BaseEstimator, ABC):
         super().__init_subclass__(**options)
         for name in {"fit", "fit_transform"} & vars(cls).keys():
             setattr(cls, name, all_or_nothing(getattr(cls, name)))
+        for name in LAZY & vars(cls).keys():
+            setattr(cls, name, lazy(name, vars(cls)[name]))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
             cls.score = checked_score(cls.score)
 
@@ -348,6 +357,9 @@ class KernelEstimator(BaseEstimator, ABC):
         Of arrays that are mapped from files, those that find no room, if the kernel can
         be read in blocks.
         """
+        if is_collection(X):
+            named = isinstance(self.kernel, Kernel) and reads_names(self.kernel)
+            return as_partitions(X, records=named)
         if isinstance(X, np.memmap):
             check_file(X)
             large = not memory.keeps(2.0 * 8 * X.size)
@@ -362,21 +374,37 @@ class KernelEstimator(BaseEstimator, ABC):
         mapped = linear or isinstance(self.kernel, Nystrom | Linear)
         return mapped and self._streams
 
+    # Whether a fit on any kernel computes where the partitions of its points are.
+    _solves_partitions: ClassVar[bool] = False
+
+    def _reads_partitions(self, X: Blocks) -> bool:
+        """Whether X is in partitions, and what the kernel needs is computed there."""
+        if not isinstance(X, Partitions):
+            return False
+        linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        mapped = linear or isinstance(self.kernel, Nystrom | Linear)
+        return self._streams if mapped else self._solves_partitions
+
     def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
         """Points that are read in blocks, each block checked."""
         name = type(self).__name__
-        if reset and not self._reads_blocks:
+        if reset and not (self._reads_partitions(X) or self._reads_blocks):
             raise ValueError(
                 f"{name}(kernel={brief(self.kernel)}) compares points in memory; got "
                 f"{X!r}. Support vector machines, KernelRidge and regularised machines "
                 "with kernel=Nystrom(kernel, size), or Linear(), read them in blocks; "
                 "or pass an array."
             )
-        d = X.shape[1]
+        d = X.shape[1] if X.ndim == 2 else None
         if reset:
             self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = d
-        elif d != self.n_features_in_:
+            self.__dict__.pop("n_features_in_", None)
+            if d is not None:
+                self.n_features_in_ = d
+            columns = getattr(X, "columns", None)
+            if columns is not None:
+                self.feature_names_in_ = np.array(columns, dtype=object)
+        elif d is not None and d != self.n_features_in_:
             raise ValueError(
                 f"X has {d} features, but {name} is expecting {self.n_features_in_} "
                 "features as input."

@@ -19,6 +19,7 @@ from mercer.data.blocks import Blocks
 from mercer.data.checks import describe
 from mercer.data.copies import owned
 from mercer.data.matching import carried_over
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, concatenate, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -221,6 +222,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         self.X_fit_, self._problem = X, replace(problem, gram=own)
         if hasattr(self, "approximation_"):
             self.X_fit_ = self.expansion_.points
+        if isinstance(X, Partitions):  # which are no part of the machine
+            self.X_fit_ = self.expansion_.points
+            del self._problem
         self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         for name in ("loo_predictions_", "_bordered"):
             self.__dict__.pop(name, None)

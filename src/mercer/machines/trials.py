@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
+from mercer.data.partitions import Partitions, in_memory
 from mercer.data.points import Points, as_points, count, take
 from mercer.kernels.base import Kernel
 from mercer.native import memory
@@ -22,9 +23,11 @@ from mercer.planning import (
     WayOut,
     approximations,
     fewer_points,
+    held_elsewhere,
     made,
     memory_of,
     needs_way_out,
+    travelling,
     trial_of,
     trials,
 )
@@ -39,6 +42,10 @@ WITHOUT_Y = (
     "y was not given: the estimate is wider, as no fit on some of the points was "
     "possible, and two classes or one target are assumed"
 )
+ALONE = (
+    "time is that of one process with the points, from fits on some of them: k workers "
+    "of as many threads each take about a k-th, and some 10 ms for each product"
+)
 WITHOUT_TRIAL = (
     "no fit on some of the points succeeded: seconds are those of usual problems"
 )
@@ -47,7 +54,7 @@ WITHOUT_TRIAL = (
 def planned(machine: Any, X: Points, y: Any, pilot: bool) -> Plan:
     """The plan of a machine on these points."""
     machine._validate_params()
-    return _Planning(machine, machine._sound(X), y).plan(pilot)
+    return _Planning(machine, machine._sound(X), in_memory(y)).plan(pilot)
 
 
 def plan_of(machine: Any, X: Points, y: Any) -> Plan:
@@ -94,7 +101,7 @@ class _Planning:
         points = as_points(self.X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return kernel.resolve(take(points, self._order[:few]))
+            return kernel.resolve(take(points, np.sort(self._order[:few])))
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -105,6 +112,9 @@ class _Planning:
         if self.machine._precomputed:
             K = self.X if sp.issparse(self.X) else np.asarray(self.X)
             return K[index][:, index], y
+        if isinstance(self.X, Partitions):
+            index = np.sort(index)  # in which order they are taken
+            y = None if self.y is None else np.asarray(self.y)[index]
         return take(as_points(self.X), index), y
 
     def trial(self, size: int) -> Trial | None:
@@ -152,6 +162,8 @@ class _Planning:
         if self.known and not self.trials:
             notes.append(WITHOUT_TRIAL)
         plan = replace(made(self.name, self.road, self.trials, notes), n=self.n)
+        if isinstance(self.X, Partitions):
+            return self._elsewhere(plan)
         if not needs_way_out(plan):
             return plan
         ways = self._approximated(plan)
@@ -159,6 +171,16 @@ class _Planning:
             ways = self._judged(ways)
         less = fewer_points(self.road, self.trials)
         return replace(plan, ways_out=(*ways, *([] if less is None else [less])))
+
+    def _elsewhere(self, plan: Plan) -> Plan:
+        """The plan with what workers do; time and memory are those of one process."""
+        assert isinstance(self.X, Partitions)
+        return replace(
+            plan,
+            holds=held_elsewhere(self.X),
+            travels=travelling(self.road),
+            notes=(*plan.notes, ALONE),
+        )
 
     # Ways out
 

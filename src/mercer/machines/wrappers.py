@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
 import pickle
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.checks import describe
 from mercer.data.given import sound
+from mercer.data.partitions import in_memory, is_collection, lazily
 from mercer.data.points import Points, count
 from mercer.kernels.checks import is_number
 from mercer.machines.checks import check_numbers, checked_weight, is_scalar
@@ -43,6 +48,9 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         before, begin = dict(self.__dict__), time.perf_counter()
+        # Targets and weights are some numbers for each point, wherever these are.
+        args = (*args[:1], *map(in_memory, args[1:]))
+        options = {k: v if k == "X" else in_memory(v) for k, v in options.items()}
         self.__dict__.pop("run_", None)
         reached = self._left_by_error(args, options)
         try:
@@ -51,12 +59,15 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, OutOfTime):
+                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
             if isinstance(error, OSError) and reached.source is not None:
                 self._interrupted = fit_key(self, args, options), reached
                 text = _text_of(error).rstrip(".")
-                raise OSError(error.errno, f"{text}. {_KEPT}") from error
-            if isinstance(error, OutOfTime):
-                raise TimeoutError(_LATE.format(machine=self, error=error)) from error
+                told = f"{text}. {_KEPT}"
+                if error.errno is None:
+                    raise type(error)(told) from error
+                raise OSError(error.errno, told) from error
             if isinstance(error, MemoryError) and not hasattr(error, "plan"):
                 self._explain(error, *args, **options)
             raise
@@ -66,6 +77,56 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         return fitted
 
     return whole
+
+
+# What is said of new points, a row for each.
+LAZY = {"predict", "decision_function", "predict_proba", "predict_log_proba"}
+LAZY |= {"transform", "score_samples"}
+
+
+def lazy(name: str, method: Any) -> Any:
+    """A method of points that, of a distributed collection, gives a lazy one."""
+    if not inspect.isfunction(method):  # available_if has it inside
+        method.method = lazy(name, method.method)
+        return method
+
+    @wraps(method)
+    def called(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **options)
+        check_is_fitted(self)
+        # A later fit changes the machine, not what was asked of it now.
+        return lazily(_Asked(copy.copy(self), name, args, options), X)
+
+    return called
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a fitted machine is asked of points."""
+
+    machine: Any
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def __call__(self, X: Points) -> np.ndarray:
+        found = getattr(self.machine, self.method)(X, *self.args, **self.options)
+        if isinstance(found, tuple):
+            raise TypeError(
+                f"{type(self.machine).__name__}.{self.method} of points in partitions "
+                "gives one array; ask for one thing at a time."
+            )
+        return found
+
+
+class _Known(NamedTuple):
+    """Predictions that were made already, for scikit-learn to judge."""
+
+    found: np.ndarray
+
+    def predict(self, X: Points) -> np.ndarray:
+        return self.found
 
 
 # Where an error in reading points ends a fit.
@@ -134,7 +195,11 @@ def checked_score(score: Callable[..., float]) -> Callable[..., float]:
                 f"{type(self).__name__}.score compares predictions with y, one for "
                 "each point; got None."
             )
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         check_numbers(self, "y", y)
+        if is_collection(X):
+            known = _Known(in_memory(self.predict(X)))
+            return score(known, X, y, sample_weight=sample_weight)
         X = sound(X)
         # Of what is no dataset at all, predict says so.
         counted = not isinstance(X, str | bytes) and (

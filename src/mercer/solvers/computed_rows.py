@@ -36,14 +36,21 @@ class ComputedRows(FeatureRows):
     ----------
     kernel : with an explicit map of dense columns, their number known beforehand
     X : the points, perhaps in files
+    columns : how many there are, where X does not tell
     """
 
     computed = True
     sparse = False
 
-    def __init__(self, kernel: Kernel, X: Points, center: np.ndarray | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Points,
+        center: np.ndarray | None = None,
+        columns: int | None = None,
+    ):
         self.kernel, self.X, self.center = kernel, X, center
-        columns = dense_columns(kernel, X)
+        columns = dense_columns(kernel, X) if columns is None else columns
         assert columns is not None
         self._shape = count(X), columns
         self.landmarks = kernel if isinstance(kernel, Nystrom) else None
@@ -72,7 +79,11 @@ class ComputedRows(FeatureRows):
         return FeatureRows(out)
 
     def _less(self, center: np.ndarray) -> FeatureRows:
-        return ComputedRows(self.kernel, self.X, center)
+        return ComputedRows(self.kernel, self.X, center, self.shape[1])
+
+    def _of(self, X: Points) -> ComputedRows:
+        """The same of other points."""
+        return ComputedRows(self.kernel, X, self.center, self.shape[1])
 
     def _step(self, numbers: int) -> int:
         shape = getattr(self.X, "shape", ())
@@ -155,7 +166,7 @@ class ComputedRows(FeatureRows):
         out = np.zeros(self.shape[1])
         for begin in range(0, len(index), max(1, step)):
             part = slice(begin, begin + step)
-            rows = ComputedRows(self.kernel, self._points(index[part]), self.center)
+            rows = self._of(self._points(index[part]))
             out += rows.pull(v[part])
         return out
 
@@ -198,7 +209,7 @@ class ComputedRows(FeatureRows):
                 part = slice(begin, begin + step)
                 out[part] = self._part(index[part])
             return FeatureRows(out)
-        return ComputedRows(self.kernel, take(self.X, index), self.center)
+        return self._of(take(self.X, index))
 
     def lengths(self) -> np.ndarray:
         """‖φᵢ - c‖² of every row, or a little more: k(x, x) of an approximated k."""

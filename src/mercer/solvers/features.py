@@ -27,7 +27,6 @@ from mercer.native.clock import breakable, tick
 from mercer.outcomes import Run, Solution
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import (
     FeatureRows,
     PackedRows,
@@ -35,6 +34,7 @@ from mercer.solvers.feature_rows import (
     PlacedTries,
     SparseRows,
 )
+from mercer.solvers.partitioned_rows import computed_rows
 from mercer.solvers.rounding import UNIT
 
 
@@ -50,7 +50,7 @@ def features_of(gram: Gram, once: bool = False) -> FeatureRows:
         kernel values then take less time than Φ itself
     """
     if gram._features is None and once and _is_quick(gram):
-        gram._features = ComputedRows(gram.kernel, gram.X)
+        gram._features = computed_rows(gram.kernel, gram.X)
     if gram._features is None:
         rows = _of_origin(gram)
         if rows is None:
@@ -158,7 +158,7 @@ def _is_quick(gram: Gram) -> bool:
 def _made(kernel: Kernel, X: Points) -> FeatureRows:
     columns = dense_columns(kernel, X)
     if columns is not None and is_computed(kernel, X, columns):
-        return ComputedRows(kernel, X)
+        return computed_rows(kernel, X)
     with breakable():  # there is nothing to solve without them
         return FeatureRows(explicit(kernel, X).matrix)
 

@@ -21,6 +21,7 @@ from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.computed_rows import FEW_MB, ComputedRows, block_numbers
 from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import features_of, totals_of
+from mercer.solvers.partitioned_rows import PartitionedRows
 from mercer.solvers.single_rows import SingleRows, in_single
 
 SINGLE_MB = 512.0  # of kernel values of some points, in single precision
@@ -90,6 +91,11 @@ def some_of(rows: FeatureRows, index: np.ndarray) -> FeatureRows:
 
     Those of landmarks as kernel values, whose φ `take` gives.
     """
+    if isinstance(rows, PartitionedRows):
+        near = rows.nearby(index)
+        if isinstance(near, PartitionedRows):
+            return near
+        rows, index = near, np.arange(len(index))
     if isinstance(rows, ValueRows):
         return rows.some(index)
     if isinstance(rows, SingleRows):

@@ -46,7 +46,7 @@ from mercer.solvers.landmark_rows import rows_for
 from mercer.solvers.newton_steps import DIRECT, Hessian, direction
 from mercer.solvers.resume import begun
 from mercer.solvers.rounding import UNIT
-from mercer.solvers.single_rows import SingleRows, in_single
+from mercer.solvers.single_rows import in_single
 from mercer.solvers.smoothed import SOME, Line, Point, Terms, scale_of
 
 STEPS = 1000  # Newton steps, where no other number is asked for
@@ -151,7 +151,7 @@ class _Run:
         self.rough = self.terms
         computed = isinstance(rows, ComputedRows) and not rows.holds
         narrow = in_single(rows) if computed else None
-        if isinstance(narrow, SingleRows):
+        if isinstance(narrow, ComputedRows) and not narrow.exact:
             narrow.holds = False  # few readings of all points, of which some suffice
             self.rough = self.terms.on(narrow)
         self.scale = scale_of(self.terms)

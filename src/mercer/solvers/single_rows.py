@@ -44,14 +44,19 @@ def _in_single(rows: FeatureRows) -> FeatureRows:
     if not isinstance(rows, ComputedRows):
         wide = not rows.sparse and rows.shape[1] >= WIDE and rows.center is None
         return NarrowRows(rows.matrix) if wide else rows
+    return SingleRows(rows) if suits_single(rows) else rows
+
+
+def suits_single(rows: ComputedRows) -> bool:
+    """Whether kernel values with landmarks in single precision are a gain."""
     kernel = rows.landmarks
     if kernel is None or kernel.growth > MOST_GROWTH or rows.center is not None:
-        return rows
+        return False
     points = kernel.base_points()
     if kernel.kernel.native(points) is None:
-        return rows
+        return False
     own = kernel.kernel.diag(double(points))
-    return rows if float(np.max(own, initial=0.0)) > LARGEST else SingleRows(rows)
+    return float(np.max(own, initial=0.0)) <= LARGEST
 
 
 class NarrowRows(FeatureRows):

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer import _core
-from mercer.data.points import vectors
+from mercer.data.points import Points, double, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import row_blocks
+from mercer.kernels.base import Kernel, row_blocks
 from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, centered, native_recipe, originals
@@ -483,6 +483,33 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
     return _Source(
         lambda *rest: _core.smo_callback(diagonal, fill, *rest), largest, ENTRY_ERROR
     )
+
+
+class ValueErrors(NamedTuple):
+    """What kernel values of some points are like in double precision.
+
+    Attributes
+    ----------
+    largest : max |k(x, x)|
+    entry_error : of a value, in units of 2⁻⁵³ times the largest
+    compiled : whether the core computes them
+    """
+
+    largest: float
+    entry_error: float
+    compiled: bool
+
+
+def value_errors(kernel: Kernel, X: Points) -> ValueErrors:
+    """What is known of kernel values of these points with each other."""
+    X = double(X)
+    recipe = kernel.native(X)
+    if recipe is None:
+        largest = float(np.max(np.abs(kernel.diag(X)), initial=0.0))
+        return ValueErrors(largest, ENTRY_ERROR, False)
+    native, points = native_recipe(recipe), Packed(vectors(X), only_core=True)._points
+    largest = _largest(native, [points], np.float64)
+    return ValueErrors(largest, _core.entry_error(native, points), True)
 
 
 def _largest(

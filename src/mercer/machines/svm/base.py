@@ -84,6 +84,7 @@ class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias, most coefᵢ being 0, by a `BoxQP`."""
 
     _streams: ClassVar[bool] = True
+    _solves_partitions: ClassVar[bool] = True
     _largest: ClassVar[dict[str, float]] = {"C": 1e300}  # `_upper` checks the rest
     _advice: ClassVar[dict[str, str]] = {
         "max_iter": (  # in scikit-learn's words

@@ -8,20 +8,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, as_points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.vector import is_vectors
+from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.vector import Linear, is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.maps import dense_columns, entries_estimate, explicit, has_quick_map
 from mercer.native import memory
 from mercer.solvers.auto.small import SMALL
 from mercer.solvers.chunking import Chunking
+from mercer.solvers.decomposition import Decomposition
 from mercer.solvers.feature_descent import FeatureDescent
 from mercer.solvers.features import features_of, packed_entries, placed_numbers, rows_of
 from mercer.solvers.semismooth import SemismoothNewton
 
-OnFeatures = SemismoothNewton | FeatureDescent | Chunking
+OnFeatures = SemismoothNewton | FeatureDescent | Chunking | Decomposition
 
 # Problems of fewer points are solved by kernel values, whatever the kernel.
 MANY_POINTS = 4000
@@ -44,6 +47,8 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     each column. The kernel values that chunking needs are a part of those of SMO.
     """
     n = gram.shape[0] if n is None else n
+    if isinstance(gram.X, Partitions) and not has_dense_map(gram):
+        return Decomposition
     if isinstance(gram.X, Blocks):
         return SemismoothNewton  # there is no other way
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
@@ -71,6 +76,11 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     if p <= FEW_COLUMNS or wide == p:
         return SemismoothNewton if newton < smo else None
     return FeatureDescent if 1500.0 * n * wide < smo else None
+
+
+def has_dense_map(gram: Gram) -> bool:
+    """Whether Φ has dense columns, their number known, of each point by itself."""
+    return isinstance(gram.kernel, Nystrom | Linear)
 
 
 def _is_worth_making(gram: Gram, entries: float) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.blocks import Blocks
 from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
@@ -25,6 +26,7 @@ from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.chunking import Chunking
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.coordinate import CoordinateAscent
+from mercer.solvers.decomposition import Decomposition
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.limits import Shares, TimeLimit, check_time_limit
 from mercer.solvers.roads import Road, by_matrix, on_map
@@ -132,6 +134,9 @@ class AutoSMO:
         first, gram, chosen = self._largest(problems)
         n, many = gram.shape[0], n_problems or len(problems)
         base = chosen.solver if isinstance(chosen, HullDistance) else chosen
+        if isinstance(base, Decomposition):
+            kept = 4.0 * (n / 4) ** 2  # a quarter of the points in the working set
+            return Road("rows", gram, chosen, many, kept, single=True, largest=first)
         if isinstance(base, OnFeatures):
             placed, found = isinstance(base, Chunking), {"solver": base}
             return on_map(gram, chosen, placed, n_problems=many, parameters=found)
@@ -193,6 +198,7 @@ class AutoSMO:
         else:
             solution = solver.solve(problem, start=start, watch=watch)
         on_rows = isinstance(solver, OnFeatures)
+        on_rows = on_rows and not isinstance(problem.gram.X, Blocks)
         if on_rows and self.solver is None and solution.status == "stalled":
             # Where rounding is all there is of Φᵀβ, kernel values lose less.
             rest = self._smo(problem, sharing).solve(problem, watch=watch)

@@ -1,0 +1,533 @@
+"""`BoxQP`s on any kernel whose points are in partitions: decomposition.
+
+α, F = Kβ and a working set of points are here. A round solves for the variables of the
+working set by `SMO`, sends the points whose coefficients moved to all partitions, and
+adds what these return, K(partition, moved) Δβ, to F, which then tells which points are
+to join the set. Partitions hold nothing but their points: a result that is lost is
+computed from its arguments again, and F, at the end, from α alone.
+
+Osuna, Freund and Girosi, "An improved training algorithm for support vector machines"
+(1997); Joachims, "Making large-scale SVM learning practical" (1999).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.partitions import Once, Partitions, Remote, joined, taken
+from mercer.data.points import Points, double
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.ways import Precomputed
+from mercer.native import memory
+from mercer.native.clock import tick
+from mercer.native.interruptible import multiply
+from mercer.native.sorting import distinct
+from mercer.outcomes import Progress, Run, Solution, Status, Watch
+from mercer.solvers.box_certificate import solution_of
+from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.computed_rows import SHORT
+from mercer.solvers.features import check_bounds
+from mercer.solvers.resume import begun
+from mercer.solvers.smo import SMO, ValueErrors, value_errors
+
+FIRST = 2000  # points of the first working set
+JOIN = 3000  # points that join at most, or half of what there is
+ROUNDS = 500  # rounds at most, where no other number is asked for
+SHARE = 0.02  # of the violation, that a working set is solved to
+ENOUGH = 0.8  # of tol: rounds end there, as F is summed afresh with other digits
+CLOSE = 0.25  # of that, to which the last working set is solved
+FEWER = 0.8  # of the points, that are worth a smaller matrix
+IDLE = 3  # rounds without a smaller violation, after which more digits are needed
+STEPS = 100  # of SMO for each point of a working set, at most in a round
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Minimise a `BoxQP` on points in partitions, of any kernel, until violation < tol.
+
+    Holds kernel values among the points of the working set, unless the core computes
+    them; in single precision as long as that suffices. What is stated of the solution
+    is from Kβ in double, summed afresh.
+
+    Parameters
+    ----------
+    max_iter : steps of SMO at most, of all rounds; -1 for as many as it takes
+    time_limit : seconds; None for no limit. A solve that it, max_iter or `watch` ended
+        goes on from `start=solution.value`
+    """
+
+    tol: float = 1e-3
+    max_iter: int = -1
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tol > 0:
+            raise ValueError(f"Decomposition needs tol > 0; got tol={self.tol!r}.")
+
+    def solve(
+        self,
+        problem: BoxQP,
+        *,
+        start: np.ndarray | None = None,
+        watch: Watch | None = None,
+    ) -> Solution:
+        """The minimiser, from a feasible `start`; `watch` returns True to stop."""
+        check_bounds(self, problem)
+        if problem.tube_is_found:
+            raise ValueError(
+                "Points in partitions are solved a working set at a time, which the "
+                "tube of nu-regression is not found by. Use SVR with epsilon, or "
+                "NuSVR(kernel=Nystrom(kernel, size))."
+            )
+        return _Run(self, problem, watch)(start)
+
+
+class _Run:
+    """One solve."""
+
+    def __init__(self, options: Decomposition, problem: BoxQP, watch: Watch | None):
+        self.options, self.problem, self.watch = options, problem, watch
+        self.begin = time.perf_counter()
+        gram = problem.gram
+        assert isinstance(gram.X, Partitions)
+        n = gram.shape[0]
+        self.products = _Products(gram.kernel, gram.X)
+        self.place = np.arange(n) if problem.index is None else problem.index
+        # Of long points kernel values take longer than to be read.
+        quick = self.products.compiled and max(gram.X.shape[1:], default=0) <= SHORT
+        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32), quick)
+        self.iterations = self.rounds = self.rows = 0
+        self.violation, self.kept = np.inf, begun()
+
+    def __call__(self, start: np.ndarray | None) -> Solution:
+        problem, tol = self.problem, self.options.tol
+        if start is None and "value" in self.kept:
+            start = self.kept["value"]
+        value = problem.start(start)
+        goal, status = ENOUGH * tol, Status.OPTIMAL
+        single = True
+        for _ in range(4):
+            status = self._moved(value, goal, single)
+            value = problem.balanced(problem.snapped(value, slack=1e-13))
+            function = self._function(value)
+            rounding = problem.rounding(
+                value, self.products.entry_error, size=self.products.size
+            )
+            found = solution_of(problem, value, function, rounding, tol, self._run())
+            stalled = found.status == Status.STALLED and status == Status.OPTIMAL
+            if not stalled:
+                break
+            if not self.set.is_double:
+                self.set = self.set.in_double()
+            else:
+                goal /= 4
+            single = False
+        if status != Status.OPTIMAL and found.status == Status.STALLED:
+            found = replace(found, run=replace(found.run, status=status))
+        return found
+
+    def _run(self) -> Run:
+        seconds = time.perf_counter() - self.begin
+        return Run(Status.OPTIMAL, self.iterations, seconds, self.rows)
+
+    def _function(self, value: np.ndarray) -> np.ndarray:
+        """F = Kβ in double precision, from β alone."""
+        coef = self.problem.coef(value)
+        some = np.flatnonzero(coef)
+        self.rows += len(some)
+        return self.products.exactly(self.set.points_of(some), coef[some])
+
+    def _moved(self, value: np.ndarray, goal: float, single: bool) -> Status:
+        """Move α until no slope is off by more than the goal; α is written to."""
+        problem = self.problem
+        function = self._function(value)
+        best, idle = np.inf, 0
+        self.violation = problem.violation(value, function)
+        joining = self._first(value) if not len(self.set) else np.empty(0, int)
+        while self.violation > goal:
+            self.rounds += 1
+            if self.rounds > ROUNDS or idle >= IDLE:
+                return Status.OPTIMAL  # what it came to is seen from F
+            self.set.join(joining, self._free(value))
+            part, inner = self._solved(value, function, goal)
+            before = problem.coef(value)
+            value[part] = inner.value
+            self.kept["value"] = value.copy()
+            change = problem.coef(value) - before
+            some = np.flatnonzero(change)
+            self.rows += len(some)
+            if single:
+                move = self.products.added(some, change[some], self.set.points_of)
+            else:
+                move = self.products.exactly(self.set.points_of(some), change[some])
+            function += move
+            self.violation = problem.violation(value, function)
+            idle = 0 if self.violation < best else idle + 1
+            best = min(best, self.violation)
+            ended = self._ended(inner.status)
+            if ended is not None:
+                return ended
+            self.set.forget(~self._free(value))
+            joining = self._joining(value, function, inner.level, goal)
+        return Status.OPTIMAL
+
+    def _free(self, value: np.ndarray) -> np.ndarray:
+        """Whether a variable of each point is between its bounds."""
+        problem = self.problem
+        free = np.zeros(problem.gram.shape[0], dtype=bool)
+        between = (value > problem.lower) & (value < problem.upper)
+        free[self.place[between]] = True
+        return free
+
+    def _first(self, value: np.ndarray) -> np.ndarray:
+        """Points to begin with: those of free variables, and some of either sign."""
+        problem, draw = self.problem, np.random.default_rng(0)
+        some = [np.flatnonzero(self._free(value))]
+        for one in (problem.sign > 0, problem.sign < 0):
+            of_sign = distinct(self.place[one])
+            some.append(draw.permutation(of_sign)[: FIRST // 2])
+        return distinct(np.concatenate(some))
+
+    def _solved(
+        self, value: np.ndarray, function: np.ndarray, goal: float
+    ) -> tuple[np.ndarray, Solution]:
+        """The variables of the working set, and what they are solved to."""
+        problem, chosen = self.problem, self.set
+        part, number = chosen.index, np.arange(len(chosen))
+        if problem.index is not None:
+            number = chosen.numbers()[self.place]
+            part = np.flatnonzero(number >= 0)
+            number = number[part]
+        beta = problem.sign * value
+        inside = np.bincount(number, beta[part], len(chosen))
+        # What the others add to F and to the sums stays as it is.
+        fixed = function[chosen.index] - chosen.times(inside)
+        linear = problem.linear[part] + problem.sign[part] * fixed[number]
+        total = problem.total
+        if total is not None:
+            others = beta.copy()
+            others[part] = 0
+            sums = [float(np.sum(others[members])) for members, _ in problem.groups()]
+            left = np.atleast_1d(np.asarray(total, dtype=float)) - sums
+            total = float(left[0]) if problem.group is None else tuple(left)
+        inner = BoxQP(
+            chosen.gram(),
+            linear=linear,
+            sign=problem.sign[part],
+            lower=problem.lower[part],
+            upper=problem.upper[part],
+            total=total,
+            index=None if problem.index is None else number,
+            tube=None if problem.tube is None else problem.tube[part],
+            group=None if problem.group is None else np.asarray(problem.group)[part],
+        )
+        most, budget = self.options.max_iter, STEPS * len(chosen) + 10_000
+        solver = SMO(
+            max(CLOSE * goal, SHARE * self.violation),
+            cache_mb=chosen.cache_mb,
+            max_iter=budget
+            if most < 0
+            else max(min(most - self.iterations, budget), 1),
+            time_limit=self._left(),
+            precision="double" if chosen.is_double else "single",
+            objectives=False,
+        )
+        start = inner.start(value[part])
+        found = solver.solve(inner, start=start, watch=self.watch and self._watched)
+        self.iterations += found.run.iterations
+        return part, found
+
+    def _watched(self, progress: Progress) -> bool:
+        assert self.watch is not None
+        progress = progress._replace(
+            round=self.rounds,
+            iterations=self.iterations + progress.iterations,
+            rows=self.rows,
+            seconds=time.perf_counter() - self.begin,
+            objective=np.nan,  # that of the working set
+            gap=np.nan,
+            words=(("support", "support vectors"), ("violation", "violation")),
+        )
+        return bool(self.watch(progress))
+
+    def _ended(self, inner: Status) -> Status | None:
+        """How the solve ends, where a working set was not solved to its end."""
+        if inner in (Status.TIME_LIMIT, Status.STOPPED):
+            return inner
+        left = self._left()
+        if left is not None and left <= 1e-9:
+            return Status.TIME_LIMIT
+        most = self.options.max_iter
+        return Status.MAX_ITER if 0 <= most <= self.iterations else None
+
+    def _joining(
+        self,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: tuple[float, ...],
+        goal: float,
+    ) -> np.ndarray:
+        """The points outside whose slopes ask the most to move."""
+        problem = self.problem
+        below, above = problem.slopes(value, function)
+        rho = np.array([0.0] if problem.total is None else level)
+        rho = rho[np.zeros(len(value), int) if problem.group is None else problem.group]
+        excess = np.maximum(below - rho, rho - above)
+        excess[self.set.known[self.place]] = 0
+        asking = np.flatnonzero(excess > goal / 2)
+        order = asking[np.argsort(-excess[asking], kind="stable")]
+        _, first = np.unique(self.place[order], return_index=True)
+        most = max(JOIN, len(self.set) // 2)
+        return self.place[order[np.sort(first)[:most]]]
+
+    def _left(self) -> float | None:
+        limit = self.options.time_limit
+        if limit is None:
+            return None
+        return max(limit - (time.perf_counter() - self.begin), 1e-9)
+
+
+class _Products:
+    """K(X, Y) V of points in partitions with some of them, Y.
+
+    In single precision K(X, y) is computed once for each y, as long as those who hold
+    the partitions have room for it; it is computed anew where one of them is lost.
+    """
+
+    def __init__(self, kernel: Kernel, X: Partitions):
+        self.kernel, self.X = kernel, X
+        found = X.remote.each(_errors, shared=(kernel,))
+        self.size = max(one.largest for one in found)
+        self.entry_error = max(one.entry_error for one in found)
+        self.compiled = all(one.compiled for one in found)
+        if not self.size < np.inf:
+            raise ValueError(
+                f"{kernel} is not finite on these points: the largest k(x, x) is "
+                f"{self.size}. Scale the data, or choose a kernel that grows less."
+            )
+        self.room = X.remote.room()
+        self._blocks: list[Remote] = []  # of float32 kernel values
+        self._columns: list[np.ndarray] = []  # whose they are
+        self._known = np.zeros(len(X), dtype=bool)
+
+    def exactly(self, Y: Points, V: np.ndarray) -> np.ndarray:
+        """In double precision."""
+        if not len(V):
+            return np.zeros(len(self.X))
+        tick("products with kernel values")
+        shared = self.kernel, Once((Y, V, False))
+        return np.concatenate(self.X.remote.each(_product, shared=shared))
+
+    def added(
+        self, index: np.ndarray, V: np.ndarray, points: Callable[[np.ndarray], Points]
+    ) -> np.ndarray:
+        """In single precision, where the kernel is compiled or values are kept.
+
+        Parameters
+        ----------
+        index : the places of Y
+        points : gives the points of some places
+        """
+        out = np.zeros(len(self.X))
+        new = index[~self._known[index]]
+        if len(new) and 4.0 * len(new) * len(self.X) <= self.room:
+            self._keep(new, points(new))
+        kept = self._known[index]
+        if not kept.all():
+            rest = index[~kept]
+            tick("products with kernel values")
+            shared = self.kernel, Once((points(rest), V[~kept], self.compiled))
+            out += np.concatenate(self.X.remote.each(_product, shared=shared))
+        every = np.zeros(len(self.X))
+        every[index[kept]] = V[kept]
+        used = [i for i, own in enumerate(self._columns) if every[own].any()]
+        if used:
+            tick("products with kernel values")
+            parts = tuple(every[self._columns[i]] for i in used)
+            blocks = [self._blocks[i] for i in used]
+            arguments = [(parts,)] * len(self.X.names)
+            found = blocks[0].each(_combined, arguments, beside=blocks[1:])
+            out += np.concatenate(found)
+        return out
+
+    def _keep(self, index: np.ndarray, Y: Points) -> None:
+        self.room -= 4.0 * len(index) * len(self.X)
+        shared = self.kernel, Once(Y), self.compiled
+        self._blocks.append(self.X.remote.derived(_values, shared=shared))
+        self._columns.append(index)
+        self._known[index] = True
+
+
+def _errors(part: Points, kernel: Kernel) -> ValueErrors:
+    return value_errors(kernel, part)
+
+
+def _product(
+    part: Points, kernel: Kernel, sent: tuple[Points, np.ndarray, bool]
+) -> np.ndarray:
+    Y, V, single = sent
+    if not single:
+        return kernel.matmul(double(part), double(Y), V)
+    return kernel.matmul(*_narrowed(part, Y, kernel), V)
+
+
+def _values(part: Points, kernel: Kernel, Y: Points, compiled: bool) -> np.ndarray:
+    """K(part, Y) in single precision."""
+    if compiled:
+        return kernel(*_narrowed(part, Y, kernel))
+    return np.asarray(kernel(double(part), double(Y)), dtype=np.float32)
+
+
+def _combined(*sent: Any) -> np.ndarray:
+    """Σ block v of the blocks of kernel values of a partition."""
+    *blocks, parts = sent
+    sums = [multiply(block, v) for block, v in zip(blocks, parts, strict=True)]
+    return sum(sums[1:], sums[0])
+
+
+def _narrowed(X: Any, Y: Any, kernel: Kernel) -> tuple[Any, Any]:
+    """Points in single precision; what they have in common would cost digits."""
+    if sp.issparse(X) or kernel.native(Y).part not in ("square", "absolute"):
+        return X.astype(np.float32), Y.astype(np.float32)
+    origin = np.asarray(Y.mean(axis=0))
+    return (X - origin).astype(np.float32), (Y - origin).astype(np.float32)
+
+
+class _WorkingSet:
+    """Some points, brought here, and their kernel values."""
+
+    def __init__(
+        self, kernel: Kernel, X: Partitions, dtype: np.dtype[Any], compiled: bool
+    ):
+        self.kernel, self.X, self.dtype = kernel, X, dtype
+        self.compiled = compiled
+        self.index = np.empty(0, dtype=np.intp)
+        self.known = np.zeros(len(X), dtype=bool)
+        self._store: Any = None  # points that were ever here
+        self._where = np.full(len(X), -1)  # their places there
+        self._stored = 0
+        self._room = np.empty((0, 0), dtype=dtype)
+        self._idle = self.known.copy()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def is_double(self) -> bool:
+        return self.dtype == np.float64
+
+    def in_double(self) -> _WorkingSet:
+        """The same points, whose kernel values are computed anew."""
+        double = np.dtype(np.float64)
+        other = _WorkingSet(self.kernel, self.X, double, self.compiled)
+        other._store, other._where, other._stored = (
+            self._store,
+            self._where,
+            self._stored,
+        )
+        other.join(self.index, np.ones(len(self.known), dtype=bool))
+        return other
+
+    def points_of(self, index: np.ndarray) -> Points:
+        """Points of these places, in memory."""
+        missing = index[self._where[index] < 0]
+        if len(missing):
+            found = self.X.fetched(missing)
+            self._store = found if self._store is None else joined([self._store, found])
+            self._where[missing] = self._stored + np.arange(len(missing))
+            self._stored += len(missing)
+        return self.X.fetched(index) if not len(index) else self._stored_points(index)
+
+    def _stored_points(self, index: np.ndarray) -> Points:
+        return taken(self._store, self._where[index])
+
+    @property
+    def cache_mb(self) -> float | None:
+        """For rows, where values are held; None for what there is."""
+        return None if self.compiled else 8.0 * len(self) ** 2 / 2**20 + 1
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """K v among these points."""
+        if not self.compiled:
+            return multiply(self.matrix(), v)
+        some, single = np.flatnonzero(v), not self.is_double
+        if not len(some):
+            return np.zeros(len(self))
+        every = self.points_of(self.index)
+        return _product(every, self.kernel, (taken(every, some), v[some], single))
+
+    def gram(self) -> Gram:
+        """That of these points; its values are held where they take long."""
+        if self.compiled:
+            return Gram(self.kernel, self.points_of(self.index))
+        K = self.matrix()
+        return Gram(Precomputed(K), np.arange(len(self))).holding(K)
+
+    def matrix(self) -> np.ndarray:
+        return self._room[: len(self), : len(self)]
+
+    def numbers(self) -> np.ndarray:
+        """The place of each point in the set; -1 outside."""
+        number = np.full(len(self.known), -1)
+        number[self.index] = np.arange(len(self))
+        return number
+
+    def join(self, more: np.ndarray, free: np.ndarray) -> None:
+        """Add points; where there is no room for all, others leave for the first."""
+        if self.compiled:
+            self.index = np.append(self.index, more)
+            self.known[more] = True
+            return
+        side = len(self) + len(more)
+        if side > len(self._room) and not memory.fits(24.0 * side**2):
+            room = int(np.sqrt(memory.available_memory() / 24))
+            most = max(len(self._room), min(room, side), 2)
+            more = more[: max(1, most // 2)]
+            stay = np.argsort(~free[self.index], kind="stable")[: most - len(more)]
+            self._keep(np.sort(stay))
+            side = len(self) + len(more)
+        if not len(more):
+            return
+        old = len(self)
+        if side > len(self._room):
+            larger = np.empty((side + side // 4,) * 2, dtype=self.dtype)
+            larger[:old, :old] = self.matrix()
+            self._room = larger
+        new, every = self.points_of(more), self.points_of(np.append(self.index, more))
+        step = max(1, 2**24 // side)
+        for first in range(0, len(more), step):
+            tick("kernel values", first / len(more))
+            some = np.arange(first, min(first + step, len(more)))
+            values = self._values(taken(new, some), every)
+            rows = slice(old + some[0], old + some[-1] + 1)
+            self._room[rows, :side] = values
+            self._room[:old, rows] = values[:, :old].T
+        self.index = np.append(self.index, more)
+        self.known[more] = True
+
+    def _values(self, X: Points, Y: Points) -> np.ndarray:
+        if self.is_double:
+            return self.kernel(double(X), double(Y))
+        return _values(X, self.kernel, Y, self.kernel.native(X) is not None)
+
+    def forget(self, idle: np.ndarray) -> None:
+        """Drop points that were idle the last time and are now, where they are many."""
+        keep = ~(idle & self._idle)[self.index]
+        self._idle = idle & self.known
+        if np.count_nonzero(keep) <= FEWER * len(self):
+            self._keep(np.flatnonzero(keep))
+
+    def _keep(self, stay: np.ndarray) -> None:
+        if not self.compiled:
+            smaller = self.matrix()[np.ix_(stay, stay)]
+            self._room[: len(stay), : len(stay)] = smaller
+        self.known[self.index] = False
+        self.index = self.index[stay]
+        self.known[self.index] = True

@@ -1,0 +1,196 @@
+"""PartitionedRows: Φ of points in partitions, multiplied where these are.
+
+What solvers see are `ComputedRows`: vectors with a number for each point are here, and
+their slices travel; sums over points (Φᵀv, ΦᵀDΦ) are added up in a tree on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.data.partitions import Partitions
+from mercer.data.points import Points, count
+from mercer.kernels.base import Kernel
+from mercer.native import memory
+from mercer.solvers.computed_rows import FEW_MB, ComputedRows
+from mercer.solvers.feature_rows import RUN, Between, FeatureRows
+from mercer.solvers.rounding import LAST, UNIT
+from mercer.solvers.single_rows import SingleRows, in_single, suits_single
+
+
+def computed_rows(kernel: Kernel, X: Points) -> ComputedRows:
+    """Φ whose rows are computed when they are read, wherever the points are."""
+    if isinstance(X, Partitions):
+        return PartitionedRows(kernel, X)
+    return ComputedRows(kernel, X)
+
+
+class PartitionedRows(ComputedRows):
+    """Φ - 1cᵀ of points in partitions.
+
+    Parameters
+    ----------
+    kernel : with an explicit map of dense columns, their number known beforehand
+    single : whether products are in single precision, where that is a gain
+    """
+
+    X: Partitions
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Partitions,
+        center: np.ndarray | None = None,
+        single: bool = False,
+    ):
+        super().__init__(kernel, X, center)
+        self.holds, self.single = False, single
+        self.exact = not single
+        if not single:
+            gain = suits_single(self)
+            self.narrow = PartitionedRows(kernel, X, center, True) if gain else self
+
+    def _less(self, center: np.ndarray) -> FeatureRows:
+        return PartitionedRows(self.kernel, self.X, center)
+
+    def forget(self) -> None:
+        """Nothing is held here."""
+
+    # What is asked of the rows of each partition
+
+    def _each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        shared = (self.kernel,)
+        return self.X.remote.each(_asked, self._sent(method, arguments), shared)
+
+    def _total(self, method: str, arguments: Sequence[Any]) -> Any:
+        shared = (self.kernel,)
+        return self.X.remote.total(_asked, self._sent(method, arguments), shared)
+
+    def _sent(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        about = self.center, self.single, method
+        return [None if some is None else (*about, some) for some in arguments]
+
+    def _alike(self, *arguments: Any) -> list[Any]:
+        return [arguments] * len(self.X.names)
+
+    # Products
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        return np.concatenate(self._each("times", self._alike(w)))
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        return self._total("pull", self.X.remote.slices(v))
+
+    def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        found = self._total("pull_some", self.X.remote.split(index, v))
+        return np.zeros(self.shape[1]) if found is None else found
+
+    def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
+        return FeatureRows.round_trip(self, W, between)
+
+    def squares(self, weight: np.ndarray) -> np.ndarray:
+        return self._total("squares", self.X.remote.slices(weight))
+
+    def lengths(self) -> np.ndarray:
+        return np.concatenate(self._each("lengths", self._alike()))
+
+    def added(
+        self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
+    ) -> np.ndarray:
+        split = self.X.remote.split(index, np.asarray(weight), border)
+        found = self._total("added", split)
+        side = self.shape[1] + border.shape[1]
+        return np.zeros((side, side)) if found is None else found
+
+    def normal(
+        self,
+        weights: np.ndarray,
+        shift: np.ndarray | None,
+        kept: dict[str, Any] | None = None,
+    ) -> np.ndarray:
+        split = self.X.remote.slices(weights)
+        return self._total("normal", [(*some, shift) for some in split])
+
+    def rounding(self, coef: np.ndarray, w: np.ndarray) -> float:
+        if self.landmarks is not None:
+            return super().rounding(coef, w)
+        # As of `FeatureRows`, whose sums are those of partitions.
+        terms = int(np.count_nonzero(coef))
+        of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
+        sizes = self.X.remote.slices(np.abs(coef))
+        pulled = self._total("pulled_sizes", sizes)
+        off = (of_sums + LAST) * pulled
+        off += (np.sqrt(self.shape[1]) + LAST) * np.abs(w)
+        return UNIT * max(self._each("largest_size", self._alike(off)))
+
+    # Some of the rows
+
+    def held(self) -> FeatureRows:
+        return FeatureRows(np.concatenate(self._each("matrix", self._alike())))
+
+    def nearby(self, index: np.ndarray) -> ComputedRows:
+        """Rows of some points: computed here, where these are few."""
+        X = self.X.take(index)
+        if isinstance(X, Partitions):
+            return PartitionedRows(self.kernel, X, self.center, self.single)
+        rows = _Near(self.kernel, X, self.shape[1], self.center)
+        narrow = in_single(rows) if self.single else rows
+        return narrow if isinstance(narrow, SingleRows) else rows
+
+    def some(self, index: np.ndarray) -> FeatureRows:
+        return self.nearby(index)
+
+    def take(self, index: np.ndarray) -> FeatureRows:
+        rows = self.nearby(index)
+        rows = rows.fine if isinstance(rows, SingleRows) else rows
+        few = memory.block_mb(FEW_MB) * 2**20
+        return rows.held() if 8.0 * rows.entries <= few else rows
+
+
+class _Near(ComputedRows):
+    """Φ of points that are in memory here, of a width known from others."""
+
+    def __init__(
+        self, kernel: Kernel, X: Points, width: int, center: np.ndarray | None
+    ):
+        super().__init__(kernel, X, center, width)
+
+    def held(self) -> FeatureRows:
+        return FeatureRows(self._part(slice(0, count(self.X))))
+
+    def matrix(self) -> np.ndarray:
+        return self.held().matrix
+
+    def pulled_sizes(self, sizes: np.ndarray) -> np.ndarray:
+        """|Φ|ᵀ sizes."""
+        out = np.zeros(self.shape[1])
+        for rows, part in self._magnitudes():
+            out += part.T @ sizes[rows]
+        return out
+
+    def largest_size(self, off: np.ndarray) -> float:
+        """The largest entry of |Φ| off."""
+        found = (np.max(part @ off, initial=0.0) for _, part in self._magnitudes())
+        return float(max(found, default=0.0))
+
+
+def _asked(
+    part: Points,
+    center: np.ndarray | None,
+    single: bool,
+    method: str,
+    arguments: tuple[Any, ...],
+    kernel: Kernel,
+) -> Any:
+    """What the rows of a partition answer."""
+    width = part.shape[1] if not hasattr(kernel, "n_columns") else kernel.n_columns
+    rows: ComputedRows = _Near(kernel, part, width, center)
+    rows.holds = False
+    if single and method in ("times", "pull", "pull_some", "added", "normal"):
+        narrow = in_single(rows)
+        if isinstance(narrow, SingleRows):
+            narrow.holds, rows = False, narrow
+    return getattr(rows, method)(*arguments)

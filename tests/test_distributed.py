@@ -1,0 +1,372 @@
+"""Machines on Dask collections agree with the same machines on points in memory."""
+
+import gc
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mercer import (
+    RBF,
+    SVC,
+    SVDD,
+    SVR,
+    KernelLogisticRegression,
+    KernelQuantileRegression,
+    KernelRidge,
+    Linear,
+    NuSVC,
+    Nystrom,
+    On,
+    OneClassSVM,
+    Spectrum,
+)
+from mercer.solvers import decomposition
+
+dask = pytest.importorskip("dask", reason="the extra dask is not installed")
+pytest.importorskip("distributed", reason="the extra dask is not installed")
+da = pytest.importorskip("dask.array")
+db = pytest.importorskip("dask.bag")
+
+from distributed import Client, LocalCluster  # noqa: E402
+
+from mercer import distributed  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")  # what Dask warns of is not ours
+
+N = 300
+CUTS = {1: (N,), 2: (100, 200), 5: (120, 0, 1, 150, 29)}  # sizes of partitions
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            memory_limit="1GB",
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def small_sets(monkeypatch):
+    """Working sets of which several rounds are made."""
+    monkeypatch.setattr(decomposition, "FIRST", 100)
+    monkeypatch.setattr(decomposition, "JOIN", 50)
+
+
+def points(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 3))
+    f = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+    return X, f + 0.2 * rng.normal(size=N), np.where(f > 0, 1, -1)
+
+
+MACHINES = {
+    "svc": (SVC(kernel=RBF(0.3), tol=1e-6), "side"),
+    "svc of landmarks": (SVC(kernel=Nystrom(RBF(0.3), 25), tol=1e-6), "side"),
+    "svc linear": (SVC(kernel="linear", tol=1e-6), "side"),
+    "svr": (SVR(kernel=RBF(0.3), tol=1e-6), "target"),
+    "svr of landmarks": (SVR(kernel=Nystrom(RBF(0.3), 25), tol=1e-6), "target"),
+    "nu_svc": (NuSVC(kernel=RBF(0.3), nu=0.3, tol=1e-6), "side"),
+    "one_class": (OneClassSVM(kernel=RBF(0.3), nu=0.2, tol=1e-6), None),
+    "svdd": (SVDD(kernel=RBF(0.3), nu=0.2, tol=1e-6), None),
+    "ridge": (KernelRidge(kernel=Nystrom(RBF(), 25)), "target"),
+    "ridge linear": (KernelRidge(kernel=Linear()), "target"),
+    "logistic": (
+        KernelLogisticRegression(kernel=Nystrom(RBF(0.3), 25), tol=1e-8),
+        "side",
+    ),
+    "quantile": (
+        KernelQuantileRegression(kernel=Nystrom(RBF(0.3), 25), tol=1e-8),
+        "target",
+    ),
+}
+
+
+def fitted(machine, X, y):
+    return clone(machine).fit(X) if y is None else clone(machine).fit(X, y)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_objective_is_that_of_points_in_memory(client, small_sets, name):
+    machine, what = MACHINES[name]
+    X, target, side = points()
+    # Sorted by class, so that partitions of one class are among them.
+    order = np.argsort(side, kind="stable")
+    X, y = X[order], {"side": side[order], "target": target[order], None: None}[what]
+    here = fitted(machine, X, y).certificate_
+    y = None if y is None else da.from_array(y, chunks=70)
+    for cuts in [CUTS[2]] if name != "svc" else CUTS.values():
+        dX = da.from_array(X, chunks=(cuts, 3))
+        there = fitted(machine, dX, y)
+        assert there.run_.status == "optimal"
+        found = there.certificate_
+        scale = abs(here.primal) + abs(here.dual)
+        assert abs(found.dual - here.dual) <= 1e-6 * scale
+        assert abs(found.primal - here.primal) <= 1e-6 * scale
+
+
+def test_landmarks_are_those_of_points_in_memory(client):
+    X, _, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    for kernel in (Nystrom(RBF(), 30), Nystrom(RBF(0.3), error=0.05)):
+        here, there = kernel.resolve(X), kernel.resolve(distributed.partitions(dX))
+        np.testing.assert_array_equal(here.landmarks, there.landmarks)
+        assert there.trace_error == pytest.approx(here.trace_error, rel=1e-6)
+
+
+def test_points_of_other_kinds(client):
+    X, _, side = points()
+    rng = np.random.default_rng(1)
+    sparse = np.where(np.abs(X) > 1, X, 0.0)
+    words = ["".join(rng.choice(list("ACGT"), 9)) for _ in range(N)]
+    wide = da.from_array(X[:150], chunks=(60, 3))
+    narrow = da.from_array(X[150:].astype(np.float32), chunks=(60, 3))
+    mixed = da.concatenate([wide, narrow.map_blocks(np.copy)])
+    rows = da.from_array(sparse, chunks=(110, 3)).map_blocks(sp.csr_array)
+    cases = [
+        (RBF(0.3), sp.csr_array(sparse), rows),
+        (Linear(), sp.csr_array(sparse), rows),
+        (RBF(0.3), np.vstack([X[:150], X[150:].astype(np.float32)]), mixed),
+        (Spectrum(2), words, db.from_sequence(words, npartitions=3)),
+        (Nystrom(Spectrum(2), 10), words, db.from_sequence(words, npartitions=3)),
+    ]
+    for kernel, here, there in cases:
+        machine = SVC(kernel=kernel, tol=1e-6)
+        a, b = fitted(machine, here, side), fitted(machine, there, side)
+        assert b.certificate_.dual == pytest.approx(a.certificate_.dual, rel=1e-6)
+        np.testing.assert_array_equal(
+            np.asarray(b.predict(there).compute()), a.predict(here)
+        )
+
+
+def test_data_frames_keep_their_index_and_names(client):
+    dd = pytest.importorskip("dask.dataframe", reason="dask[dataframe] is missing")
+    pd = pytest.importorskip("pandas")
+    X, _, side = points()
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
+    frame["side"] = side
+    collection = dd.from_pandas(frame, npartitions=3, sort=False)
+    collection = collection[collection.a > -1.0]  # of unknown sizes
+    frame = frame[frame.a > -1.0]
+    names = list("abc")
+    there = SVC(kernel=RBF(0.3)).fit(collection[names], collection.side)
+    here = SVC(kernel=RBF(0.3)).fit(frame[names], frame.side)
+    assert there.feature_names_in_.tolist() == names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found = there.predict(collection[names]).compute()
+    assert found.index.equals(frame.index)
+    np.testing.assert_array_equal(found, here.predict(frame[names]))
+    values = there.decision_function(collection[names].to_dask_array())
+    np.testing.assert_allclose(
+        values.compute(), here.decision_function(frame[names].to_numpy()), atol=1e-2
+    )
+    kernel = On("a", RBF(0.5)) + On(["b", "c"], RBF(0.3))
+    there = SVC(kernel=kernel, tol=1e-6).fit(collection[names], collection.side)
+    here = SVC(kernel=kernel, tol=1e-6).fit(frame[names], frame.side)
+    dual = here.certificate_.dual
+    assert there.certificate_.dual == pytest.approx(dual, rel=1e-6)
+
+
+def test_predictions_are_lazy_and_have_the_partitions_of_the_points(client):
+    X, target, side = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    three = np.digitize(target, [-0.5, 0.5])
+    for machine, y, methods in [
+        (SVC(kernel=RBF(0.3)), three, ["predict", "decision_function"]),
+        (KernelLogisticRegression(kernel=RBF(0.3)), side, ["predict_proba"]),
+        (KernelRidge(kernel=RBF(0.3)), target, ["predict"]),
+    ]:
+        machine.fit(X, y)
+        for method in methods:
+            found = getattr(machine, method)(dX)
+            assert isinstance(found, da.Array) and found.chunks[0] == dX.chunks[0]
+            expected = getattr(machine, method)(X)
+            assert found.dtype == expected.dtype and found.shape == expected.shape
+            np.testing.assert_allclose(found.compute(), expected, atol=1e-12)
+    score = machine.score(dX, da.from_array(target, chunks=80))
+    assert score == pytest.approx(machine.score(X, target))
+
+
+def test_a_later_fit_does_not_change_what_was_asked(client):
+    X, _, side = points()
+    machine = SVC(kernel=RBF(0.3)).fit(X, side)
+    before, expected = machine.predict(da.from_array(X)), machine.predict(X)
+    machine.fit(X, -side)
+    np.testing.assert_array_equal(before.compute(), expected)
+
+
+def test_what_is_wrong_is_said_with_its_partition(client):
+    X, _, side = points()
+    bad = X.copy()
+    bad[205, 1] = np.nan
+    with pytest.raises(ValueError, match=r"Partition 2 has nan in column 1.*row 5"):
+        SVC().fit(da.from_array(bad, chunks=(100, 3)), side)
+    ragged = [dask.delayed(np.ones)((4, d)) for d in (2, 3)]
+    parts = [da.from_delayed(one, (4, 2), float) for one in ragged]
+    with pytest.raises(ValueError, match="Partition 1 has 3 columns"):
+        SVC().fit(da.concatenate(parts), np.arange(8) % 2)
+    with pytest.raises(ValueError, match="no points"):
+        SVC().fit(da.ones((0, 2)), [])
+    with pytest.raises(ValueError, match="inconsistent"):
+        SVC().fit(da.from_array(X, chunks=(100, 3)), side[:-1])
+    dX = da.from_array(X, chunks=(100, 3))
+    with pytest.raises(ValueError, match="Nystrom"):
+        KernelRidge(kernel=RBF(0.3)).fit(dX, side)
+    with pytest.raises(TypeError, match="not brought to one machine"):
+        np.asarray(distributed.partitions(dX))
+    with pytest.raises(ZeroDivisionError):
+        SVC().fit(dX.map_blocks(_divided, dtype=float), side)
+
+
+def _divided(part):
+    raise ZeroDivisionError
+
+
+def test_without_a_client_the_error_says_how_to_start_one():
+    X, _, side = points()
+    current = distributed.default_client
+    distributed.default_client = _no_client
+    try:
+        with pytest.raises(distributed.ClusterError, match=r"Client\(n_workers=4\)"):
+            SVC().fit(da.from_array(X, chunks=(100, 3)), side)
+    finally:
+        distributed.default_client = current
+
+
+def _no_client():
+    raise ValueError("No clients found")
+
+
+def tasks_of(client):
+    """Tasks of ours that the scheduler knows, points of users left out."""
+    return client.run_on_scheduler(_ours)
+
+
+def _ours(dask_scheduler):
+    return sorted(str(key) for key in dask_scheduler.tasks if "mercer" in str(key))
+
+
+def emptied(client):
+    """Whether nothing of ours is left with the cluster, after a moment."""
+    import time
+
+    for _ in range(100):
+        gc.collect()
+        if not tasks_of(client):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_machine_is_an_ordinary_one_and_leaves_nothing_behind(client):
+    X, target, side = points()
+    dX = da.from_array(X, chunks=(100, 3)).persist()
+    for machine, y in [
+        (SVC(kernel=RBF(0.3)), side),
+        (SVC(kernel=Nystrom(RBF(0.3), 20)), side),
+        (KernelRidge(kernel=Linear()), target),
+        (KernelRidge(kernel=Nystrom(RBF(0.3), 20)), target),
+    ]:
+        machine.fit(dX, y)
+        assert emptied(client)
+        again = pickle.loads(pickle.dumps(machine))
+        np.testing.assert_array_equal(again.predict(X), machine.predict(X))
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), Nystrom(RBF(0.3), 20)], ids=repr)
+def test_an_interrupted_fit_leaves_no_task_behind(
+    client, small_sets, monkeypatch, kernel
+):
+    X, _, side = points()
+    dX = da.from_array(X, chunks=(100, 3)).persist()
+    looks = iter(range(10**6))
+    watch = distributed._Watch.__call__
+
+    def interrupted(self, tasks):
+        if next(looks) == 9:
+            raise KeyboardInterrupt
+        watch(self, tasks)
+
+    monkeypatch.setattr(distributed._Watch, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SVC(kernel=kernel).fit(dX, side)
+    assert emptied(client)
+
+
+def test_what_was_reached_is_kept_where_the_cluster_is_lost(
+    client, small_sets, monkeypatch
+):
+    X, _, side = points()
+    dX = da.from_array(X, chunks=(100, 3)).persist()
+    looks = iter(range(10**6))
+    watch = distributed._Watch.__call__
+
+    def lost(self, tasks):
+        if next(looks) == 12:
+            raise distributed.ClusterError("The cluster is gone.")
+        watch(self, tasks)
+
+    machine = SVC(kernel=RBF(0.3), tol=1e-6)
+    monkeypatch.setattr(distributed._Watch, "__call__", lost)
+    with pytest.raises(distributed.ClusterError, match="goes on from there"):
+        machine.fit(dX, side)
+    monkeypatch.setattr(distributed._Watch, "__call__", watch)
+    machine.fit(dX, side)
+    fresh = SVC(kernel=RBF(0.3), tol=1e-6).fit(dX, side)
+    assert machine.certificate_.dual == pytest.approx(fresh.certificate_.dual, rel=1e-6)
+    assert machine.run_.iterations < fresh.run_.iterations
+
+
+def test_a_fit_goes_on_from_the_file_of_one_that_was_stopped(
+    client, small_sets, tmp_path
+):
+    from mercer.io import load, save
+
+    X, _, side = points()
+    dX = da.from_array(X, chunks=(100, 3)).persist()
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return progress.round >= 3
+
+    machine = SVC(kernel=RBF(0.3), tol=1e-6, callback=stop, warm_start=True)
+    with pytest.warns(UserWarning, match="stopped"):
+        machine.fit(dX, side)
+    assert seen and machine.run_.status == "stopped"
+    machine.callback = None
+    save(machine, tmp_path / "part.mercer")
+    later = load(tmp_path / "part.mercer").fit(dX, side)
+    fresh = SVC(kernel=RBF(0.3), tol=1e-6).fit(dX, side)
+    assert later.certificate_.dual == pytest.approx(fresh.certificate_.dual, rel=1e-6)
+    assert later.run_.iterations < fresh.run_.iterations
+
+
+def test_few_points_are_brought_to_the_driver(client, monkeypatch):
+    brought = []
+    fetched = distributed.Partitions.fetched
+
+    def counted(self, places):
+        brought.append(len(places))
+        return fetched(self, places)
+
+    monkeypatch.setattr(distributed.Partitions, "fetched", counted)
+    X, target, _ = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    KernelRidge(kernel=Nystrom(RBF(0.3), 20, method="uniform")).fit(dX, target)
+    assert sum(brought) <= 25
