@@ -1,0 +1,21 @@
+"""`mercer lab`: the laboratory, a local page that computes with this library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from mercer.laboratory.launch import serve
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+
+    def tell(address: str) -> None:
+        if options.json:
+            print(json.dumps({"address": address}), flush=True)
+        elif not options.quiet:
+            print(f"The laboratory is at {address}\nCtrl-C ends it.", flush=True)
+
+    serve(options.port, opens=not options.no_browser, tell=tell)
+    return 0
