@@ -10,6 +10,7 @@ from mercer.laboratory.fields import MOST_BYTES
 from mercer.laboratory.jobs import SECONDS
 from mercer.laboratory.offers import MOST_POINTS, OFFERS, TASKS, offers_for
 from mercer.laboratory.state import MOST_CELLS, MOST_CLASSES
+from mercer.laboratory.structures import CATALOG
 
 # What a task begins with.
 KERNELS_OF = {
@@ -42,7 +43,7 @@ KERNELS = (
 )
 
 
-def catalog(path: dict[str, str], query: dict[str, str]) -> dict[str, Any]:
+def catalog() -> dict[str, Any]:
     """All of it."""
     tasks = []
     for name, title in TASKS.items():
@@ -66,6 +67,7 @@ def catalog(path: dict[str, str], query: dict[str, str]) -> dict[str, Any]:
             {"name": name, "title": one.title, "task": one.task, "n": one.n}
             for name, one in DATASETS.items()
         ],
+        "structures": {kind: make() for kind, make in CATALOG.items()},
         "limits": {
             "points": MOST_POINTS,
             "body": MOST_BYTES,

@@ -54,7 +54,8 @@ class Server(uvicorn.Server):
 def bound_socket(port: int = PORT) -> socket.socket:
     """A socket of the loopback interface; a port that is taken moves to the next."""
     for number in [*range(port, min(port + TRIES, 65536)), 0]:
-        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # With its protocol named, or asyncio would let small answers wait for others.
+        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             one.bind(("127.0.0.1", number))

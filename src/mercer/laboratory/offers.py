@@ -205,6 +205,7 @@ _OFFERS = (
         ("classify",),
         (
             _word("variant", "which f decides", "plain", "averaged", "voted"),
+            _flag("fit_intercept", "with a bias", False),
             _whole("max_iter", "T", "passes at most", 100, 1, 1000),
             SEED,
         ),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import importlib
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,12 +26,16 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mercer.laboratory.answers import JOBS, LISTS, Made
 from mercer.laboratory.fields import MOST_BYTES, read_json
 from mercer.laboratory.frames import MEDIA_TYPE, Answer, frame, json_bytes
 from mercer.laboratory.jobs import Desk, Job, warnings_to_jobs
 from mercer.laboratory.refusals import Refusal
 
+LISTS = ("catalog", "course", "datasets/{name}")
+JOBS = tuple(
+    "paste kernel fit bounds gram features path steps structures match figure code"
+    .split()
+)  # fmt: skip
 STATIC = Path(__file__).parent / "static"
 FIRST_REPORT = 0.08  # seconds after which an answer begins as a stream
 REPORTS = 0.1  # seconds between two reports
@@ -68,6 +74,7 @@ def make_app(token: str, port: int) -> Starlette:
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
+        app.state.library.start()
         with warnings_to_jobs():
             yield
         app.state.desk.close()
@@ -76,10 +83,10 @@ def make_app(token: str, port: int) -> Starlette:
         Route("/", _page, methods=["GET"]),
         Route("/static/{name:path}", _static, methods=["GET"]),
     ]
-    for name, make in LISTS.items():
-        routes.append(Route(f"/api/{name}", _listed(make), methods=["GET"]))
-    for name, read in JOBS.items():
-        routes.append(Route(f"/api/{name}", _computed(name, read), methods=["POST"]))
+    for name in LISTS:
+        routes.append(Route(f"/api/{name}", _listed(name), methods=["GET"]))
+    for name in JOBS:
+        routes.append(Route(f"/api/{name}", _computed(name), methods=["POST"]))
     app = Starlette(
         routes=routes,
         lifespan=life,
@@ -90,10 +97,39 @@ def make_app(token: str, port: int) -> Starlette:
         },
     )
     app.router.redirect_slashes = False
-    app.state.token, app.state.desk = token, Desk()
+    app.state.desk, app.state.library = Desk(), Library()
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     app.add_middleware(Guard, hosts=frozenset(hosts), token=token)
     return app
+
+
+class Library:
+    """What computes answers: loaded by a thread, while the page is on its way."""
+
+    def __init__(self) -> None:
+        self.loaded = threading.Event()
+        self.answers: Any = None
+        self.error: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to load; twice does no harm."""
+        if not self.loaded.is_set():
+            threading.Thread(target=self._load, name="mercer-load", daemon=True).start()
+
+    def _load(self) -> None:
+        try:
+            self.answers = importlib.import_module("mercer.laboratory.answers")
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.loaded.set()
+
+    def call(self, kind: str, name: str, *arguments: Any) -> Any:
+        """The answer of a route, or what was read of its request."""
+        self.loaded.wait()
+        if self.error is not None:
+            raise self.error
+        return getattr(self.answers, kind)[name](*arguments)
 
 
 class Guard:
@@ -186,12 +222,11 @@ def _file(name: str) -> Response:
     return FileResponse(path, media_type=MEDIA[path.suffix], headers=headers)
 
 
-def _listed(make: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+def _listed(name: str) -> Callable[[Request], Awaitable[Response]]:
     async def route(request: Request) -> Response:
-        found = await run_in_threadpool(
-            make, dict(request.path_params), _query(request)
-        )
-        return _json(found)
+        library: Library = request.app.state.library
+        given = dict(request.path_params), _query(request)
+        return _json(await run_in_threadpool(library.call, "LISTS", name, *given))
 
     return route
 
@@ -204,14 +239,14 @@ def _query(request: Request) -> dict[str, str]:
     return query
 
 
-def _computed(
-    name: str, read: Callable[[Any], Made]
-) -> Callable[[Request], Awaitable[Response]]:
+def _computed(name: str) -> Callable[[Request], Awaitable[Response]]:
     """A route that computes: it reads the request, and a job does the rest."""
 
     async def route(request: Request) -> Response:
         desk: Desk = request.app.state.desk
-        made = await run_in_threadpool(read, await _body(request))
+        library: Library = request.app.state.library
+        body = await _body(request)
+        made = await run_in_threadpool(library.call, "JOBS", name, body)
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def ended() -> None:
