@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 # From the top; "kernels/" places every module of that folder.
 LAYERS = [
     ["__main__"],
-    ["cli/", "lab/"],
+    ["cli/"],
+    ["laboratory/"],
     ["optimization", "paths/", "explanations/", "search/"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
@@ -60,7 +61,8 @@ FOUNDATIONS = {
     "report checkpoints".split(),
     "io": "container classes records formulas svmlight files cells dataset strings "
     "tables".split(),
-    "lab": [],
+    "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
+    "structures course catalog pasting views steps figures code answers server".split(),
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
 ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
@@ -85,7 +87,7 @@ MODULES = {
     "l1 perceptron sgd sgd_features budget eigen clusters lasso lasso_features "
     "components products preimage bayes posterior evidence rounding class_pairs "
     "nearest windows roads weights multiple chunking ascent gaussian path update "
-    "bordered",
+    "bordered pair_steps",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps",
@@ -104,20 +106,32 @@ MODULES = {
     "dataset tables parquet strings trees graphs molecules reading checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training "
-    "tuning prediction explaining looking conversion bench",
-    "lab": "server",
+    "tuning prediction explaining looking conversion bench lab",
+    "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
+    "structures course catalog pasting views steps figures code answers server launch "
+    "opening",
 }
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
     "sklearn": {
-        *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/"),
+        *(
+            "machines/",
+            "theory/",
+            "plots/",
+            "io/",
+            "cli/",
+            "laboratory/",
+            "explanations/",
+        ),
         *("paths/", "search/", "optimization"),
     },
     "narwhals": {"data/points"},
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
+    "starlette": {"laboratory/server"},
+    "uvicorn": {"laboratory/launch"},
     "rich": {"cli/live"},
     "pyarrow": {"io/parquet"},
     "rdkit": {"io/molecules"},

@@ -19,7 +19,8 @@ def run(options: argparse.Namespace) -> int:
         elif not options.quiet:
             print(f"The laboratory is at {address}\nCtrl-C ends it.", flush=True)
 
-    serve(options.port, opens=not options.no_browser, tell=tell)
+    opens = not options.no_browser
+    serve(options.port, opens=opens, attached=options.attached, tell=tell)
     # Nothing is to be written any more, and to free all modules takes a second.
     sys.stdout.flush()
     sys.stderr.flush()

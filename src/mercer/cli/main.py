@@ -436,6 +436,9 @@ def _lab(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--no-browser", action="store_true", help="print the address, open nothing"
     )
+    command.add_argument(
+        "--attached", action="store_true", help="end when standard input ends"
+    )
 
 
 def _port(text: str) -> int:

@@ -49,7 +49,13 @@ def _points(state: State) -> list[str]:
     if state.task == "regress":
         lines = ["# x, target"]
         rows = [f"    [{x!r}, {y!r}]," for x, y in state.points.tolist()]
-        return [*lines, "data = np.array([", *rows, "])", "X, y = data[:, :1], data[:, 1]"]
+        return [
+            *lines,
+            "data = np.array([",
+            *rows,
+            "])",
+            "X, y = data[:, :1], data[:, 1]",
+        ]
     if state.task == "classify":
         places = zip(state.points.tolist(), state.labels.tolist(), strict=True)
         rows = [f"    [{x!r}, {y!r}, {label}]," for (x, y), label in places]
@@ -66,7 +72,9 @@ def _call(name: str, settings: dict[str, Any]) -> str:
 
 def _numbers_lines(state: State) -> list[str]:
     """How each number is found."""
-    found = [f"    {name!r}: float({text})," for name, text in _WAYS[state.task].items()]
+    found = [
+        f"    {name!r}: float({text})," for name, text in _WAYS[state.task].items()
+    ]
     if state.offer.dual:
         found += [f"    {n!r}: float({text})," for n, text in _DUAL.items()]
     return ["numbers = {", *found, "}"]

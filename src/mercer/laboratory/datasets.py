@@ -108,7 +108,7 @@ def _blobs(random: np.random.Generator, n: int) -> Drawn:
 
 def _line(random: np.random.Generator, n: int) -> Drawn:
     """Two classes that a line separates."""
-    places, labels = _blobs(random, n)
+    places, _ = _blobs(random, n)
     gap = places @ [0.9, 0.4]
     near = np.abs(gap) < 0.25
     places[near] += np.sign(gap[near])[:, None] * [0.5, 0.22]
@@ -180,7 +180,8 @@ DATASETS = {
         "Two classes and a line", "classify", _line, 40, "SVC", {"C": 1e4}, "Linear()"
     ),
     "blobs": DataSet(
-        "Two clouds that overlap", "classify", _blobs, 120, "SVC", {"C": 1.0}, "Linear()"
+        "Two clouds that overlap", "classify", _blobs, 120, "SVC",
+        {"C": 1.0}, "Linear()",
     ),
     "circles": DataSet(
         "Circle in a circle", "classify", _circles, 120, "SVC", _SVC, "RBF(1)"
@@ -198,7 +199,8 @@ DATASETS = {
     ),
     "ring": DataSet("A ring", "one-class", _ring, 120, "OneClassSVM", {}, "RBF(2)"),
     "unlabelled": DataSet(
-        "Clusters without labels", "cluster", _clusters, 90, "KernelKMeans", {}, "RBF(5)"
+        "Clusters without labels", "cluster", _clusters, 90, "KernelKMeans",
+        {}, "RBF(5)",
     ),
     "ring-density": DataSet(
         "A ring, as a density", "density", _ring, 150, "ParzenDensity",
@@ -230,4 +232,6 @@ def dataset_state(name: str, n: int | None = None, seed: int = 0) -> dict[str, A
 def points_of(places: np.ndarray, labels: np.ndarray) -> list[list[float]]:
     """Points as the page has them, with few digits."""
     rounded = np.round(places, 4).tolist()
-    return [[x, y, label] for (x, y), label in zip(rounded, labels.tolist(), strict=True)]
+    return [
+        [x, y, label] for (x, y), label in zip(rounded, labels.tolist(), strict=True)
+    ]

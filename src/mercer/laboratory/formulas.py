@@ -199,7 +199,7 @@ def parameters(kernel: Kernel, resolved: Kernel | None = None) -> list[dict[str,
             continue
         one = _slider(owner, key, value)
         if one is not None:
-            fixed = known.get(name)
+            fixed: Any = known.get(name)
             one["resolved"] = float(fixed) if is_number(fixed) else None
             found.append({"name": name, **one})
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections import deque
@@ -125,7 +124,9 @@ class Job:
                 with running(self.clock), _told_to(self):
                     answer = self.compute(self)
                     plain = self.plain
-                    self.body = json_bytes(answer.head) if plain else frame("result", answer)
+                    self.body = (
+                        json_bytes(answer.head) if plain else frame("result", answer)
+                    )
         except Aborted:
             pass
         except Refusal as refusal:

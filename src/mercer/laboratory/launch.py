@@ -6,6 +6,7 @@ import errno
 import secrets
 import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -73,6 +74,7 @@ def serve(
     port: int = PORT,
     *,
     opens: bool = True,
+    attached: bool = False,
     tell: Callable[[str], None] = print,
 ) -> None:
     """Serve until Ctrl-C.
@@ -81,6 +83,7 @@ def serve(
     ----------
     port : the first one to try
     opens : whether the browser is opened
+    attached : whether to end when standard input does, with the process that writes it
     tell : is given the address with the token, when the server listens
     """
     token = secrets.token_urlsafe(24)
@@ -108,9 +111,18 @@ def serve(
             ws="none",
         )
         server = Server(config, started)
+        if attached:
+            threading.Thread(
+                target=_end_with_input, args=(server,), daemon=True
+            ).start()
         try:
             server.run(sockets=[one])
         except KeyboardInterrupt:
             pass
         finally:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end_with_input(server: Server) -> None:
+    sys.stdin.buffer.read()
+    server.end()

@@ -174,7 +174,9 @@ class Guard:
         site = headers.get(b"sec-fetch-site", [])
         # Following a link to the page is a visit; asking it for data is not.
         asks = scope["path"].startswith("/api/") or scope["method"] != "GET"
-        if foreign or (asks and any(one in ("cross-site", "same-site") for one in site)):
+        if foreign or (
+            asks and any(one in ("cross-site", "same-site") for one in site)
+        ):
             return Refusal(
                 "Only the page of the laboratory may ask this server.",
                 status=403,
@@ -370,9 +372,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
     words = {404: ("There is nothing here.", "not_found")}
     words[405] = ("This address is not asked in this way.", "method")
     message, code = words.get(error.status_code, (str(error.detail), "value"))
-    response = _refusal_response(
-        Refusal(message, status=error.status_code, code=code)
-    )
+    response = _refusal_response(Refusal(message, status=error.status_code, code=code))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response

@@ -90,7 +90,14 @@ def read_state(fields: Fields, least: int = 1) -> State:
     points, labels = read_points(fields, least, offer)
     kernel = read_kernel(fields, "vectors")
     return State(
-        task, points, labels, offer, params, kernel, _view(fields, points), _grid(fields)
+        task,
+        points,
+        labels,
+        offer,
+        params,
+        kernel,
+        _view(fields, points),
+        _grid(fields),
     )
 
 

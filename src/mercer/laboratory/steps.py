@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def _resolved(state: State) -> Kernel:
 
 
 def _smo(run: Run, job: Job) -> Answer:
-    state, problem, sides = run.state, *_pair_problem(run.state)
+    problem, sides = _pair_problem(run.state)
     recorded = pair_steps(problem, TOL, run.most)
     job.check()
     path, Q = recorded.path, hessian(problem)
@@ -230,7 +231,7 @@ def _path_of(
     """Steps along axes, and W around them in the two variables that are shown."""
     Q = hessian(problem)
     steps = []
-    for before, after in zip(path[:-1], path[1:], strict=True):
+    for before, after in pairwise(path):
         i = int(np.argmax(np.abs(after - before)))
         steps.append({"i": i, "before": float(before[i]), "after": float(after[i])})
     places, pair = path[:, list(shown)], list(shown)
@@ -250,7 +251,11 @@ def _path_of(
         "upper": problem.upper[pair],
     }
     half = 0.5 * np.einsum("ti,ij,tj->t", path, Q, path)
-    return head, {"path": path, "objective": half + path @ problem.linear, "landscape": W}
+    return head, {
+        "path": path,
+        "objective": half + path @ problem.linear,
+        "landscape": W,
+    }
 
 
 # The perceptron
@@ -386,7 +391,9 @@ def _kmeans(run: Run, job: Job) -> Answer:
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(n) % k)  # every cluster has a point
     shown = run.gridded(40)
-    assigned, winners, steps = [labels], [], []
+    assigned = [labels]
+    winners: list[np.ndarray] = []
+    steps: list[dict[str, Any]] = []
     while len(steps) < run.most:
         job.check()
         machine = KernelKMeans(

@@ -31,7 +31,12 @@ MOST_EDGES = 400
 MOST_LETTERS = 6000  # of all strings
 MOST_PARTS = 30
 MOST_PLACES = 12  # occurrences of a part
-MACHINES = ("SVC", "KernelLogisticRegression", "KernelPerceptron", "KernelKNNClassifier")
+MACHINES = (
+    "SVC",
+    "KernelLogisticRegression",
+    "KernelPerceptron",
+    "KernelKNNClassifier",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +94,11 @@ def read_item(fields: Fields, name: str, kind: str) -> Any:
     try:
         tree = Tree(text)
     except ValueError as error:
-        raise Refusal(
-            str(error), code="tree", field=f"{fields.place}/{name}"
-        ) from None
+        raise Refusal(str(error), code="tree", field=f"{fields.place}/{name}") from None
     if tree.size > MOST_TREE_NODES:
-        fields.refuse(name, f"has {tree.size} nodes; at most {MOST_TREE_NODES} are taken")
+        fields.refuse(
+            name, f"has {tree.size} nodes; at most {MOST_TREE_NODES} are taken"
+        )
     return tree
 
 
@@ -104,7 +109,7 @@ def _graph(fields: Fields) -> Graph:
             fields.refuse("labels", "needs texts of at most 12 letters, one for a node")
     edges = []
     for edge in fields.items("edges", 0, MOST_EDGES):
-        pair = edge if isinstance(edge, list) and len(edge) == 2 else [None]
+        pair: Any = edge if isinstance(edge, list) and len(edge) == 2 else [None]
         whole = all(is_number(end) and end == int(end) for end in pair)
         if not whole or not all(0 <= end < len(labels) for end in pair):
             fields.refuse(

@@ -40,7 +40,9 @@ def gram(state: State, job: Job) -> Answer:
     K = np.asarray(kernel(state.X[chosen]), dtype=float)
     job.check()
     whole = n <= MOST_WHOLE
-    values = eigvalsh(np.asarray(kernel(state.X), dtype=float)) if whole else eigvalsh(K)
+    values = (
+        eigvalsh(np.asarray(kernel(state.X), dtype=float)) if whole else eigvalsh(K)
+    )
     values = np.asarray(values)[::-1]
     total = float(values.clip(min=0).sum())
     share = np.cumsum(values.clip(min=0)) / total if total else np.ones(len(values))
@@ -106,7 +108,8 @@ def bounds(state: State, job: Job) -> Answer:
     silent = machine.set_params(callback=None) if _reports(machine) else machine
     table = bounds_table(silent, state.X, state.y, refit=n <= MOST_REFITS)
     job.check()
-    rows, measured = [], []
+    rows: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
     for row in table:
         one = {
             "name": row.name,
