@@ -4,7 +4,7 @@
 // null where there is one picture only); curve and bars return options of charts.js;
 // tell returns {text, facts}.
 
-import { Axes, inner, line, say } from "./axes.js";
+import { Axes, inner, line, planeAxes, say } from "./axes.js";
 import { arrow, drawComponent, drawLandscape, drawPoints, drawSigned, drawWinner, layer, strokeAt } from "./field.js";
 import { drawPoint } from "./marks.js";
 import { drawRulers } from "./plane.js";
@@ -20,22 +20,13 @@ function gridOf(run, name, at) {
   return (run.grids[`${name} ${at}`] ??= layer(run.array[name], at));
 }
 
-/** Axes of the plane that fill a canvas. */
-function planeAxes(run, width, height) {
-  let { x, y } = run.view;
-  if (run.task !== "regress") {
-    const unit = Math.max((x[1] - x[0]) / width, (y[1] - y[0]) / height);
-    const wide = ([low, high], size) => [(low + high - unit * size) / 2, (low + high + unit * size) / 2];
-    [x, y] = [wide(x, width), wide(y, height)];
-  }
-  return new Axes([...x, ...y], { x: 0, y: 0, w: width, h: height });
-}
+const axesOf = (run, width, height) => planeAxes(run.tight, width, height, run.task !== "regress");
 
 /** The plane after frame `at`, with what `extra(context, axes, colours)` adds. */
 function planePicture(run, at, { values = null, highlight = [], groups = null, extra = null, margins = false } = {}) {
   if (!run.points.length) return null;
   return (context, width, height, colours) => {
-    const axes = planeAxes(run, width, height);
+    const axes = axesOf(run, width, height);
     if (run.array.decision) {
       const grid = gridOf(run, "decision", at);
       const pair = run.task === "classify" && run.labels.length === 2 ? run.labels : [5, 0];
@@ -62,7 +53,7 @@ function typical(values) {
 
 /** A square box of axes in the middle of a canvas. */
 function squareAxes(width, height, [x0, x1], [y0, y1]) {
-  const room = inner(width, height, { left: 52, right: 20, top: 20, bottom: 36 });
+  const room = inner(width, height, { left: 52, right: 20, top: 32, bottom: 44 });
   const side = Math.min(room.w, room.h);
   const box = { x: room.x + (room.w - side) / 2, y: room.y + (room.h - side) / 2, w: side, h: side };
   return new Axes([x0, x1, y0, y1], box);
@@ -251,18 +242,19 @@ const perceptron = {
 const sgd = {
   title: "SGD",
   barsTitle: "Coefficients",
-  main: (run, at) => planePicture(run, at, { values: rowOf(run.array.coef, at).map(Math.abs), highlight: at ? [run.steps[Math.min(run.steps.length, at) - 1]?.point] : [] }),
+  main: (run, at) => planePicture(run, at, { values: rowOf(run.array.coef, at).map(Math.abs), highlight: at ? [run.steps[at - 1].point] : [] }),
   second: () => null,
-  curve: (run, at, colours) => ({ series: [{ x: range(at + 1).map((i) => i * (run.stride ?? 1)), y: upTo(run.array.objective, at), colour: colours.classes[0], name: "objective" }], labels: ["updates", ""], range: { x: [0, Math.max(1, (run.frames - 1) * (run.stride ?? 1))] } }),
+  curve: (run, at, colours) => ({ series: [{ x: [0, ...run.steps.slice(0, at).map((s) => s.updates)], y: upTo(run.array.objective, at), colour: colours.classes[0], name: "objective" }], labels: ["updates", ""], range: { x: [0, Math.max(1, run.steps.at(-1)?.updates ?? 1)] } }),
   bars: (run, at, colours) => {
     const values = Array.from(rowOf(run.array.coef, at));
     return { values, tints: values.map((v) => (v < 0 ? colours.classes[0] : colours.classes[1])), labels: ["", "coef"] };
   },
   tell: (run, at) => {
-    const facts = [["objective", say(run.array.objective.values[at], 5)], ["updates", say(at * (run.stride ?? 1))]];
+    const facts = [["objective", say(run.array.objective.values[at], 5)], ["updates", say(at ? run.steps[at - 1].updates : 0)]];
     if (at === 0) return { text: "f is zero. Each update draws a point and steps against the slope of its loss.", facts };
-    const s = run.steps[Math.min(run.steps.length, at) - 1];
-    return { text: `Point ${s.point + 1} was drawn: loss ${say(s.loss)}, rate ${say(s.rate)}.`, facts };
+    const s = run.steps[at - 1];
+    const several = run.stride > 1 ? `${run.stride} updates; the last point drawn was` : "Drawn:";
+    return { text: `${several} point ${s.point + 1}. Mean loss of these points before: ${say(s.loss)}.`, facts };
   },
 };
 
@@ -281,7 +273,7 @@ const kmeans = {
 const pca = {
   title: "Kernel PCA",
   main: (run, at) => (context, width, height, colours) => {
-    const axes = planeAxes(run, width, height);
+    const axes = axesOf(run, width, height);
     if (at > 0) drawComponent(context, axes, run.view, gridOf(run, "components", at - 1));
     drawRulers(context, axes, colours);
     drawPoints(context, axes, colours, { points: run.points, labelled: run.labels.length > 1 });
@@ -289,7 +281,7 @@ const pca = {
   second: (run, at) =>
     run.array.reconstruction && at > 0
       ? (context, width, height, colours) => {
-          const axes = planeAxes(run, width, height);
+          const axes = axesOf(run, width, height);
           drawRulers(context, axes, colours);
           const n = run.points.length;
           const values = run.array.reconstruction.values.subarray((at - 1) * n * 2, at * n * 2);

@@ -41,10 +41,13 @@ async function start() {
     $("#gate").hidden = false;
     return;
   }
+  // A tab that is chosen before the server is ready is opened when it is.
+  let chosen = null;
+  for (const name of TABS) $(`#tab-${name}`).addEventListener("click", () => (chosen = name));
   try {
     const catalog = await get("/api/catalog");
     const opening = (state && (await linked(state))) || (await classic(catalog));
-    new Page(catalog, opening);
+    new Page(catalog, chosen ? { ...opening, tab: chosen } : opening);
   } catch (error) {
     toast(error.message, "bad");
   }
@@ -100,9 +103,13 @@ class Page {
     this.figure = new FigureView(store);
     this.course = new Course(store, (example) => this.openExample(example));
     const { plane } = this.planeView;
+    this.duality.boundary.resized = later(() => this.refit({}), 60);
     this.fitter = new Fitter({
-      view: () => (plane.figure.width ? plane.shown : (store.state.view ?? viewOf(store.state.points))),
-      size: () => [plane.figure.width || 640, plane.figure.height || 560],
+      view: () => (plane.figure.width ? plane.shown : (this.duality.shown ?? store.state.view ?? viewOf(store.state.points))),
+      size: () => {
+        const { width, height } = plane.figure.width ? plane.figure : this.duality.boundary;
+        return [width || 640, height || 560];
+      },
       fitted: (fit, how) => this.#fitted(fit, how),
       failed: (error) => this.#failed(error),
       busy: (head) => this.planeView.busy(head),
@@ -113,7 +120,6 @@ class Page {
     this.#tools();
     this.#show();
     this.#enterTab();
-    if (store.state.tab === "duality") this.refit({});
     if (store.state.example) this.course.toggle(true);
     addEventListener("hashchange", () => this.#followLink());
   }
@@ -122,9 +128,9 @@ class Page {
     return this.store.state;
   }
 
+  /** A fit for the picture on screen; entering a tab asks for one of its shape. */
   refit(options) {
     if (["plane", "duality"].includes(this.state.tab)) this.fitter.ask(this.state, options);
-    else this.fitLater = true;
   }
 
   #fitted(fit, how) {
@@ -202,10 +208,6 @@ class Page {
     }
     $("#panel-figure").hidden = tab !== "figure";
     this.controls.show();
-    if (this.fitLater && (tab === "plane" || tab === "duality")) {
-      this.fitLater = false;
-      requestAnimationFrame(() => this.refit({}));
-    }
     this.controls.ask();
     if (tab === "duality") this.duality.refresh();
     if (tab === "step") requestAnimationFrame(() => this.step.refresh());

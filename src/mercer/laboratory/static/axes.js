@@ -95,16 +95,12 @@ export class Axes {
     line(context, x, y + h, x + w, y + h);
     line(context, x, y, x, y + h);
     context.stroke();
-    if (labels[0]) {
-      context.textAlign = "right";
-      context.textBaseline = "bottom";
-      context.fillText(labels[0], x + w - 4, y + h - 4);
-    }
-    if (labels[1]) {
-      context.textAlign = "left";
-      context.textBaseline = "top";
-      context.fillText(labels[1], x + 6, y + 3);
-    }
+    context.font = `12px ${colours.font}`;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    if (labels[0]) context.fillText(labels[0], x + w, y + h + (xs.length ? 26 : 10));
+    context.textAlign = "left";
+    if (labels[1]) context.fillText(labels[1], x - 4, y - 12);
     context.restore();
   }
 }
@@ -115,7 +111,7 @@ export function line(context, x0, y0, x1, y1) {
 }
 
 /** The box that is left for a chart beside its numbers. */
-export function inner(width, height, { left = 44, right = 12, top = 12, bottom = 24 } = {}) {
+export function inner(width, height, { left = 44, right = 14, top = 24, bottom = 34 } = {}) {
   return { x: left, y: top, w: Math.max(10, width - left - right), h: Math.max(10, height - top - bottom) };
 }
 
@@ -130,4 +126,18 @@ export function extent(values, slack = 0.06) {
   if (low > high) return [0, 1];
   if (low === high) return [low - (Math.abs(low) || 1) * 0.5, high + (Math.abs(high) || 1) * 0.5];
   return [low - slack * (high - low), high + slack * (high - low)];
+}
+
+/** A view made wider on one side so that circles stay round in a box. */
+export function widened({ x, y }, width, height, equal = true) {
+  if (!equal || !width || !height) return { x, y };
+  const unit = Math.max((x[1] - x[0]) / width, (y[1] - y[0]) / height);
+  const wide = ([low, high], size) => [(low + high - unit * size) / 2, (low + high + unit * size) / 2];
+  return { x: wide(x, width), y: wide(y, height) };
+}
+
+/** Axes that fill a canvas with a view. */
+export function planeAxes(view, width, height, equal = true) {
+  const { x, y } = widened(view, width, height, equal);
+  return new Axes([...x, ...y], { x: 0, y: 0, w: width, h: height });
 }

@@ -29,7 +29,8 @@ export function drawCurves(context, width, height, colours, options) {
     return null;
   }
   const bounds = (values, log, given) => given ?? (log ? widened(values) : extent(values, 0.05));
-  const box = inner(width, height, options.room);
+  const named = legend && series.some((s) => s.name);
+  const box = inner(width, height, { top: named || labels[1] ? 26 : 10, bottom: labels[0] ? 36 : 22, ...options.room });
   const xRange = bounds(xs, logX, range.x ?? (logX ? null : [Math.min(...xs), Math.max(...xs) || 1]));
   if (xRange[0] === xRange[1]) xRange[1] = xRange[0] + 1;
   const axes = new Axes([...xRange, ...bounds(ys, logY, range.y)], box, { logX, logY });
@@ -89,30 +90,26 @@ function drawSeries(context, axes, s, logX, logY) {
   }
 }
 
+/** The names of the curves in a row above them. */
 function drawLegend(context, box, colours, series) {
-  if (!series.length) return;
   context.save();
   context.font = `12px ${colours.font}`;
   context.textBaseline = "middle";
   context.textAlign = "left";
-  const widths = series.map((s) => context.measureText(s.name).width);
-  const width = Math.max(...widths) + 38;
-  const [x, y] = [box.x + box.w - width - 4, box.y + 4];
-  context.globalAlpha = 0.88;
-  context.fillStyle = colours.paper;
-  context.fillRect(x, y, width, series.length * 18 + 8);
-  context.globalAlpha = 1;
+  const widths = series.map((s) => context.measureText(s.name).width + 38);
+  let x = box.x + box.w - widths.reduce((a, b) => a + b, 0) + 12;
+  const y = box.y - 13;
   series.forEach((s, i) => {
-    const at = y + 13 + 18 * i;
     context.strokeStyle = s.colour;
     context.lineWidth = s.width ?? 2;
     context.setLineDash(s.dash ?? []);
     context.beginPath();
-    line(context, x + 6, at, x + 26, at);
+    line(context, x, y, x + 18, y);
     context.stroke();
     context.setLineDash([]);
     context.fillStyle = colours.ink;
-    context.fillText(s.name, x + 32, at);
+    context.fillText(s.name, x + 24, y);
+    x += widths[i];
   });
   context.restore();
 }
@@ -124,7 +121,7 @@ export function drawBars(context, width, height, colours, options) {
     note(context, width, height, colours, options.empty ?? "nothing to draw yet");
     return () => -1;
   }
-  const box = inner(width, height, options.room ?? (names ? { bottom: 24 } : { bottom: 14 }));
+  const box = inner(width, height, { top: labels[1] ? 24 : 10, bottom: names || labels[0] ? 22 : 12, ...options.room });
   const least = Math.min(0, ...values);
   const most = Math.max(...values, 0, limit ?? 0) || 1;
   const positive = values.filter((v) => v > 0);
@@ -203,7 +200,9 @@ export function drawMatrix(context, width, height, colours, options) {
         const [red, green, blue] = colour(values[r * columns + c]);
         const dark = 0.299 * red + 0.587 * green + 0.114 * blue < 140;
         context.fillStyle = dark ? "#ffffff" : "#10141a";
-        context.fillText(say(values[r * columns + c], digits), x0 + side * (c + 0.5), y0 + side * (r + 0.5));
+        const fits = (text) => context.measureText(text).width <= side - 4;
+        const text = [say(values[r * columns + c], digits), say(values[r * columns + c], 1)].find(fits);
+        if (text) context.fillText(text, x0 + side * (c + 0.5), y0 + side * (r + 0.5));
       }
     }
   }

@@ -24,7 +24,8 @@ export class Controls {
 
   /** The part of the state the controls are about: the plane, or the structures. */
   get about() {
-    return this.structured ? this.store.state.structures : this.store.state;
+    const { state } = this.store;
+    return this.structured ? { machine: { name: "SVC", params: {} }, ...state.structures } : state;
   }
 
   change(patch, done = true) {

@@ -21,6 +21,7 @@ export class Course {
 
   async toggle(shown) {
     $("#course").hidden = !shown;
+    document.body.dataset.course = shown ? "open" : "";
     $("#course-toggle").setAttribute("aria-expanded", String(shown));
     if (shown && !this.course) await this.load();
   }

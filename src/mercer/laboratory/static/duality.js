@@ -2,7 +2,7 @@
 
 import { Channel, unlessSuperseded } from "./api.js";
 import { $, make, put } from "./dom.js";
-import { Axes, say } from "./axes.js";
+import { planeAxes, say, widened } from "./axes.js";
 import { drawBars, drawCurves, drawMatrix, note } from "./charts.js";
 import { Figure } from "./figure.js";
 import { drawFit, drawPoints, drawSigned, layer, strokeAt, trace } from "./field.js";
@@ -40,8 +40,8 @@ export class DualityView {
     this.#features(sheet);
     this.#gram(sheet);
     this.#spectrum(sheet);
-    this.#bounds(sheet);
     this.#film(sheet);
+    this.#bounds(sheet);
   }
 
   get visible() {
@@ -49,18 +49,24 @@ export class DualityView {
   }
 
   #view() {
-    return this.fit?.view ?? this.store.state.view ?? viewOf(this.store.state.points);
+    return this.store.state.view ?? viewOf(this.store.state.points);
   }
 
-  /** Axes that show `view` in a canvas without distortion (except of regression). */
   #axes(width, height, view) {
-    let { x, y } = view;
-    if (this.store.state.task !== "regress") {
-      const unit = Math.max((x[1] - x[0]) / width, (y[1] - y[0]) / height);
-      const wide = ([low, high], size) => [(low + high - unit * size) / 2, (low + high + unit * size) / 2];
-      [x, y] = [wide(x, width), wide(y, height)];
-    }
-    return new Axes([...x, ...y], { x: 0, y: 0, w: width, h: height });
+    return planeAxes(view, width, height, this.store.state.task !== "regress");
+  }
+
+  /** What the first card shows of the plane; null while it is hidden. */
+  get shown() {
+    const { clientWidth: width, clientHeight: height } = this.boundary.canvas;
+    const { state } = this.store;
+    return width ? widened(state.view ?? viewOf(state.points), width, height, state.task !== "regress") : null;
+  }
+
+  /** Why a picture of the fit is empty. */
+  #absent(reason) {
+    if (this.fit) return reason;
+    return this.refused ? "no fit" : "computing …";
   }
 
   #boundary(sheet) {
@@ -90,7 +96,7 @@ export class DualityView {
         limit: this.fit?.head.upper ?? null,
         selected: this.picked,
         labels: ["point", "α"],
-        empty: "this machine has no dual variables",
+        empty: this.#absent("this machine has no dual variables"),
       });
     });
     canvas.addEventListener("pointermove", (event) => this.#pick(under(event.offsetX)));
@@ -145,7 +151,7 @@ export class DualityView {
         series,
         logY: true,
         labels: ["steps", ""],
-        empty: certificate ? "solved at once: no steps to show" : "this machine has no certificate",
+        empty: this.#absent(certificate ? "solved at once: no steps to show" : "this machine has no certificate"),
       });
     });
   }
@@ -197,7 +203,7 @@ export class DualityView {
   #drawFilm(context, width, height, colours) {
     const path = this.answers.path;
     if (!path) return note(context, width, height, colours, this.filmEmpty ?? "");
-    const axes = this.#axes(width, height, path.view);
+    const axes = this.#axes(width, height, path.tight);
     const { alpha, decision, mean, x, C } = path.array;
     const i = Math.min(this.frame, C.values.length - 1);
     const n = alpha.shape[1];
@@ -253,6 +259,7 @@ export class DualityView {
 
   fitted(fit) {
     this.fit = fit;
+    this.refused = false;
     if (!this.visible) return;
     this.#dualText();
     this.#gapText();
@@ -261,6 +268,7 @@ export class DualityView {
 
   failed(error) {
     this.fit = null;
+    this.refused = true;
     this.boundaryNote.textContent = error.message;
     if (this.visible) for (const figure of [this.boundary, this.dual, this.gap]) figure.redraw();
   }
@@ -283,9 +291,14 @@ export class DualityView {
     if (!this.stale) return;
     this.stale = false;
     this.#stopFilm();
+    this.answers = {};
+    this.filmFigure.redraw();
     const { state } = this.store;
-    const view = this.#view();
+    const tight = this.#view();
+    const view = this.shown ?? tight;
     const body = requestOf(state, view);
+    this.scatter.show([], [], "computing …");
+    this.filmEmpty = "computing …";
     this.#ask("gram", body, (head) => {
       this.gramNote.textContent = `From ${say(head.low)} to ${say(head.high)}; points in the order of their labels.`;
       this.spectrumNote.textContent = `${head.rank_95} eigenvalues hold 95 % of the trace${head.condition != null ? `; condition ${say(head.condition)}` : ""}.`;
@@ -296,7 +309,7 @@ export class DualityView {
     this.#ask("bounds", body, (head) => this.#showBounds(head));
     this.#ask("path", { ...body, grid: [56, 44], frames: 40 }, (head) => {
       const present = [...new Set(state.points.map((p) => p[2]))].sort();
-      Object.assign(head, { view, points: state.points, pair: present.length === 2 ? present : [0, 1] });
+      Object.assign(head, { view, tight, points: state.points, pair: present.length === 2 ? present : [0, 1] });
       const last = head.array.C.values.length - 1;
       this.film.scrub.max = last;
       this.#showFrame(Math.round(last / 2));
@@ -325,6 +338,7 @@ export class DualityView {
     if (name === "features") this.scatter.show([], [], "no picture");
     if (name === "bounds") put(this.boundsBox);
     if (name === "path") {
+      this.filmEmpty = "";
       this.film.scrub.max = 0;
       this.filmFigure.redraw();
     }
@@ -349,17 +363,15 @@ export class DualityView {
   }
 
   #showBounds(head) {
-    const row = (entry, measured) =>
-      make(
-        "tr",
-        {},
-        make("td", {}, entry.name, entry.about || entry.note ? make("small", {}, [entry.about, entry.note].filter(Boolean).join(" ")) : null),
-        make("td", { class: "number" }, entry.value == null ? "–" : say(entry.value), measured ? null : null),
-      );
-    const table = (title, rows) =>
-      make("table", { class: "table" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, title), make("th", { class: "number", scope: "col" }, "value"))), make("tbody", {}, ...rows));
-    put(this.boundsBox, table("Measured", head.measured.map((e) => row(e, true))), table("Bound", head.bounds.map((e) => row(e, false))));
-    this.boundsNote.textContent = "";
+    const row = ({ name, value, about, formula, note: remark }) => {
+      const more = [about, formula, remark].filter(Boolean);
+      const cell = more.length ? make("details", {}, make("summary", {}, name), ...more.map((text) => make("small", {}, text))) : name;
+      return make("tr", {}, make("td", {}, cell), make("td", { class: "number" }, value == null ? "–" : say(value)));
+    };
+    const heading = (title) => make("tr", {}, make("th", { scope: "col" }, title), make("th", { class: "number", scope: "col" }, "value"));
+    const table = (title, entries) => make("table", { class: "table" }, make("thead", {}, heading(title)), make("tbody", {}, ...entries.map(row)));
+    put(this.boundsBox, table("Measured", head.measured), table("Bound", head.bounds));
+    this.boundsNote.textContent = "A bound above 1 says nothing of these few points. Open a line to see what it assumes.";
   }
 
   /** Scrolls to a card that an example of the course is about. */

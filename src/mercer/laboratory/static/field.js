@@ -267,7 +267,8 @@ function drawRegression(context, axes, colours, head) {
 
 /** The points; support vectors are ringed and grow with α. */
 export function drawPoints(context, axes, colours, { points, fit = null, labelled = true, groups = null, highlight = [], values = null, most = null }) {
-  const small = points.length > 250 ? 3.6 : points.length > 80 ? 4.6 : 5.6;
+  const crowd = points.length > 250 ? 3.6 : points.length > 80 ? 4.6 : 5.6;
+  const small = crowd * Math.max(0.62, Math.min(1, Math.min(axes.box.w, axes.box.h) / 460));
   const { alpha, kkt } = fit?.head.array ?? {};
   const weights = values ?? (alpha?.values.length === points.length ? alpha.values : null);
   let top = most ?? fit?.head.upper ?? 0;

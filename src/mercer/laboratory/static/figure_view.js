@@ -88,7 +88,7 @@ export class FigureView {
   #saddle(context, width, height, colours) {
     const { array, frame, saddle } = this.answer;
     const [xs, ys] = frame;
-    const axes = new Axes([...xs, ...ys], inner(width, height, { left: 52, right: 20, top: 20, bottom: 36 }));
+    const axes = new Axes([...xs, ...ys], inner(width, height, { left: 52, right: 20, top: 32, bottom: 44 }));
     const grid = (this.answer.grid ??= layer(array.surface));
     const view = { x: xs, y: ys };
     drawComponent(context, axes, view, grid);

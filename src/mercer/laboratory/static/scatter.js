@@ -107,14 +107,14 @@ export class Scatter {
     const unit = (v) => v.map((x) => x / Math.hypot(...v));
     const u = unit(cross(normal, axis));
     const v = unit(cross(normal, u));
-    const corners = [[1, 1], [1, -1], [-1, -1], [-1, 1]].map(([s, t]) => place(foot.map((x, i) => x + size * (s * u[i] + t * v[i]))));
+    const corners = [[1, 1], [1, -1], [-1, -1], [-1, 1]].map(([s, t]) => place(foot.map((x, i) => x + 0.8 * size * (s * u[i] + t * v[i]))));
     context.beginPath();
     corners.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
     context.closePath();
-    context.globalAlpha = 0.13;
+    context.globalAlpha = 0.09;
     context.fillStyle = colours.ink;
     context.fill();
-    context.globalAlpha = 0.5;
+    context.globalAlpha = 0.35;
     context.strokeStyle = colours.ink;
     context.lineWidth = 1;
     context.stroke();

@@ -3,6 +3,7 @@
 import { Channel, unlessSuperseded } from "./api.js";
 import { $, make, put } from "./dom.js";
 
+import { widened } from "./axes.js";
 import { drawBars, drawCurves, note } from "./charts.js";
 import { Figure } from "./figure.js";
 import { gridFor, requestOf } from "./fit.js";
@@ -130,14 +131,14 @@ export class StepView {
     this.pause();
     const { state } = this.store;
     const view = state.view ?? viewOf(state.points);
-    const box = { w: this.main.width || 500, h: this.main.height || 500 };
-    const shown = widened(view, box.w, box.h, state.task !== "regress");
-    const body = { ...requestOf(state, shown), grid: gridFor(box.w, box.h, 2500).map((n) => Math.min(64, n)), algorithm };
+    const { shown, grid } = this.#grid(view, state.task !== "regress");
+    const body = { ...requestOf(state, shown), grid, algorithm };
     for (const name of ["most", "seed", "quadratic"]) if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate")) body[name] = state.step[name];
     this.message = "recording the run …";
     try {
       const run = await this.channel.ask(body, { now: true });
       run.view = shown;
+      run.tight = view;
       run.points = body.points;
       run.task = state.task;
       run.labels = [...new Set(body.points.map((p) => p[2]))].sort((a, b) => a - b);
@@ -152,6 +153,16 @@ export class StepView {
         this.show(0);
       })(error);
     }
+  }
+
+  /** A view that fills both shapes of the pictures, side by side and alone. */
+  #grid(view, equal) {
+    const box = $("#step-pictures");
+    const [width, height] = [box.clientWidth || 700, $("#step-main").clientHeight || 500];
+    const [broad, narrow] = [widened(view, width, height, equal), widened(view, (width - 16) / 2, height, equal)];
+    const shown = { x: broad.x, y: narrow.y };
+    const ratio = equal ? (shown.x[1] - shown.x[0]) / (shown.y[1] - shown.y[0]) : width / height;
+    return { shown, grid: gridFor(ratio, 1, 3000).map((n) => Math.min(64, n)) };
   }
 
   show(at) {
@@ -191,15 +202,6 @@ export class StepView {
 
   #chart(name, draw, context, width, height, colours) {
     const options = this.run && this.kind[name]?.(this.run, this.at, colours);
-    if (options) draw(context, width, height, colours, { room: { left: 44, right: 8, top: 8, bottom: 20 }, ...options });
+    if (options) draw(context, width, height, colours, { room: { left: 40 }, ...options });
   }
 }
-
-/** The view made wider on one side so that circles stay round in a box. */
-export function widened({ x, y }, width, height, equal) {
-  if (!equal) return { x, y };
-  const unit = Math.max((x[1] - x[0]) / width, (y[1] - y[0]) / height);
-  const wide = ([low, high], size) => [(low + high - unit * size) / 2, (low + high + unit * size) / 2];
-  return { x: wide(x, width), y: wide(y, height) };
-}
-

@@ -24,6 +24,13 @@ function nameOf(kind, value, index) {
   return `${kind === "trees" ? "T" : "G"}${index + 1}`;
 }
 
+/** What a part is called: of strings the letters alone, with blanks that can be seen. */
+function partName(kind, text) {
+  if (kind !== "strings") return text;
+  const quoted = /^[^']*'(.*)'[^']*$/.exec(text);
+  return (quoted ? quoted[1] : text).replaceAll(" ", "␣");
+}
+
 export class StructuresView {
   constructor(store, catalog) {
     this.store = store;
@@ -72,7 +79,8 @@ export class StructuresView {
     const explain = make("section", { class: "card", "aria-label": "Explanation" }, this.explainTitle, this.explainBox);
     this.matchBox = make("div", {});
     const match = make("section", { class: "card", "aria-label": "Pair" }, make("h2", {}, "What two have in common"), this.matchBox);
-    put($("#structures-main"), bar, items, gram, this.editorCard, explain, match);
+    const left = make("div", { class: "side" }, items, this.editorCard, match);
+    put($("#structures-main"), bar, left, make("div", { class: "side" }, gram, explain));
     this.#gram(gramCanvas);
     this.#explainParts();
     this.#matchParts();
@@ -332,7 +340,7 @@ export class StructuresView {
     put(
       box,
       ...(parts ?? []).slice(0, 18).map((part, i) =>
-        make("button", { type: "button", class: "part", "aria-pressed": String(i === chosen), onclick: () => choose(i === chosen ? null : i) }, make("code", {}, part.text.replaceAll(" ", "␣")), make("small", {}, say(number(part), 2))),
+        make("button", { type: "button", class: "part", "aria-pressed": String(i === chosen), onclick: () => choose(i === chosen ? null : i) }, make("code", {}, partName(this.state.kind, part.text)), make("small", {}, say(number(part), 2))),
       ),
     );
   }
