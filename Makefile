@@ -4,6 +4,8 @@
 #                out/digits.html
 #   make lab     build, install, open the laboratory: a page to see and step through
 #   make test    build, install, run the test suite
+#   make test-browser   the page of the laboratory in Chromium: every tab, accessibility,
+#                latency; pictures of it go to build/laboratory
 #   make test-requests   10,000 bad requests to the laboratory, made from its contract
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
@@ -22,7 +24,7 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo lab test test-requests test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
+.PHONY: demo lab test test-browser test-requests test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -34,6 +36,11 @@ lab: $(VENV)/.lab
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
+
+test-browser: $(VENV)/.test
+	sh tools/browser.sh $(VENV) build/browser
+	MERCER_BROWSER=1 MERCER_AXE=build/browser/axe.min.js OPENBLAS_NUM_THREADS=1 \
+		$(python) -m pytest -s tests/laboratory/test_browser.py
 
 test-requests: $(VENV)/.test
 	MERCER_REQUESTS=10000 $(python) -m pytest tests/laboratory/test_requests.py

@@ -70,7 +70,7 @@ export class StructuresView {
     this.syntax = make("p", { class: "muted" });
     const items = make("section", { class: "card", "aria-label": "Items" }, make("h2", {}, "Items and their classes"), this.list, make("div", { class: "row items-foot" }, add, this.syntax), this.message);
     const gramCanvas = make("canvas", { role: "img", tabindex: "0", "aria-label": "Gram matrix; arrow keys choose a pair" });
-    this.gramText = make("p", { class: "card-note", "aria-live": "polite" });
+    this.gramText = make("p", { class: "card-note", id: "structures-gram", "aria-live": "polite" });
     const gram = make("section", { class: "card", "aria-label": "Gram matrix" }, make("h2", {}, "Gram matrix"), make("div", { class: "canvas-box" }, gramCanvas), this.gramText);
     this.editorCard = make("section", { class: "card editor", "aria-label": "Drawing", hidden: true });
     this.#editor();
