@@ -97,7 +97,7 @@ class Page {
     const { store } = this;
     this.controls = new Controls(store, catalog);
     this.planeView = new PlaneView(store, (options) => this.refit(options));
-    this.duality = new DualityView(store);
+    this.duality = new DualityView(store, catalog);
     this.step = new StepView(store, catalog);
     this.structures = new StructuresView(store, catalog);
     this.figure = new FigureView(store);
@@ -105,9 +105,9 @@ class Page {
     const { plane } = this.planeView;
     this.duality.boundary.resized = later(() => this.refit({}), 60);
     this.fitter = new Fitter({
-      view: () => (plane.figure.width ? plane.shown : (this.duality.shown ?? store.state.view ?? viewOf(store.state.points))),
+      view: () => (store.state.tab === "duality" ? this.duality.shown : plane.figure.width ? plane.shown : null) ?? store.state.view ?? viewOf(store.state.points),
       size: () => {
-        const { width, height } = plane.figure.width ? plane.figure : this.duality.boundary;
+        const { width, height } = store.state.tab === "duality" ? this.duality.boundary : plane.figure;
         return [width || 640, height || 560];
       },
       fitted: (fit, how) => this.#fitted(fit, how),

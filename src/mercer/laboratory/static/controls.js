@@ -107,6 +107,8 @@ export class Controls {
   /** Brings menus and sliders to the state. */
   show() {
     const { catalog, about, structured } = this;
+    const subject = structured ? about.kind : "plane";
+    if (this.subject !== subject) this.#turnTo(subject);
     const machine = catalog.machines[about.machine?.name];
     if (!structured) {
       $("#task").value = about.task;
@@ -121,6 +123,20 @@ export class Controls {
     const pieces = structured ? catalog.structures[about.kind].kernels : catalog.kernels.filter((k) => k.data === "vectors");
     this.#options($("#kernel-piece"), pieces, `pieces ${structured ? about.kind : ""}`, [], (k) => [k.formula, k.title]);
     if (!this.answer || this.kernelShown !== this.#kernelKey()) this.#showFormula();
+  }
+
+  /** Another kind of data: what was known of the last kernel is of no use. */
+  #turnTo(subject) {
+    this.subject = subject;
+    this.answer = null;
+    this.failed = false;
+    this.sliderKey = null;
+    this.typing = false;
+    put($("#kernel-sliders"));
+    put($("#proof"));
+    $("#proof-verdict").textContent = "Proof";
+    $("#proof-verdict").className = "";
+    this.#message("", false);
   }
 
   #structuredMachines() {

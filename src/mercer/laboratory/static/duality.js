@@ -24,14 +24,41 @@ function card(sheet, name, title, about) {
   return { element, canvas, head, box, foot };
 }
 
+/** Primal and dual of SMO's steps; a first primal that is far away is left out of sight. */
+function closingGap({ array, frames }, colours) {
+  const [primal, dual] = [Array.from(array.primal.values), Array.from(array.dual.values)];
+  const x = primal.map((_, i) => i);
+  const end = dual.at(-1);
+  const high = Math.min(Math.max(...primal), end + 2.5 * Math.abs(end - dual[0]) || Infinity);
+  const low = Math.min(...dual);
+  const room = 0.06 * (high - low) || 1;
+  return {
+    series: [
+      { x, y: primal, colour: colours.classes[1], name: "primal" },
+      { x, y: dual, colour: colours.classes[0], name: "dual" },
+    ],
+    labels: ["steps", ""],
+    range: { x: [0, Math.max(1, frames - 1)], y: [low - room, high + room] },
+  };
+}
+
+/** What a solver reported on its way: by how much the conditions were missed. */
+function violations(history, colours) {
+  const series = [{ x: history.map((row) => row[0]), y: history.map((row) => row[2]), colour: colours.strong, name: "violation" }];
+  return { series, logY: true, labels: ["steps", ""] };
+}
+
+const MOST_STEPPED = 200; // points of a recorded run
+
 export class DualityView {
-  constructor(store) {
+  constructor(store, catalog) {
     this.store = store;
+    this.catalog = catalog;
     this.fit = null;
     this.stale = true;
     this.picked = -1;
     this.answers = {};
-    const channels = ["bounds", "gram", "features", "path"];
+    const channels = ["bounds", "gram", "features", "path", "steps"];
     this.channels = Object.fromEntries(channels.map((name) => [name, new Channel(`/api/${name}`)]));
     const sheet = $("#duality-sheet");
     this.#boundary(sheet);
@@ -141,16 +168,10 @@ export class DualityView {
     const { canvas, foot } = card(sheet, "gap", "Primal, dual and gap", "");
     this.gapNote = foot;
     this.gap = new Figure(canvas, (context, width, height, colours) => {
-      const history = this.fit?.head.history ?? [];
+      const run = this.answers.steps;
       const certificate = this.fit?.head.certificate;
-      const at = history.map((row) => row[0]);
-      const series = [{ x: at, y: history.map((row) => row[2]), colour: colours.strong, name: "violation" }];
-      const wide = history[0]?.length >= 5;
-      if (wide) series.unshift({ x: at, y: history.map((row) => row[3] - row[4]), colour: colours.classes[0], name: "gap" });
       drawCurves(context, width, height, colours, {
-        series,
-        logY: true,
-        labels: ["steps", ""],
+        ...(run ? closingGap(run, colours) : violations(this.fit?.head.history ?? [], colours)),
         empty: this.#absent(certificate ? "solved at once: no steps to show" : "this machine has no certificate"),
       });
     });
@@ -275,8 +296,10 @@ export class DualityView {
 
   #gapText() {
     const c = this.fit?.head.certificate;
+    const run = this.answers.steps;
+    const left = run && !run.converged ? ` The first ${run.frames - 1} steps are drawn.` : "";
     this.gapNote.textContent = c
-      ? [c.primal != null ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}` : "", c.violation != null ? `violation ${say(c.violation)}` : "", c.iterations != null ? `${c.iterations} steps` : "", c.status].filter(Boolean).join("; ") + "."
+      ? [c.primal != null ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}` : "", c.violation != null ? `violation ${say(c.violation)}` : "", c.iterations != null ? `${c.iterations} steps` : "", c.status].filter(Boolean).join("; ") + `.${left}`
       : "";
   }
 
@@ -305,6 +328,13 @@ export class DualityView {
       this.gram.redraw();
       this.spectrum.redraw();
     });
+    const steps = this.catalog.machines[state.machine.name]?.steps ?? [];
+    if (steps.includes("smo") && state.points.length <= MOST_STEPPED) {
+      this.#ask("steps", { ...body, algorithm: "smo", most: 400, grid: [2, 2] }, () => {
+        this.#gapText();
+        this.gap.redraw();
+      });
+    }
     this.#ask("features", body, (head) => this.#showFeatures(head, state));
     this.#ask("bounds", body, (head) => this.#showBounds(head));
     this.#ask("path", { ...body, grid: [56, 44], frames: 40 }, (head) => {
@@ -328,6 +358,7 @@ export class DualityView {
 
   #missing(name, error) {
     this.answers[name] = null;
+    if (name === "steps") return; // several classes: the curve of the solver stays
     const notes = { gram: this.gramNote, features: this.featuresNote, bounds: this.boundsNote, path: this.filmNote };
     notes[name].textContent = error.message;
     if (name === "gram") {

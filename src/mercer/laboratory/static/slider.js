@@ -104,7 +104,7 @@ export function segmented(box, choices, chosen, change) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const open = buttons.filter((b) => !b.disabled);
+    const open = buttons.filter((b) => !b.disabled && b.offsetParent);
     const next = open[(open.indexOf(document.activeElement) + step + open.length) % open.length];
     next.focus();
     pick(choices[buttons.indexOf(next)].value, true);
