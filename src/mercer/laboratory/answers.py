@@ -31,6 +31,7 @@ from mercer.laboratory.state import REQUEST, State, read_points, read_state
 CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LATEST = 2**53 - 1  # number of a request
 SEEDS = 2**32 - 1
+MANY_POINTS = 1000  # from which on a fit takes much memory
 C_ENDS = (1e-3, 1e4)  # of a path, where no others are asked for
 
 
@@ -42,11 +43,13 @@ class Made(NamedTuple):
     client : whose it is; None where that is not said
     compute : makes the answer
     plain : whether the answer is JSON alone
+    heavy : whether it takes much memory
     """
 
     client: str | None
     compute: Callable[[Job], Answer]
     plain: bool = False
+    heavy: bool = False
 
 
 def client_of(fields: Fields) -> str | None:
@@ -118,7 +121,8 @@ def _of_state(
     def read(value: Any) -> Made:
         fields = Fields(value, REQUEST)
         client, state = client_of(fields), read_state(fields, least)
-        return Made(client, lambda job: compute(state, job))
+        heavy = len(state.points) > MANY_POINTS
+        return Made(client, lambda job: compute(state, job), heavy=heavy)
 
     return read
 
@@ -199,7 +203,8 @@ def _code(value: Any) -> Made:
         fields.refuse("", "needs either state or structures")
     if fields.has("state"):
         state = read_state(fields.inner("state", REQUEST))
-        return Made(None, lambda job: code.code_of_state(state, job), plain=True)
+        heavy = len(state.points) > MANY_POINTS
+        return Made(None, lambda job: code.code_of_state(state, job), True, heavy)
     given = structures.read_structures(fields.inner("structures", _STRUCTURES))
     return Made(None, lambda job: code.code_of_structures(given, job), plain=True)
 
@@ -216,6 +221,7 @@ JOBS: dict[str, Callable[[Any], Made]] = {
     "bounds": _of_state(views.bounds, 2),
     "gram": _of_state(views.gram),
     "features": _of_state(views.features),
+    "gap": _of_state(views.gap, 2),
     "path": _path,
     "steps": _steps,
     "structures": _structures,

@@ -33,7 +33,7 @@ def code_of_state(state: State, job: Job) -> Answer:
         _call(name, settings),
         f"machine.fit(X{', y' if state.y is not None else ''})",
         "",
-        *_numbers_lines(state),
+        *_numbers_lines(state, machine),
         "print(numbers)",
     ]
     numbers = _numbers(state, machine)
@@ -70,19 +70,22 @@ def _call(name: str, settings: dict[str, Any]) -> str:
     return f"machine = {name}({', '.join(['kernel=kernel', *parts])})"
 
 
-def _numbers_lines(state: State) -> list[str]:
+def _numbers_lines(state: State, machine: Any) -> list[str]:
     """How each number is found."""
-    found = [
-        f"    {name!r}: float({text})," for name, text in _WAYS[state.task].items()
-    ]
+    ways = dict(_WAYS[state.task])
+    if hasattr(machine, "certificate_"):
+        ways |= _CERTIFIED
     if state.offer.dual:
-        found += [f"    {n!r}: float({text})," for n, text in _DUAL.items()]
+        ways |= _DUAL
+    found = [f"    {name!r}: float({text})," for name, text in ways.items()]
     return ["numbers = {", *found, "}"]
 
 
-_DUAL = {
+_CERTIFIED = {
     "primal": "machine.certificate_.primal",
     "dual": "machine.certificate_.dual",
+}
+_DUAL = {
     "support vectors": "len(machine.support_)",
     "sum of alpha": "np.abs(machine.dual_coef_).sum()",
 }
@@ -130,14 +133,12 @@ def _numbers(state: State, machine: Any) -> dict[str, float]:
         out = {"mean log-likelihood": np.mean(machine.score_samples(X))}
     else:
         out = {"first eigenvalue": machine.eigenvalues_[0]}
-    if state.offer.dual:
+    if hasattr(machine, "certificate_"):
         found = machine.certificate_
-        out |= {
-            "primal": found.primal,
-            "dual": found.dual,
-            "support vectors": len(machine.support_),
-            "sum of alpha": np.abs(machine.dual_coef_).sum(),
-        }
+        out |= {"primal": found.primal, "dual": found.dual}
+    if state.offer.dual:
+        size = np.abs(machine.dual_coef_).sum()
+        out |= {"support vectors": len(machine.support_), "sum of alpha": size}
     return {name: float(value) for name, value in out.items()}
 
 

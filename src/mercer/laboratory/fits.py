@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 
 from mercer.laboratory.frames import Answer
 from mercer.laboratory.jobs import Job
@@ -14,6 +17,8 @@ from mercer.laboratory.state import State
 
 AT_BOUND = 1e-9  # relative distance within which a variable is at its bound
 ZERO, FREE, BOUND = 0, 1, 2
+ENTRIES = 2_000_000  # kernel values that are computed at a time
+LEAST_ROWS = 256
 
 
 def fitted(state: State, job: Job, **more: Any) -> Any:
@@ -23,7 +28,8 @@ def fitted(state: State, job: Job, **more: Any) -> Any:
     ----------
     more : parameters beside those of the state
     """
-    options = {"kernel": state.kernel, "callback": job.watch}
+    options = {"kernel": state.kernel, "callback": job.watch, "time_limit": job.seconds}
+    options["cache_size"] = None  # as much as a job may keep
     machine = job.of(state.offer.make(state.params | more, **options))
     job.report({"stage": "fitting"})
     machine.fit(state.X) if state.y is None else machine.fit(state.X, state.y)
@@ -46,8 +52,8 @@ def fit(state: State, job: Job) -> Answer:
         "n_support": None,
         "fit_seconds": seconds,
     }
-    arrays = _DRAWN[state.task](state, machine, head)
-    head["score"] = score(state, machine)
+    arrays = _DRAWN[state.task](Drawing(state, machine, job), head)
+    head["score"] = score(state, machine, arrays)
     head["history"] = job.history
     head["warnings"] = job.warnings
     head["seconds"] = time.perf_counter() - begin
@@ -87,19 +93,22 @@ def certificate(machine: Any) -> dict[str, Any] | None:
     }
 
 
-def score(state: State, machine: Any) -> dict[str, Any] | None:
+def score(
+    state: State, machine: Any, arrays: Mapping[str, np.ndarray]
+) -> dict[str, Any] | None:
     """How well the machine does on the points themselves."""
+    values = arrays.get("value")
     if state.task == "classify":
-        return {"name": "accuracy", "value": float(machine.score(state.X, state.y))}
+        hits = winners(machine, np.asarray(values)) == state.labels
+        return {"name": "accuracy", "value": float(np.mean(hits))}
     if state.task == "regress" and len(state.points) > 1:
-        return {"name": "R²", "value": float(machine.score(state.X, state.y))}
+        return {"name": "R²", "value": float(r2_score(state.y, values))}
     if state.task == "one-class":
-        outside = float(np.mean(machine.predict(state.X) < 0))
-        return {"name": "outside", "value": outside}
+        return {"name": "outside", "value": float(np.mean(np.asarray(values) < 0))}
     if state.task == "cluster":
         return {"name": "inertia", "value": float(machine.inertia_)}
     if state.task == "density":
-        mean = float(np.mean(machine.score_samples(state.X)))
+        mean = float(np.mean(np.log(np.asarray(values))))
         return {"name": "mean log-likelihood", "value": mean}
     return None
 
@@ -107,32 +116,66 @@ def score(state: State, machine: Any) -> dict[str, Any] | None:
 # What is drawn of each task
 
 
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A fitted machine with the state it was fitted to."""
+
+    state: State
+    machine: Any
+    job: Job
+
+    def at(
+        self, function: Callable[[np.ndarray], Any], points: np.ndarray
+    ) -> np.ndarray:
+        """The function at many points, some at a time, as long as the job may go on.
+
+        Values of a point are a row, or a number.
+        """
+        step = max(LEAST_ROWS, ENTRIES // max(1, len(self.state.points)))
+        parts = []
+        for first in range(0, len(points), step):
+            self.job.check()
+            parts.append(np.asarray(function(points[first : first + step]), float))
+        return np.concatenate(parts)
+
+    def on_grid(self, function: Callable[[np.ndarray], Any]) -> np.ndarray:
+        """The function at all cells: (..., rows, columns)."""
+        values = self.at(function, self.state.cells())
+        return values.T.reshape(*values.T.shape[:-1], *self.state.grid[::-1])
+
+
 def class_values(machine: Any, points: np.ndarray) -> np.ndarray:
-    """f: (m,) for two classes, > 0 for the second; else (k, m), the greatest wins."""
+    """f: (m,) for two classes, > 0 for the second; else (m, k), the greatest wins."""
     if hasattr(machine, "decision_function"):
-        values = np.asarray(machine.decision_function(points), dtype=float)
-        return values if values.ndim == 1 else values.T
+        return np.asarray(machine.decision_function(points), dtype=float)
     values = np.asarray(machine.predict_proba(points), dtype=float)
-    return values[:, 1] - 0.5 if values.shape[1] == 2 else values.T
+    return values[:, 1] - 0.5 if values.shape[1] == 2 else values
 
 
 def winners(machine: Any, values: np.ndarray) -> np.ndarray:
-    """The labels that values of f speak for; 0 is for the first class."""
-    number = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=0)
+    """The labels that values of f speak for, a row for each class; of one f, 0 is for
+    the first class.
+    """
+    two = len(machine.classes_) == 2
+    number = (values > 0).astype(int) if two else values.argmax(axis=0)
     return np.asarray(machine.classes_)[number]
 
 
-def _classes(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.ndarray]:
-    cells, shape = state.cells(), state.grid[::-1]
-    values = class_values(machine, cells)
+def _classes(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    state, machine = drawing.state, drawing.machine
+
+    def f(points: np.ndarray) -> np.ndarray:
+        return class_values(machine, points)
+
+    decision = drawing.on_grid(f)
     out = {
-        "value": class_values(machine, state.X),
-        "decision": values.reshape(*values.shape[:-1], *shape),
-        "winner": winners(machine, values).reshape(shape),
+        "value": drawing.at(f, state.X).T,
+        "decision": decision,
+        "winner": winners(machine, decision),
     }
-    two = values.ndim == 1
+    two = decision.ndim == 2
     if state.offer.probable and two:
-        out["probability"] = machine.predict_proba(cells)[:, 1].reshape(shape)
+        out["probability"] = drawing.on_grid(lambda P: machine.predict_proba(P)[:, 1])
     head["margins"] = [-1, 0, 1] if state.offer.dual and two else [0]
     if state.offer.dual:
         coefs = np.asarray(machine.dual_coef_)
@@ -143,7 +186,8 @@ def _classes(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.n
     return out
 
 
-def _curve(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.ndarray]:
+def _curve(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    state, machine = drawing.state, drawing.machine
     across = state.cells()
     head["band"] = None
     out = {"x": across[:, 0]}
@@ -151,8 +195,8 @@ def _curve(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.nda
         mean, deviation = machine.predict(across, return_std=True)
         head["band"], width = "deviation", 2 * deviation
     else:
-        mean, width = machine.predict(across), None
-    out |= {"mean": mean, "value": machine.predict(state.X)}
+        mean, width = drawing.at(machine.predict, across), None
+    out |= {"mean": mean, "value": drawing.at(machine.predict, state.X)}
     tube = state.params.get("epsilon")
     if tube is not None:
         head["band"], width = "tube", np.full(len(across), tube)
@@ -168,11 +212,11 @@ def _curve(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.nda
     return out
 
 
-def _inside(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.ndarray]:
-    values = machine.decision_function(state.cells())
-    own = machine.decision_function(state.X)
+def _inside(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    state, machine = drawing.state, drawing.machine
+    own = drawing.at(machine.decision_function, state.X)
     head["margins"] = [0]
-    out = {"decision": values.reshape(state.grid[::-1]), "value": own}
+    out = {"decision": drawing.on_grid(machine.decision_function), "value": own}
     out |= _dual(state, machine, np.asarray(machine.dual_coef_), head)
     return out | {"slack": np.maximum(0, -own)}
 
@@ -197,30 +241,34 @@ def _dual(
     return {"alpha": alpha, "coef": coef, "kkt": kkt}
 
 
-def _clusters(
-    state: State, machine: Any, head: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    winner = machine.predict(state.cells()).reshape(state.grid[::-1])
+def _clusters(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    machine = drawing.machine
     head["inertia"] = np.asarray(machine.inertia_history_)
-    return {"winner": winner, "assigned": machine.labels_, "value": machine.labels_}
+    labels = machine.labels_
+    return {
+        "winner": drawing.on_grid(machine.predict),
+        "assigned": labels,
+        "value": labels,
+    }
 
 
-def _density(state: State, machine: Any, head: dict[str, Any]) -> dict[str, np.ndarray]:
-    density = np.exp(machine.score_samples(state.cells())).reshape(state.grid[::-1])
-    own = np.exp(machine.score_samples(state.X))
+def _density(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    machine = drawing.machine
+
+    def density(points: np.ndarray) -> np.ndarray:
+        return np.exp(machine.score_samples(points))
+
     head["bandwidth"] = float(machine.bandwidth_)
-    return {"density": density, "value": own}
+    own = drawing.at(density, drawing.state.X)
+    return {"density": drawing.on_grid(density), "value": own}
 
 
-def _components(
-    state: State, machine: Any, head: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    scores = np.asarray(machine.transform(state.X))
-    grids = np.asarray(machine.transform(state.cells())).T
+def _components(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    machine = drawing.machine
     head["eigenvalues"] = np.asarray(machine.eigenvalues_)
     return {
-        "components": grids.reshape(len(grids), *state.grid[::-1]),
-        "scores": scores,
+        "components": drawing.on_grid(machine.transform),
+        "scores": drawing.at(machine.transform, drawing.state.X),
     }
 
 

@@ -98,9 +98,10 @@ def read_kernel(fields: Fields, kind: str) -> Kernel:
             refusal.field = f"{fields.place}/kernel"
         raise
     except (ValueError, TypeError, OverflowError) as error:
-        place = re.search(r"at position (\d+)", str(error))
+        text = str(error).partition("\n")[0]  # the page shows the place by itself
+        place = re.search(r"at position (\d+)", text)
         raise Refusal(
-            str(error),
+            text,
             code="kernel",
             field=f"{fields.place}/kernel",
             position=int(place[1]) if place else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections import deque
@@ -20,11 +21,14 @@ import numpy as np
 
 from mercer.laboratory.frames import Answer, frame, json_bytes
 from mercer.laboratory.refusals import Aborted, Refusal
+from mercer.native import memory
 from mercer.native.clock import Clock, OutOfTime, running
 
 WORKERS = 2
 WAITING = 64  # jobs that may wait; a page has few at a time
 SECONDS = 10.0  # of each job, from when it begins
+FIT_SHARE = 0.7  # of these for a fit, which then ends with what it has
+KEPT_BYTES = 48e6  # kernel values that a fit may keep, to read them again
 MOST_REPORTS = 300  # of a solver that are kept
 # What the library says of values that it cannot work with.
 UNFIT = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError)
@@ -33,16 +37,25 @@ Key = tuple[str, str]
 
 
 class JobClock(Clock):
-    """The clock of a job; a tick raises where the job is to end."""
+    """The clock of a job: a fit has a share of its time, a tick after all of it raises.
+
+    So does a tick of a job that was aborted.
+    """
 
     def __init__(self, job: Job):
-        super().__init__(job.seconds)
+        super().__init__(FIT_SHARE * job.seconds)
         self.job = job
+        self.end = self.begin + job.seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no time is left for anything."""
+        return time.perf_counter() >= self.end
 
     def tick(self, stage: str, share: float | None) -> None:
         if self.job.aborted:
             raise Aborted
-        if self.is_over:
+        if self.is_late:
             raise OutOfTime(stage or self.stage, share)
         super().tick(stage, share)
         self.job.report({"stage": self.stage, "share": share})
@@ -57,6 +70,7 @@ class Job:
     ended : called once, by the thread that computed
     key : the client and the route; None where it has no name
     plain : whether the answer is JSON alone, and no frame
+    heavy : whether it takes much memory; such jobs run one at a time
     """
 
     def __init__(
@@ -65,10 +79,11 @@ class Job:
         ended: Callable[[], None],
         key: Key | None = None,
         plain: bool = False,
+        heavy: bool = False,
         seconds: float = SECONDS,
     ):
         self.compute, self.ended, self.key, self.seconds = compute, ended, key, seconds
-        self.plain = plain
+        self.plain, self.heavy = plain, heavy
         self.aborted = False
         self.begun = False
         self.clock: JobClock | None = None
@@ -102,7 +117,7 @@ class Job:
                 self.history[:] = self.history[::2]
             self.history.append([float(one) for one in row])
         clock = self.clock
-        return self.aborted or (clock is not None and clock.is_over)
+        return self.aborted or (clock is not None and clock.is_late)
 
     def check(self) -> None:
         """Raise if it is to end; called between two steps of a computation."""
@@ -121,7 +136,9 @@ class Job:
         self.clock = JobClock(self)
         try:
             if not self.aborted:
-                with running(self.clock), _told_to(self):
+                room = memory.room_to_keep()
+                kept = memory.sharing(min(1.0, KEPT_BYTES / room))
+                with running(self.clock), kept, _told_to(self):
                     answer = self.compute(self)
                     plain = self.plain
                     self.body = (
@@ -210,20 +227,28 @@ class Desk:
                 job.abort()
             self.changed.notify_all()
 
+    def _next(self) -> Job | None:
+        """The first that may begin: a heavy one only where no other is running."""
+        busy = any(job.heavy for job in self.running)
+        return next((job for job in self.queue if not (busy and job.heavy)), None)
+
     def _work(self) -> None:
         while True:
             with self.changed:
-                while not self.queue and not self.closed:
+                job = self._next()
+                while job is None and not self.closed:
                     self.changed.wait()
-                if self.closed:
+                    job = self._next()
+                if self.closed or job is None:
                     return
-                job = self.queue.popleft()
+                self.queue.remove(job)
                 self.running.add(job)
             try:
                 job.run()
             finally:
                 with self.changed:
                     self.running.discard(job)
+                    self.changed.notify()
                     if job.key is not None and self.newest.get(job.key) is job:
                         del self.newest[job.key]
 

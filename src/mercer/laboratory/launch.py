@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
     raise
 
 PORT = 8425
+SWITCH = 0.001  # seconds after which Python lets another thread run
 TRIES = 50  # ports, before any free one is taken
 
 
@@ -115,6 +116,8 @@ def serve(
             threading.Thread(
                 target=_end_with_input, args=(server,), daemon=True
             ).start()
+        # The page is answered by one thread while others compute: let it have its turn.
+        sys.setswitchinterval(SWITCH)
         try:
             server.run(sockets=[one])
         except KeyboardInterrupt:

@@ -178,11 +178,11 @@ _OFFERS = (
     Offer(
         SVC, "Support vector machine", "the widest margin, errors priced by C",
         ("classify",), (C, BIAS), dual=True, path=True, steps=("smo", "coordinate"),
-        fixed={"break_ties": True, "cache_size": 50},
+        fixed={"break_ties": True},
     ),
     Offer(
         NuSVC, "ν support vector machine", "ν bounds the share of margin errors",
-        ("classify",), (NU,), dual=True, fixed={"break_ties": True, "cache_size": 50},
+        ("classify",), (NU,), dual=True, fixed={"break_ties": True},
     ),
     Offer(
         KernelLogisticRegression, "Logistic regression", "probabilities of classes",
@@ -190,7 +190,7 @@ _OFFERS = (
     ),
     Offer(
         GaussianProcessClassifier, "Gaussian process", "Laplace's approximation",
-        ("classify",), (), most=_SLOW, probable=True, fixed={"optimizer": None},
+        ("classify",), (), most=500, probable=True, fixed={"optimizer": None},
     ),
     Offer(
         RVC, "Relevance vector machine", "few points, each with its own prior",
@@ -231,11 +231,10 @@ _OFFERS = (
     Offer(
         SVR, "Support vector regression", "errors within ε are free",
         ("regress",), (C, EPSILON, BIAS), dual=True, path=True,
-        fixed={"cache_size": 50},
     ),
     Offer(
         NuSVR, "ν support vector regression", "ν bounds the share outside the tube",
-        ("regress",), (C, NU), dual=True, fixed={"cache_size": 50},
+        ("regress",), (C, NU), dual=True,
     ),
     Offer(
         KernelRidge, "Ridge regression", "(K + αI) coef = y",
@@ -283,12 +282,12 @@ _OFFERS = (
     Offer(
         OneClassSVM, "One-class machine", "a half-space away from 0",
         ("one-class",), (Parameter("nu", "ν", "share outside", 0.1, 0.01, 1.0),),
-        dual=True, steps=("smo",), fixed={"cache_size": 50},
+        dual=True, steps=("smo",),
     ),
     Offer(
         SVDD, "Smallest ball", "the ball around the points in feature space",
         ("one-class",), (Parameter("nu", "ν", "share outside", 0.1, 0.01, 1.0),),
-        dual=True, fixed={"cache_size": 50},
+        dual=True,
     ),
     Offer(
         KernelKMeans, "k-means in feature space", "centres that nobody sees",

@@ -33,7 +33,7 @@ from mercer.laboratory.refusals import Refusal
 
 LISTS = ("catalog", "course", "datasets/{name}")
 JOBS = tuple(
-    "paste kernel fit bounds gram features path steps structures match figure code"
+    "paste kernel fit bounds gram features gap path steps structures match figure code"
     .split()
 )  # fmt: skip
 STATIC = Path(__file__).parent / "static"
@@ -258,7 +258,7 @@ def _computed(name: str) -> Callable[[Request], Awaitable[Response]]:
                 pass
 
         key = None if made.client is None else (made.client, name)
-        job = Job(made.compute, ended, key, made.plain)
+        job = Job(made.compute, ended, key, made.plain, made.heavy)
         desk.submit(job)
         try:
             wait = None if made.plain else FIRST_REPORT

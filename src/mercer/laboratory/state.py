@@ -19,6 +19,7 @@ FARTHEST = 1e6  # place of a point
 WIDEST = 1e7
 NARROWEST = 1e-6
 MOST_CLASSES = 6
+MOST_COMPOSED = 2000  # points of a kernel that the compiled core does not know
 GRID = (96, 96)
 MOST_CELLS = 256
 
@@ -89,6 +90,7 @@ def read_state(fields: Fields, least: int = 1) -> State:
     offer, params = read_machine(fields, task)
     points, labels = read_points(fields, least, offer)
     kernel = read_kernel(fields, "vectors")
+    _check_rows(kernel, points, offer)
     return State(
         task,
         points,
@@ -99,6 +101,19 @@ def read_state(fields: Fields, least: int = 1) -> State:
         _view(fields, points),
         _grid(fields),
     )
+
+
+def _check_rows(kernel: Kernel, points: np.ndarray, offer: Offer) -> None:
+    """Refuse many points of a kernel whose rows take numpy, and more memory for it."""
+    few = len(points) <= MOST_COMPOSED or offer.name == "ParzenDensity"
+    if not few and kernel.resolve(points).native(points) is None:
+        raise Refusal(
+            f"This kernel takes at most {MOST_COMPOSED} points here; there are "
+            f"{len(points)}. Remove some, or choose one such as RBF, Linear or "
+            "Polynomial alone.",
+            code="points",
+            field="/points",
+        )
 
 
 def read_points(
