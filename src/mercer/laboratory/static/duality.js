@@ -328,8 +328,10 @@ export class DualityView {
       this.gram.redraw();
       this.spectrum.redraw();
     });
-    const steps = this.catalog.machines[state.machine.name]?.steps ?? [];
-    if (steps.includes("smo") && state.points.length <= MOST_STEPPED) {
+    const offer = this.catalog.machines[state.machine.name];
+    const present = [...new Set(state.points.map((p) => p[2]))].sort((a, b) => a - b);
+    const binary = state.task !== "classify" || present.length === 2;
+    if (offer.steps.includes("smo") && binary && state.points.length <= MOST_STEPPED) {
       this.#ask("steps", { ...body, algorithm: "smo", most: 400, grid: [2, 2] }, () => {
         this.#gapText();
         this.gap.redraw();
@@ -337,8 +339,11 @@ export class DualityView {
     }
     this.#ask("features", body, (head) => this.#showFeatures(head, state));
     this.#ask("bounds", body, (head) => this.#showBounds(head));
+    if (!offer.path || !binary) {
+      this.#missing("path", { message: "Support vector machines of two classes, or of regression, have a path in C." });
+      return;
+    }
     this.#ask("path", { ...body, grid: [56, 44], frames: 40 }, (head) => {
-      const present = [...new Set(state.points.map((p) => p[2]))].sort();
       Object.assign(head, { view, tight, points: state.points, pair: present.length === 2 ? present : [0, 1] });
       const last = head.array.C.values.length - 1;
       this.film.scrub.max = last;
