@@ -1,6 +1,7 @@
 // The road to the server: the key, frames of JSON and numbers, and the newest request wins.
 
 const KEY = "mercer-key";
+const TRIES = 3; // of a request that was overtaken by an older one
 const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
 let key = null;
 let count = 0;
@@ -129,16 +130,19 @@ export class Channel {
   }
 
   async #fly() {
-    const { body, progress, resolve, reject } = this.next;
+    const { body, progress, resolve, reject, tries = 0 } = this.next;
     this.next = null;
     const control = new AbortController();
     this.flying = control;
     try {
-      const named = this.frames || body.client !== false ? { ...body, client, request: ++count } : body;
-      const response = await send(this.route, named, control.signal);
+      const response = await send(this.route, { ...body, client, request: ++count }, control.signal);
       resolve(this.frames ? await readFrames(response, progress) : await response.json());
     } catch (error) {
-      reject(control.signal.aborted ? new Superseded() : error);
+      const given = this.flying !== control || control.signal.aborted;
+      // One that was given up may reach the server late and take this one's place there.
+      const overtaken = error instanceof Superseded && !given && !this.next && tries < TRIES;
+      if (overtaken) this.next = { body, progress, resolve, reject, tries: tries + 1 };
+      else reject(given ? new Superseded() : error);
     }
     if (this.flying !== control) return;
     this.flying = null;

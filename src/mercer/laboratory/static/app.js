@@ -156,7 +156,7 @@ class Page {
     if (state.tab !== before.tab) this.#enterTab();
     if (state.example !== before.example) this.course.mark(state.example);
     if (state.structures !== before.structures) this.#structuresChanged(kind);
-    if (state.figure !== before.figure && state.tab === "figure") this.figure.refresh();
+    if (state.figure !== before.figure && state.tab === before.tab) this.figure.refresh();
     if (changed(["step"], state, before)) this.step.rest();
     // Undo brings back the view too, and with it the grid.
     const seen = kind === "undo" && state.view !== before.view;

@@ -19,7 +19,8 @@ export function logTicks(low, high) {
   const out = [];
   const step = Math.max(1, Math.ceil((Math.log10(high) - Math.log10(low)) / 6));
   for (let p = Math.ceil(Math.log10(low) - 1e-9); p <= Math.log10(high) + 1e-9; p += step) out.push(10 ** p);
-  return out.length >= 2 ? out : [low, high];
+  if (out.length >= 2) return out;
+  return ticks(low, high, 3).filter((t) => t > 0);
 }
 
 /** A number in few characters, with a true minus sign. */

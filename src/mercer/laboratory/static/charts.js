@@ -123,7 +123,10 @@ export function drawBars(context, width, height, colours, options) {
   }
   const box = inner(width, height, { top: labels[1] ? 24 : 10, bottom: names || labels[0] ? 22 : 12, ...options.room });
   const least = Math.min(0, ...values);
-  const most = Math.max(...values, 0, limit ?? 0) || 1;
+  const tallest = Math.max(...values, 0);
+  // A limit far above all bars would flatten them.
+  const near = limit !== null && limit <= 4 * tallest;
+  const most = Math.max(tallest, near ? limit : 0) || 1;
   const positive = values.filter((v) => v > 0);
   const floor = log && positive.length ? Math.max(Math.min(...positive), most * 1e-12) / 2 : 0;
   const range = [0, values.length, log ? floor : least * 1.08, most * (log ? 1.5 : 1.08)];
@@ -150,7 +153,7 @@ export function drawBars(context, width, height, colours, options) {
       context.fillText(names[i], box.x + step * (i + 0.5), box.y + box.h + 5);
     }
   });
-  if (limit !== null && Number.isFinite(limit)) {
+  if (near) {
     context.strokeStyle = colours.ink;
     context.setLineDash([5, 4]);
     context.lineWidth = 1;

@@ -24,21 +24,23 @@ function card(sheet, name, title, about) {
   return { element, canvas, head, box, foot };
 }
 
-/** Primal and dual of SMO's steps; a first primal that is far away is left out of sight. */
-function closingGap({ array, frames }, colours) {
+/** Primal and dual as they close; a first primal that is far away is out of sight. */
+function closingGap({ array }, colours) {
   const [primal, dual] = [Array.from(array.primal.values), Array.from(array.dual.values)];
-  const x = primal.map((_, i) => i);
+  const x = Array.from(array.iterations.values);
   const end = dual.at(-1);
-  const high = Math.min(Math.max(...primal), end + 2.5 * Math.abs(end - dual[0]) || Infinity);
-  const low = Math.min(...dual);
+  const seen = [...primal, ...dual].filter(Number.isFinite);
+  const high = Math.min(Math.max(...seen), end + 2.5 * Math.abs(end - dual[0]) || Infinity);
+  const low = Math.min(...seen);
   const room = 0.06 * (high - low) || 1;
   return {
     series: [
-      { x, y: primal, colour: colours.classes[1], name: "primal" },
-      { x, y: dual, colour: colours.classes[0], name: "dual" },
+      { x, y: primal, colour: colours.classes[1], name: "primal", dots: 2.5 },
+      { x, y: dual, colour: colours.classes[0], name: "dual", dots: 2.5 },
     ],
+    logX: true,
     labels: ["steps", ""],
-    range: { x: [0, Math.max(1, frames - 1)], y: [low - room, high + room] },
+    range: { y: [low - room, high + room] },
   };
 }
 
@@ -48,7 +50,7 @@ function violations(history, colours) {
   return { series, logY: true, labels: ["steps", ""] };
 }
 
-const MOST_STEPPED = 200; // points of a recorded run
+const MOST_CLOSING = 1000; // points of which the server shows how the gap closes
 
 export class DualityView {
   constructor(store, catalog) {
@@ -58,7 +60,7 @@ export class DualityView {
     this.stale = true;
     this.picked = -1;
     this.answers = {};
-    const channels = ["bounds", "gram", "features", "path", "steps"];
+    const channels = ["bounds", "gram", "features", "path", "gap"];
     this.channels = Object.fromEntries(channels.map((name) => [name, new Channel(`/api/${name}`)]));
     const sheet = $("#duality-sheet");
     this.#boundary(sheet);
@@ -168,10 +170,10 @@ export class DualityView {
     const { canvas, foot } = card(sheet, "gap", "Primal, dual and gap", "");
     this.gapNote = foot;
     this.gap = new Figure(canvas, (context, width, height, colours) => {
-      const run = this.answers.steps;
+      const closing = this.answers.gap;
       const certificate = this.fit?.head.certificate;
       drawCurves(context, width, height, colours, {
-        ...(run ? closingGap(run, colours) : violations(this.fit?.head.history ?? [], colours)),
+        ...(closing ? closingGap(closing, colours) : violations(this.fit?.head.history ?? [], colours)),
         empty: this.#absent(certificate ? "solved at once: no steps to show" : "this machine has no certificate"),
       });
     });
@@ -296,10 +298,8 @@ export class DualityView {
 
   #gapText() {
     const c = this.fit?.head.certificate;
-    const run = this.answers.steps;
-    const left = run && !run.converged ? ` The first ${run.frames - 1} steps are drawn.` : "";
     this.gapNote.textContent = c
-      ? [c.primal != null ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}` : "", c.violation != null ? `violation ${say(c.violation)}` : "", c.iterations != null ? `${c.iterations} steps` : "", c.status].filter(Boolean).join("; ") + `.${left}`
+      ? [c.primal != null ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}` : "", c.violation != null ? `violation ${say(c.violation)}` : "", c.iterations != null ? `${c.iterations} steps` : "", c.status].filter(Boolean).join("; ") + "."
       : "";
   }
 
@@ -331,11 +331,8 @@ export class DualityView {
     const offer = this.catalog.machines[state.machine.name];
     const present = [...new Set(state.points.map((p) => p[2]))].sort((a, b) => a - b);
     const binary = state.task !== "classify" || present.length === 2;
-    if (offer.steps.includes("smo") && binary && state.points.length <= MOST_STEPPED) {
-      this.#ask("steps", { ...body, algorithm: "smo", most: 400, grid: [2, 2] }, () => {
-        this.#gapText();
-        this.gap.redraw();
-      });
+    if (offer.dual && state.points.length <= MOST_CLOSING) {
+      this.#ask("gap", body, () => this.gap.redraw());
     }
     this.#ask("features", body, (head) => this.#showFeatures(head, state));
     this.#ask("bounds", body, (head) => this.#showBounds(head));
@@ -363,7 +360,7 @@ export class DualityView {
 
   #missing(name, error) {
     this.answers[name] = null;
-    if (name === "steps") return; // several classes: the curve of the solver stays
+    if (name === "gap") return; // the curve that the solver reported stays
     const notes = { gram: this.gramNote, features: this.featuresNote, bounds: this.boundsNote, path: this.filmNote };
     notes[name].textContent = error.message;
     if (name === "gram") {
@@ -406,8 +403,8 @@ export class DualityView {
     };
     const heading = (title) => make("tr", {}, make("th", { scope: "col" }, title), make("th", { class: "number", scope: "col" }, "value"));
     const table = (title, entries) => make("table", { class: "table" }, make("thead", {}, heading(title)), make("tbody", {}, ...entries.map(row)));
-    put(this.boundsBox, table("Measured", head.measured), table("Bound", head.bounds));
-    this.boundsNote.textContent = "A bound above 1 says nothing of these few points. Open a line to see what it assumes.";
+    put(this.boundsBox, table("Measured", head.measured), head.bounds.length ? table("Bound", head.bounds) : null);
+    this.boundsNote.textContent = !head.bounds.length ? "No bound holds for this machine." : "A bound above 1 says nothing of these few points. Open a line to see what it assumes.";
   }
 
   /** Scrolls to a card that an example of the course is about. */

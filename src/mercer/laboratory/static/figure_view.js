@@ -74,7 +74,7 @@ export class FigureView {
     const { array, curves } = this.answer;
     const names = Array.isArray(curves) ? curves : Object.keys(curves);
     const series = names.map((name, i) => ({ x: array.x.values, y: array[name].values, name, colour: i < 6 ? colours.classes[i] : colours.ink, width: 2.5 }));
-    drawCurves(context, width, height, colours, { series, labels: ["margin", "loss"] });
+    drawCurves(context, width, height, colours, { series, labels: ["margin", "loss"], range: { y: [-0.2, 5] } });
   }
 
   #bumps(context, width, height, colours) {

@@ -135,6 +135,10 @@ export class StepView {
     const body = { ...requestOf(state, shown), grid, algorithm };
     for (const name of ["most", "seed", "quadratic"]) if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate")) body[name] = state.step[name];
     this.message = "recording the run …";
+    if (this.run?.algorithm !== algorithm) {
+      this.run = null;
+      this.show(0);
+    }
     try {
       const run = await this.channel.ask(body, { now: true });
       run.view = shown;
