@@ -19,10 +19,11 @@ PATIENCE = 30  # seconds, in which what was begun must have ended
 class Probe:
     """A job that runs until it is told to end, and says when it began and ended."""
 
-    def __init__(self, key=None, seconds=PATIENCE, heavy=False):
+    def __init__(self, key=None, seconds=PATIENCE, heavy=False, number=None):
         self.begun, self.ended = threading.Event(), threading.Event()
         self.free = threading.Event()
-        self.job = Job(self._run, self.ended.set, key, heavy=heavy, seconds=seconds)
+        options = {"heavy": heavy, "seconds": seconds, "number": number}
+        self.job = Job(self._run, self.ended.set, key, **options)
 
     def _run(self, job):
         self.begun.set()
@@ -50,6 +51,19 @@ def test_a_newer_request_ends_the_older_one(desk):
     assert not other.job.aborted
     newer.free.set()
     assert newer.ended.wait(PATIENCE) and newer.job.body is not None
+
+
+def test_an_older_request_that_comes_later_is_refused(desk):
+    newer, older = Probe(("page", "fit"), number=2), Probe(("page", "fit"), number=1)
+    desk.submit(newer.job)
+    assert newer.begun.wait(PATIENCE)
+    for _ in range(2):  # also when the newer one has ended
+        with pytest.raises(Refusal) as error:
+            desk.submit(older.job)
+        assert error.value.status == 409 and not newer.job.aborted
+        newer.free.set()
+        assert newer.ended.wait(PATIENCE)
+    assert newer.job.body is not None
 
 
 def test_a_waiting_request_that_was_replaced_never_begins(desk):

@@ -29,6 +29,7 @@ WAITING = 64  # jobs that may wait; a page has few at a time
 SECONDS = 10.0  # of each job, from when it begins
 FIT_SHARE = 0.7  # of these for a fit, which then ends with what it has
 KEPT_BYTES = 48e6  # kernel values that a fit may keep, to read them again
+MOST_NAMES = 1000  # clients and routes whose last number is remembered
 MOST_REPORTS = 300  # of a solver that are kept
 # What the library says of values that it cannot work with.
 UNFIT = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError)
@@ -71,6 +72,7 @@ class Job:
     key : the client and the route; None where it has no name
     plain : whether the answer is JSON alone, and no frame
     heavy : whether it takes much memory; such jobs run one at a time
+    number : of the request, by which a newer one is told; None where it has none
     """
 
     def __init__(
@@ -80,10 +82,11 @@ class Job:
         key: Key | None = None,
         plain: bool = False,
         heavy: bool = False,
+        number: int | None = None,
         seconds: float = SECONDS,
     ):
         self.compute, self.ended, self.key, self.seconds = compute, ended, key, seconds
-        self.plain, self.heavy = plain, heavy
+        self.plain, self.heavy, self.number = plain, heavy, number
         self.aborted = False
         self.begun = False
         self.clock: JobClock | None = None
@@ -175,6 +178,13 @@ class Job:
         )
 
 
+def superseded() -> Refusal:
+    """A newer request was there."""
+    return Refusal(
+        "A newer request took the place of this one.", status=409, code="superseded"
+    )
+
+
 class Desk:
     """The queue and its threads.
 
@@ -186,6 +196,7 @@ class Desk:
         self.queue: deque[Job] = deque()
         self.running: set[Job] = set()
         self.newest: dict[Key, Job] = {}
+        self.numbers: dict[Key, int] = {}  # of the last requests, the latest at the end
         self.changed = threading.Condition()
         self.closed = False
         for number in range(workers):
@@ -194,8 +205,12 @@ class Desk:
             ).start()
 
     def submit(self, job: Job) -> None:
-        """Queue a job; the older one of the same client and route is to end."""
+        """Queue a job; the older one of the same client and route is to end.
+
+        Requests can overtake each other: one with a lower number than the last is old.
+        """
         with self.changed:
+            self._check_number(job)
             older = self.newest.get(job.key) if job.key is not None else None
             if older is not None:
                 older.abort()
@@ -213,6 +228,17 @@ class Desk:
                 self.newest[job.key] = job
             self.queue.append(job)
             self.changed.notify()
+
+    def _check_number(self, job: Job) -> None:
+        """Refuse a job that is older than the last one, and remember its number."""
+        if job.key is None or job.number is None:
+            return
+        last = self.numbers.pop(job.key, -1)
+        self.numbers[job.key] = max(last, job.number)
+        if len(self.numbers) > MOST_NAMES:
+            del self.numbers[next(iter(self.numbers))]
+        if job.number < last:
+            raise superseded()
 
     def ahead(self, job: Job) -> int:
         """How many jobs wait before this one."""

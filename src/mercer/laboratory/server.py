@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mercer.laboratory.fields import MOST_BYTES, read_json
 from mercer.laboratory.frames import MEDIA_TYPE, Answer, frame, json_bytes
-from mercer.laboratory.jobs import Desk, Job, warnings_to_jobs
+from mercer.laboratory.jobs import Desk, Job, superseded, warnings_to_jobs
 from mercer.laboratory.refusals import Refusal
 
 LISTS = ("catalog", "course", "datasets/{name}")
@@ -258,7 +258,8 @@ def _computed(name: str) -> Callable[[Request], Awaitable[Response]]:
                 pass
 
         key = None if made.client is None else (made.client, name)
-        job = Job(made.compute, ended, key, made.plain, made.heavy)
+        number = body.get("request")
+        job = Job(made.compute, ended, key, made.plain, made.heavy, number)
         desk.submit(job)
         try:
             wait = None if made.plain else FIRST_REPORT
@@ -279,9 +280,7 @@ def _ended(job: Job) -> Response:
     if job.refusal is not None:
         raise job.refusal
     if job.body is None:
-        raise Refusal(
-            "A newer request took the place of this one.", status=409, code="superseded"
-        )
+        raise superseded()
     kind = "application/json" if job.plain else MEDIA_TYPE
     return Response(job.body, media_type=kind)
 
