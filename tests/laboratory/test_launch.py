@@ -16,6 +16,7 @@ from labclient import frames
 import mercer
 from mercer.laboratory.datasets import dataset_state
 from mercer.laboratory.launch import bound_socket
+from mercer.laboratory.opening import _START
 
 PATIENCE = 60
 MOST_MB = 500
@@ -24,7 +25,9 @@ MOST_MB = 500
 @pytest.fixture(scope="module")
 def launched():
     """The command in a process of its own: the process, and a client of it."""
-    command = [sys.executable, "-m", "mercer", "lab", "--no-browser", "--json"]
+    options = ["lab", "--no-browser", "--json"]
+    code = _START.format(path=sys.path, options=options)
+    command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     address, _, token = json.loads(process.stdout.readline())["address"].partition("#")
     headers = {"authorization": f"Bearer {token.removeprefix('token=')}"}
@@ -105,10 +108,8 @@ def test_open_lab_is_a_link_in_a_notebook():
 
 
 def test_missing_extra_is_said_with_its_remedy():
-    code = (
-        "import sys; sys.modules['uvicorn'] = None\n"
-        "from mercer.cli.main import main; sys.exit(main(['lab']))"
-    )
+    code = "import sys; sys.modules['uvicorn'] = None\n"
+    code += _START.format(path=sys.path, options=["lab"])
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONWARNINGS": "ignore"},

@@ -13,6 +13,13 @@ from typing import Self
 from mercer import _html
 
 PORT = 8425
+# The same library as here, wherever this process has it from.
+_START = """\
+import sys
+sys.path[:] = {path!r}
+from mercer.cli.main import main
+sys.exit(main({options!r}))
+"""
 PATIENCE = 5.0  # seconds until an end is forced
 
 
@@ -40,23 +47,24 @@ def open_lab(port: int = PORT, *, browser: bool = True) -> Laboratory:
                 f"The laboratory is served with {name}, which is not installed: pip "
                 'install "mercer[lab]".'
             )
-    command = [sys.executable, "-m", "mercer", "lab", "--json", "--no-browser"]
-    command.append("--attached")  # so that it ends with this process, however that does
+    options = ["lab", "--json", "--no-browser", "--port", str(port)]
+    options.append("--attached")  # so that it ends with this process, however that does
     process = subprocess.Popen(
-        [*command, "--port", str(port)],
+        [sys.executable, "-c", _START.format(path=sys.path, options=options)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     line = process.stdout.readline()
+    lab = Laboratory(json.loads(line)["address"] if line else "", process)
     if not line:
         process.wait()
+        lab.close()
         raise RuntimeError(
             "The laboratory did not start; its process ended with code "
             f"{process.returncode}. `mercer lab` in a terminal says why."
         )
-    lab = Laboratory(json.loads(line)["address"], process)
     if browser:
         webbrowser.open(lab.address)
     return lab
