@@ -207,6 +207,8 @@ class Page {
       $(`#panel-${name}`).hidden = !on;
     }
     $("#panel-figure").hidden = tab !== "figure";
+    $("#main").scrollTop = 0;
+    scrollTo(0, 0);
     this.controls.show();
     this.controls.ask();
     if (tab === "duality") this.duality.refresh();
@@ -331,7 +333,6 @@ class Page {
     }
     this.store.commit(patch);
     if (patch.tab === "duality") setTimeout(() => this.duality.open(panel), 200);
-    if (patch.tab !== "structures" && $("#main").scrollTop) $("#main").scrollTop = 0;
   }
 }
 
