@@ -1,7 +1,7 @@
 """The page of the laboratory, used as its users use it: in Chromium.
 
-Quick ones run with every test where Playwright and a Chromium are installed; those that
-need minutes only by `make test-browser`, which insists on both and sets MERCER_BROWSER.
+A few run with every test where Playwright and a Chromium are installed; all of them
+only by `make test-browser`, which insists on both and sets MERCER_BROWSER.
 """
 
 import json
@@ -30,9 +30,7 @@ ALGORITHMS = ("smo", "coordinate", "perceptron", "sgd", "kmeans", "pca")
 SIZES = {"desktop": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
 OUT = Path("build/laboratory")
 SQUARE = [[-1.0, -1.0, 0], [1.0, 1.0, 0], [-1.0, 1.0, 1], [1.0, -1.0, 1]]
-slow = pytest.mark.skipif(
-    not INSISTED, reason="takes minutes; make test-browser runs it"
-)
+slow = pytest.mark.skipif(not INSISTED, reason="takes long; make test-browser runs it")
 pytestmark = pytest.mark.xdist_group("browser")  # one browser at a time
 
 
@@ -102,11 +100,21 @@ def fact(page, name):
     return page.locator(f"#result-facts dt:text-is('{name}') + dd").inner_text()
 
 
+def copied(page, button):
+    """What a button puts into the clipboard."""
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.click(button)
+    for _ in range(WAIT // 20):
+        found = page.evaluate("navigator.clipboard.readText()")
+        if found:
+            return found
+        page.wait_for_timeout(20)
+    raise AssertionError(f"{button} copied nothing")
+
+
 def state_of(page):
     """What the link of the page holds."""
-    page.click("#link")
-    expect(page.locator("#toast")).to_contain_text("copied")
-    link = page.evaluate("navigator.clipboard.readText()")
+    link = copied(page, "#link")
     assert "token" not in link
     return unpacked(link.split("#state=")[1])
 
@@ -134,6 +142,7 @@ def test_without_a_key_the_page_says_how_to_get_one(chromium, address):
         expect(page.locator("#gate")).to_contain_text("mercer lab")
 
 
+@slow
 def test_nothing_comes_from_another_origin(lab, address):
     page = lab()
     seen = []
@@ -146,6 +155,7 @@ def test_nothing_comes_from_another_origin(lab, address):
     assert seen and all(url.startswith((origin, "data:", "blob:")) for url in seen)
 
 
+@slow
 def test_every_tab_shows_what_the_server_computed(lab):
     page = lab(plane(moons(20)))
     fitted(page)
@@ -217,6 +227,7 @@ def test_a_typed_kernel_has_sliders_and_a_proof(lab):
     assert state_of(page)["set"]
 
 
+@slow
 def test_an_invalid_kernel_shows_what_refutes_it(lab):
     page = lab(plane(moons(40)))
     fitted(page)
@@ -228,6 +239,7 @@ def test_an_invalid_kernel_shows_what_refutes_it(lab):
     expect(page.locator(".refutation")).to_contain_text("< 0")
 
 
+@slow
 def test_a_misspelt_kernel_is_refused_in_words_and_the_picture_stays(lab):
     page = lab(plane(moons(40)))
     fitted(page)
@@ -241,6 +253,7 @@ def test_a_misspelt_kernel_is_refused_in_words_and_the_picture_stays(lab):
     fitted(page)
 
 
+@slow
 def test_smo_is_stepped_back_and_forth(lab):
     page = lab(plane(moons(30), tab="step", step={"algorithm": "smo"}))
     count, text = page.locator("#step-count"), page.locator("#step-text")
@@ -259,6 +272,7 @@ def test_smo_is_stepped_back_and_forth(lab):
     assert int(count.inner_text().split("/")[0]) == last > 2
 
 
+@slow
 def test_an_example_of_the_course_sets_up_the_page(lab):
     page = lab()
     fitted(page)
@@ -269,14 +283,13 @@ def test_an_example_of_the_course_sets_up_the_page(lab):
     expect(page.locator(".item input").first).to_have_value("fast food")
 
 
+@slow
 def test_copied_code_gives_the_numbers_on_screen(lab):
     page = lab(plane(moons(40), machine="SVC"))
     fitted(page)
     page.click("#python")
     expect(page.locator("#code-dialog")).to_be_visible()
-    page.click("#code-copy")
-    expect(page.locator("#toast")).to_contain_text("copied")
-    code = page.evaluate("navigator.clipboard.readText()")
+    code = copied(page, "#code-copy")
     asked = code + "\nimport json\nprint(json.dumps(numbers))\n"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -288,6 +301,7 @@ def test_copied_code_gives_the_numbers_on_screen(lab):
     assert fact(page, "Dual") == f"{numbers['dual']:.5g}"
 
 
+@slow
 def test_a_link_holds_the_whole_state(lab):
     state = plane(
         moons(30), kernel="Laplacian(0.7)", tab="step", step={"algorithm": "smo"}
