@@ -5,7 +5,7 @@
 // tell returns {text, facts}.
 
 import { Axes, inner, line, planeAxes, say } from "./axes.js";
-import { arrow, drawComponent, drawLandscape, drawPoints, drawSigned, drawWinner, layer, strokeAt } from "./field.js";
+import { arrow, drawComponent, drawLandscape, drawPoints, drawSigned, drawWinner, layer, sides, strokeAt } from "./field.js";
 import { drawPoint } from "./marks.js";
 import { drawRulers } from "./plane.js";
 
@@ -29,9 +29,8 @@ function planePicture(run, at, { values = null, highlight = [], groups = null, e
     const axes = axesOf(run, width, height);
     if (run.array.decision) {
       const grid = gridOf(run, "decision", at);
-      const pair = run.task === "classify" && run.labels.length === 2 ? run.labels : [5, 0];
       const unit = margins ? 1 : typical(grid.values);
-      drawSigned(context, axes, run.view, grid, unit, pair);
+      drawSigned(context, axes, run.view, grid, unit, sides(colours, run.task === "classify" ? run.labels : null));
       for (const level of margins ? [-1, 1] : []) strokeAt(context, axes, run.view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
       strokeAt(context, axes, run.view, grid, 0, { colour: colours.ink, width: 2.5 });
     } else if (run.array.winner) {

@@ -71,14 +71,37 @@ function chains(pieces, meet) {
   return found;
 }
 
-/** Strokes the line value = level of `grid` in the box (x, y, w, h) of the page. */
-export function strokeLevel(context, grid, level, box) {
+/** A chain drawn smoother, by means of three neighbours; its ends stay. */
+function smoothed(chain, passes) {
+  let now = chain;
+  const closed = chain.length > 3 && chain[0] === chain.at(-1);
+  for (let pass = 0; pass < passes && now.length > 3; pass++) {
+    const last = now.length - 1;
+    const mean = (p, q, r) => [(p[0] + 2 * q[0] + r[0]) / 4, (p[1] + 2 * q[1] + r[1]) / 4];
+    const next = now.map((point, i) => {
+      if (i > 0 && i < last) return mean(now[i - 1], point, now[i + 1]);
+      return closed ? mean(now[last - 1], point, now[1]) : point;
+    });
+    now = next;
+  }
+  return now;
+}
+
+/**
+ * Strokes the line value = level of `grid` in the box (x, y, w, h) of the page. Where the
+ * values jump (labels, votes) a line between cells is a staircase: `passes` smooth it.
+ */
+export function strokeLevel(context, grid, level, box, passes = 0) {
   grid.lines ??= new Map();
-  if (!grid.lines.has(level)) grid.lines.set(level, lines(grid.values, grid.columns, grid.rows, level));
+  const key = `${level} ${passes}`;
+  if (!grid.lines.has(key)) {
+    const found = lines(grid.values, grid.columns, grid.rows, level);
+    grid.lines.set(key, found.map((chain) => smoothed(chain, passes)));
+  }
   const sx = box.w / (grid.columns - 1);
   const sy = box.h / (grid.rows - 1);
   context.beginPath();
-  for (const chain of grid.lines.get(level)) {
+  for (const chain of grid.lines.get(key)) {
     chain.forEach(([c, r], i) => {
       if (i) context.lineTo(box.x + c * sx, box.y + r * sy);
       else context.moveTo(box.x + c * sx, box.y + r * sy);

@@ -5,7 +5,7 @@ import { $, make, put } from "./dom.js";
 import { planeAxes, say, widened } from "./axes.js";
 import { drawBars, drawCurves, drawMatrix, note } from "./charts.js";
 import { Figure } from "./figure.js";
-import { drawFit, drawPoints, drawSigned, layer, strokeAt, trace } from "./field.js";
+import { drawFit, drawPoints, drawSigned, layer, sides, strokeAt, trace } from "./field.js";
 import { requestOf } from "./fit.js";
 import { drawRulers, viewOf } from "./plane.js";
 import { icon } from "./plane_view.js";
@@ -233,7 +233,7 @@ export class DualityView {
     if (decision) {
       path.layers ??= [];
       const grid = (path.layers[i] ??= layer(decision, i));
-      drawSigned(context, axes, path.view, grid, 1, path.pair);
+      drawSigned(context, axes, path.view, grid, 1, sides(colours, path.labels));
       for (const level of [-1, 1]) strokeAt(context, axes, path.view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
       strokeAt(context, axes, path.view, grid, 0, { colour: colours.ink, width: 2.5 });
     } else if (mean) {
@@ -341,7 +341,7 @@ export class DualityView {
       return;
     }
     this.#ask("path", { ...body, grid: [56, 44], frames: 40 }, (head) => {
-      Object.assign(head, { view, tight, points: state.points, pair: present.length === 2 ? present : [0, 1] });
+      Object.assign(head, { view, tight, points: state.points, labels: present });
       const last = head.array.C.values.length - 1;
       this.film.scrub.max = last;
       this.#showFrame(Math.round(last / 2));

@@ -38,11 +38,10 @@ const turned = (grid) => (i) => {
   return (grid.rows - 1 - row) * grid.columns + (i - row * grid.columns);
 };
 
-/** Signed values between two classes. `unit` is where the colour is nearly full. */
+/** Signed values between two colours. `unit` is where the colour is nearly full. */
 export function drawSigned(context, axes, view, grid, unit, [low, high]) {
   const canvas = cached(grid, `signed ${unit} ${low} ${high}`, () => {
-    const { classes } = palette();
-    const [first, second] = [ramp(classes[low], STRENGTH), ramp(classes[high], STRENGTH)];
+    const [first, second] = [ramp(low, STRENGTH), ramp(high, STRENGTH)];
     const at = turned(grid);
     return raster(grid.columns, grid.rows, (i) => {
       const value = grid.values[at(i)] / unit;
@@ -65,7 +64,7 @@ export function drawGrowing(context, axes, view, grid, colour = palette().classe
   return most;
 }
 
-export function strokeAt(context, axes, view, grid, level, { colour, width = 2, dash = [] }) {
+export function strokeAt(context, axes, view, grid, level, { colour, width = 2, dash = [], passes = 0 }) {
   context.save();
   const box = boxOf(axes, view);
   context.beginPath();
@@ -76,7 +75,7 @@ export function strokeAt(context, axes, view, grid, level, { colour, width = 2, 
   context.lineCap = dash.length ? "butt" : "round";
   context.lineJoin = "round";
   context.setLineDash(dash);
-  strokeLevel(context, grid, level, box);
+  strokeLevel(context, grid, level, box, passes);
   context.restore();
 }
 
@@ -94,7 +93,7 @@ export function drawWinner(context, axes, view, grid, strength = 0.3) {
     columns: grid.columns,
     values: Float32Array.from(grid.values, (v) => (v === label ? 1 : 0)),
   }));
-  if (grid.masks.length > 1) for (const mask of grid.masks) strokeAt(context, axes, view, mask, 0.5, { colour: ink, width: 1 });
+  if (grid.masks.length > 1) for (const mask of grid.masks) strokeAt(context, axes, view, mask, 0.5, { colour: ink, width: 1.5, passes: 4 });
 }
 
 /** For each class how far it leads the best of the others. */
@@ -132,7 +131,7 @@ function drawClasses(context, axes, view, head) {
     });
   });
   paint(context, axes, view, canvas);
-  for (const lead of head.leads) strokeAt(context, axes, view, lead, 0, { colour: ink, width: 1.5 });
+  for (const lead of head.leads) strokeAt(context, axes, view, lead, 0, { colour: ink, width: 1.5, passes: 4 });
 }
 
 function typical(values) {
@@ -153,10 +152,10 @@ function levels(values, count) {
 }
 
 export function drawComponent(context, axes, view, grid) {
-  const { ink } = palette();
+  const { ink, classes } = palette();
   let most = 0;
   for (const v of grid.values) most = Math.max(most, Math.abs(v));
-  drawSigned(context, axes, view, grid, most * 0.7 || 1, [0, 1]);
+  drawSigned(context, axes, view, grid, most * 0.7 || 1, [classes[0], classes[1]]);
   context.globalAlpha = 0.55;
   for (const level of levels(grid.values, 11)) strokeAt(context, axes, view, grid, level, { colour: ink, width: 1 });
   context.globalAlpha = 1;
@@ -210,12 +209,16 @@ export function drawFit(context, axes, colours, fit, { component = 0 } = {}) {
   }
 }
 
+/** The colours below and above zero: of two labels, or of outside and inside. */
+export function sides({ classes, line: outside }, labels) {
+  return labels?.length === 2 ? labels.map((label) => classes[label % classes.length]) : [outside, classes[0]];
+}
+
 function drawBoundary(context, axes, colours, { head, view, task }) {
   const grid = (head.grid ??= layer(head.array.decision));
   const margins = head.margins ?? [0];
   const unit = task === "classify" && margins.length > 1 ? 1 : typical(head.array.value?.values);
-  const pair = task === "classify" && head.classes?.length === 2 ? head.classes : [5, 0];
-  drawSigned(context, axes, view, grid, unit, pair);
+  drawSigned(context, axes, view, grid, unit, sides(colours, task === "classify" ? head.classes : null));
   for (const level of margins) {
     if (level !== 0) strokeAt(context, axes, view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
   }

@@ -155,6 +155,7 @@ export class PlaneView {
   failed(error) {
     this.fit = null;
     this.plane.figure.redraw();
+    $(".headline").hidden = false;
     $("#score").textContent = "–";
     $("#score-name").textContent = "no fit";
     put($("#result-facts"));
@@ -168,9 +169,10 @@ export class PlaneView {
 
   #facts(head) {
     const { score, certificate } = head;
-    const share = score && /accuracy|error|share|purity/i.test(score.name);
+    const share = score && /accuracy|error|share|outside/i.test(score.name);
     $("#score").textContent = !score || score.value === null ? "–" : share ? `${say(100 * score.value)} %` : say(score.value);
     $("#score-name").textContent = score?.name ?? "";
+    $(".headline").hidden = !score;
     const facts = [];
     if (head.n_support != null) facts.push(["Support vectors", `${head.n_support} of ${this.store.state.points.length}`]);
     if (certificate) {
