@@ -130,6 +130,7 @@ ALLOWED = {
     "matplotlib": {"plots/"},
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
+    "anyio": {"laboratory/server"},
     "starlette": {"laboratory/server"},
     "uvicorn": {"laboratory/launch"},
     "rich": {"cli/live"},

@@ -97,6 +97,10 @@ class Job:
         self.body: bytes | None = None  # what came of it: this,
         self.refusal: Refusal | None = None  # or this, or neither if it was aborted
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Job:
+        """Itself: a machine that is cloned reports to the same job."""
+        return self
+
     def abort(self) -> None:
         """Let it end soon."""
         self.aborted = True

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from mercer.native import memory
+
 try:
     import uvicorn
 
@@ -118,6 +120,7 @@ def serve(
             ).start()
         # The page is answered by one thread while others compute: let it have its turn.
         sys.setswitchinterval(SWITCH)
+        memory.return_large()
         try:
             server.run(sockets=[one])
         except KeyboardInterrupt:

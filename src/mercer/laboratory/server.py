@@ -11,13 +11,16 @@ import asyncio
 import hmac
 import importlib
 import re
+import sys
 import threading
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -38,8 +41,9 @@ JOBS = tuple(
 )  # fmt: skip
 STATIC = Path(__file__).parent / "static"
 FIRST_REPORT = 0.08  # seconds after which an answer begins as a stream
+READERS = 4  # threads that read requests and files
 REPORTS = 0.1  # seconds between two reports
-BODY_SECONDS = 5.0  # in which the body of a request must have come
+BODY_SECONDS = 0.9  # in which the body of a request must have come
 MEDIA = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -75,6 +79,8 @@ def make_app(token: str, port: int) -> Starlette:
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         app.state.library.start()
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = READERS  # each thread has memory of its own
         with warnings_to_jobs():
             yield
         app.state.desk.close()
@@ -379,5 +385,6 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """A fault of ours, without where it is; the terminal has that."""
+    traceback.print_exception(error, file=sys.stderr)
     message = "The laboratory failed here; the terminal in which it runs says where."
     return _refusal_response(Refusal(message, status=500, code="failure"))

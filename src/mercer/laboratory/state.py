@@ -89,6 +89,12 @@ def read_state(fields: Fields, least: int = 1) -> State:
     task = fields.choice("task", TASKS)
     offer, params = read_machine(fields, task)
     points, labels = read_points(fields, least, offer)
+    if least and task == "classify" and len(set(labels.tolist())) < 2:
+        raise Refusal(
+            "All points have one label; two classes are needed. Relabel some.",
+            code="points",
+            field="/points",
+        )
     kernel = read_kernel(fields, "vectors")
     _check_rows(kernel, points, offer)
     return State(

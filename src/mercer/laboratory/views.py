@@ -108,8 +108,7 @@ def bounds(state: State, job: Job) -> Answer:
     if n > MOST_BOUNDS:
         raise _too_many("The bounds", MOST_BOUNDS, n)
     machine = fitted(state, job)
-    silent = machine.set_params(callback=None) if _reports(machine) else machine
-    table = bounds_table(silent, state.X, state.y, refit=n <= MOST_REFITS)
+    table = bounds_table(machine, state.X, state.y, refit=n <= MOST_REFITS)
     job.check()
     rows: list[dict[str, Any]] = []
     measured: list[dict[str, Any]] = []
@@ -128,10 +127,6 @@ def bounds(state: State, job: Job) -> Answer:
     measured += _folds(state, job)
     absent = [{"name": name, "why": why} for name, why in table.absent]
     return Answer({"bounds": rows, "measured": measured, "absent": absent}, {})
-
-
-def _reports(machine: Any) -> bool:
-    return "callback" in machine.get_params(deep=False)
 
 
 def _mistakes(state: State) -> list[dict[str, Any]]:
@@ -165,7 +160,7 @@ def _folds(state: State, job: Job) -> list[dict[str, Any]]:
     folds = min(FOLDS, int(least))
     kind = StratifiedKFold if classes else KFold
     splitter = kind(folds, shuffle=True, random_state=0)
-    machine = state.offer.make(state.params, kernel=state.kernel)
+    machine = state.offer.make(state.params, kernel=state.kernel, callback=job.watch)
     scoring = "accuracy" if classes else "neg_mean_squared_error"
     scores = []
     for fold in splitter.split(state.X, state.y):
