@@ -113,7 +113,8 @@ def test_closing_ends_all(desk):
         desk.submit(one.job)
     assert probes[0].begun.wait(PATIENCE)
     desk.close()
-    assert probes[0].ended.wait(PATIENCE) and probes[1].ended.wait(PATIENCE)
+    assert all(one.ended.wait(PATIENCE) for one in probes)
+    assert not probes[2].begun.is_set()
 
 
 @pytest.mark.parametrize(

@@ -250,11 +250,13 @@ class Desk:
             return self.queue.index(job) if job in self.queue else 0
 
     def close(self) -> None:
-        """End all jobs."""
+        """End all jobs; those that wait never begin."""
         with self.changed:
             self.closed = True
             for job in (*self.queue, *self.running):
                 job.abort()
+            while self.queue:
+                self.queue.popleft().ended()
             self.changed.notify_all()
 
     def _next(self) -> Job | None:
