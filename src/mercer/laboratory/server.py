@@ -113,29 +113,33 @@ class Library:
     """What computes answers: loaded by a thread, while the page is on its way."""
 
     def __init__(self) -> None:
-        self.loaded = threading.Event()
+        self.loaded = asyncio.Event()
         self.answers: Any = None
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin to load; twice does no harm."""
-        if not self.loaded.is_set():
-            threading.Thread(target=self._load, name="mercer-load", daemon=True).start()
+        """Begin to load."""
+        loop = asyncio.get_running_loop()
 
-    def _load(self) -> None:
-        try:
-            self.answers = importlib.import_module("mercer.laboratory.answers")
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.loaded.set()
+        def load() -> None:
+            try:
+                self.answers = importlib.import_module("mercer.laboratory.answers")
+            except BaseException as error:
+                self.error = error
+            try:
+                loop.call_soon_threadsafe(self.loaded.set)
+            except RuntimeError:  # the server has ended meanwhile
+                pass
 
-    def call(self, kind: str, name: str, *arguments: Any) -> Any:
+        threading.Thread(target=load, name="mercer-load", daemon=True).start()
+
+    async def call(self, kind: str, name: str, *arguments: Any) -> Any:
         """The answer of a route, or what was read of its request."""
-        self.loaded.wait()
+        # No thread waits for it: those are for the files of the page meanwhile.
+        await self.loaded.wait()
         if self.error is not None:
             raise self.error
-        return getattr(self.answers, kind)[name](*arguments)
+        return await run_in_threadpool(getattr(self.answers, kind)[name], *arguments)
 
 
 class Guard:
@@ -234,7 +238,7 @@ def _listed(name: str) -> Callable[[Request], Awaitable[Response]]:
     async def route(request: Request) -> Response:
         library: Library = request.app.state.library
         given = dict(request.path_params), _query(request)
-        return _json(await run_in_threadpool(library.call, "LISTS", name, *given))
+        return _json(await library.call("LISTS", name, *given))
 
     return route
 
@@ -254,7 +258,7 @@ def _computed(name: str) -> Callable[[Request], Awaitable[Response]]:
         desk: Desk = request.app.state.desk
         library: Library = request.app.state.library
         body = await _body(request)
-        made = await run_in_threadpool(library.call, "JOBS", name, body)
+        made = await library.call("JOBS", name, body)
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def ended() -> None:
