@@ -2,8 +2,12 @@
 #
 #   make demo    build, install, train a kernel machine on digits; its report is
 #                out/digits.html
+#   make lab     build, install, open the laboratory: a page to see and step through
 #   make test    build, install, run the test suite
 #   make test-cluster   fits on clusters whose processes are killed and paused
+#   make test-browser   the page of the laboratory in Chromium: every tab, accessibility,
+#                latency; pictures of it go to build/laboratory
+#   make test-requests   10,000 bad requests to the laboratory, made from its contract
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, its threads under TSan
@@ -21,18 +25,30 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo test test-cluster test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
+.PHONY: demo lab test test-browser test-cluster test-requests test-roundings sanitize \
+        fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
 	$(python) -m mercer train digits --kernel "RBF(0.001)" --C 10 --cv 5 \
 		-o out/digits.mercer --report out/digits.html
 
+lab: $(VENV)/.lab
+	$(python) -m mercer lab
+
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
 
 test-cluster: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_faults.py
+
+test-browser: $(VENV)/.test
+	sh tools/browser.sh $(VENV) build/browser
+	MERCER_BROWSER=1 MERCER_AXE=build/browser/axe.min.js OPENBLAS_NUM_THREADS=1 \
+		$(python) -m pytest -s tests/laboratory/test_browser.py
+
+test-requests: $(VENV)/.test
+	MERCER_REQUESTS=10000 $(python) -m pytest tests/laboratory/test_requests.py
 
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto
@@ -69,9 +85,13 @@ $(VENV)/.demo: $(sources)
 	sh tools/setup.sh $(VENV) plot,progress
 	@touch $@
 
+$(VENV)/.lab: $(sources)
+	sh tools/setup.sh $(VENV) lab,plot,progress
+	@touch $@ $(VENV)/.demo
+
 $(VENV)/.test: $(sources)
 	sh tools/setup.sh $(VENV) test
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.lab
 
 $(VENV)/.docs: $(sources)
 	sh tools/setup.sh $(VENV) docs
@@ -79,7 +99,7 @@ $(VENV)/.docs: $(sources)
 
 $(VENV)/.dev: $(sources)
 	sh tools/setup.sh $(VENV) dev
-	@touch $@ $(VENV)/.test $(VENV)/.demo
+	@touch $@ $(VENV)/.test $(VENV)/.demo $(VENV)/.lab
 
 clean:
 	rm -rf $(VENV) build out docs/_build docs/_figures docs/gallery docs/reference/api

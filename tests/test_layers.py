@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
 # From the top; "kernels/" places every module of that folder.
 LAYERS = [
     ["__main__"],
-    ["cli/", "lab/"],
+    ["cli/"],
+    ["laboratory/"],
     ["optimization", "paths/", "explanations/", "search/"],
     ["plots/", "io/"],
     ["theory/"],  # it judges machines, so it stands above them
@@ -61,7 +62,8 @@ FOUNDATIONS = {
     "report checkpoints".split(),
     "io": "container classes records operations formulas svmlight files cells dataset "
     "strings tables".split(),
-    "lab": [],
+    "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
+    "structures course catalog pasting views steps figures code answers server".split(),
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
 ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
@@ -89,7 +91,7 @@ MODULES = {
     "feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
     "cluster_states clusters lasso lasso_features components products preimage bayes "
     "posterior evidence rounding class_pairs nearest windows roads weights multiple "
-    "chunking decomposition ascent laplace gaussian path update bordered",
+    "chunking decomposition ascent laplace gaussian path update bordered pair_steps",
     "solvers/auto": "small costs holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps parallel",
@@ -109,14 +111,24 @@ MODULES = {
     "checkpoints",
     "cli": "options libsvm svm_text svm_data svm_train svm_predict svm_scale svm_grid "
     "main completion live settings scores pictures report checkpoints training tuning "
-    "prediction explaining looking conversion bench",
-    "lab": "server",
+    "prediction explaining looking conversion bench lab",
+    "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
+    "structures course catalog pasting views steps figures code answers server launch "
+    "opening",
 }
 
 # Who may import a package from outside; numpy and scipy are free to all.
 ALLOWED = {
     "sklearn": {
-        *("machines/", "theory/", "plots/", "io/", "cli/", "lab/", "explanations/"),
+        *(
+            "machines/",
+            "theory/",
+            "plots/",
+            "io/",
+            "cli/",
+            "laboratory/",
+            "explanations/",
+        ),
         *("paths/", "search/", "optimization"),
     },
     "narwhals": {"data/frames"},
@@ -124,6 +136,9 @@ ALLOWED = {
     "mpl_toolkits": {"plots/"},
     "dask": {"distributed"},
     "distributed": {"distributed"},
+    "anyio": {"laboratory/server"},
+    "starlette": {"laboratory/server"},
+    "uvicorn": {"laboratory/launch"},
     "rich": {"cli/live"},
     "pyarrow": {"io/parquet"},
     "rdkit": {"io/molecules"},

@@ -71,6 +71,7 @@ __getattr__, __dir__, __all__ = loaded_on_use(
         "mercer.explanations.explaining": "explain",
         "mercer.explanations.explanation": "Explanation",
         "mercer.io.models": "save load",
+        "mercer.laboratory.opening": "open_lab",
     },
     (
         "data",

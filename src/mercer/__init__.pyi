@@ -82,6 +82,7 @@ from mercer.kernels.ways import Precomputed as Precomputed
 from mercer.kernels.ways import RankOne as RankOne
 from mercer.kernels.window import ProductWindow as ProductWindow
 from mercer.kernels.window import RadialWindow as RadialWindow
+from mercer.laboratory.opening import open_lab as open_lab
 from mercer.machines.gp import GaussianProcessClassifier as GaussianProcessClassifier
 from mercer.machines.gp import GaussianProcessRegressor as GaussianProcessRegressor
 from mercer.machines.kmeans import KernelKMeans as KernelKMeans

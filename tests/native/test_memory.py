@@ -265,3 +265,41 @@ print(held, memory.kept(), points.nbytes)
     )
     assert packed > 0.5 * held > 0
     assert left == 0
+
+
+RETURNING = """
+import threading
+import numpy as np
+from mercer.native import memory
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+print(memory.return_large())
+before = resident()
+
+def work():
+    for k in range(20):  # sizes that glibc would keep by itself, after the first
+        some = [np.ones(2**20 + 1000 * j) for j in range(k % 3 + 1)]
+        kept.append(np.ones(1000))  # above them, so that the heap could not shrink
+        del some
+
+kept = []
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_large_arrays_are_returned_to_the_system():
+    command = [sys.executable, "-c", RETURNING]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    answered, grown = found.stdout.split()
+    if answered == "False":
+        pytest.skip("this C library decides by itself")
+    assert int(grown) < 8e6  # less than one of the arrays

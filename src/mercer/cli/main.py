@@ -29,6 +29,7 @@ COMMANDS = {
     "info": "looking",
     "convert": "conversion",
     "bench": "bench",
+    "lab": "lab",
     "completion": "completion",
 }
 LIBSVM_TOOLS = ("svm-train", "svm-predict", "svm-scale", "svm-grid")
@@ -424,6 +425,28 @@ def _bench(command: argparse.ArgumentParser) -> None:
     _add_machine(command)
 
 
+def _lab(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--port",
+        type=_port,
+        default=8425,
+        metavar="N",
+        help="the first port to try; default: 8425",
+    )
+    command.add_argument(
+        "--no-browser", action="store_true", help="print the address, open nothing"
+    )
+    command.add_argument(
+        "--attached", action="store_true", help="end when standard input ends"
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is 1 to 65535; got {text!r}")
+    return int(text)
+
+
 def _completion(command: argparse.ArgumentParser) -> None:
     command.add_argument("shell", choices=("bash", "zsh"))
 
@@ -440,5 +463,6 @@ _COMMAND_LINES: list[tuple[str, str, Any]] = [
     ("convert", "a model in another format: ours, LIBSVM's, ONNX", _convert),
     ("info", "what is in a model or in a file of data", _info),
     ("bench", "this library against its installed peers, on this computer", _bench),
+    ("lab", "the laboratory: a page to see and step through kernel methods", _lab),
     ("completion", "what makes a shell complete the command", _completion),
 ]

@@ -21,6 +21,7 @@ was never touched takes a tenth of the time of a fit. What is kept:
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,6 +42,7 @@ ROOT = Path("/")
 KEPT_SHARE = 0.25  # of what is available, for kernel values that are kept to be reused
 BLOCKS = 24  # that find room at the same time, where there is little of it
 LARGEST_CACHE = 2.0**30  # bytes of kernel rows, where no other number is asked for
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # what glibc calls M_MMAP_THRESHOLD, M_ARENA_MAX
 # Seconds for which a reading of the system's files is used again. They take about a
 # millisecond to read, as long as a small fit, which asks several times. In this time a
 # process can write to about a hundred megabytes of new memory.
@@ -159,6 +161,19 @@ def release() -> int:
     freed = _core.release_kept()
     _last.clear()
     return freed
+
+
+def return_large(size: int = 2**22) -> bool:
+    """Give arrays of so many bytes back to the system as soon as they are freed.
+
+    For processes that serve for long in several threads: by itself glibc keeps what
+    was freed, up to 32 MB at a time and apart for each thread. Whether it was glibc.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library, or Windows
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, size) and mallopt(_ARENA_MAX, 2))
 
 
 class _Reading(NamedTuple):

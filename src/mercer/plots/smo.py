@@ -5,7 +5,7 @@ Platt, Fast training of support vector machines using SMO (1998).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,17 @@ from mercer.plots.base import (
     paper,
 )
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.pair_steps import (
+    check_pairs,
+    frame_of,
+    hessian,
+    landscape,
+    pair_step,
+    pair_steps,
+)
 
 MOST_STEPS = 10_000
 MOST_LINES = 200  # variables whose paths are drawn
-
-
-class Step(NamedTuple):
-    """A step in two variables, with the value of the others fixed."""
-
-    before: np.ndarray
-    wanted: np.ndarray  # the minimum on the line signᵀα = total
-    after: np.ndarray  # the minimum on its part within the bounds
-    ends: tuple[float, float]  # of the second variable on that part
 
 
 def plot_smo_step(
@@ -73,14 +72,16 @@ def plot_smo_step(
     [[0.5, 0.5]]
     """
     value = np.asarray(alpha, dtype=float)
-    _check(problem, value)
+    check_pairs(problem, value)
     if i == j:
         raise ValueError(f"A step of SMO moves two variables; got {i} twice.")
-    Q, sign = _hessian(problem), problem.sign
-    step = _step(problem, Q, Q @ value + problem.linear, value, i, j)
+    Q, sign = hessian(problem), problem.sign
+    step = pair_step(problem, Q, Q @ value + problem.linear, value, i, j)
     ax = axes_or_new(ax)
-    low, high = _frame(problem, step, [i, j])
-    _draw_contours(problem, Q, value, [i, j], low, high, levels, ax)
+    low, high = frame_of(problem, step)
+    sides = [np.linspace(*ends, 200) for ends in zip(low, high, strict=True)]
+    W = landscape(problem, Q, value, (i, j), *sides)
+    ax.contour(*sides, W, levels, cmap="viridis", linewidths=1, alpha=0.7)
     lower, upper = (np.clip(b[[i, j]], low - 9, high + 9)
                     for b in (problem.lower, problem.upper))  # fmt: skip
     square = Rectangle(tuple(lower), *(upper - lower), fc="none", ec=ink(), lw=2)
@@ -157,7 +158,7 @@ def plot_smo_path(
             "plot_smo_path needs a path of shape (steps + 1, variables); got shape "
             f"{found.shape}."
         )
-    _check(problem, found[0])
+    check_pairs(problem, found[0])
     if len(problem) > MOST_LINES:
         raise ValueError(
             f"plot_smo_path draws at most {MOST_LINES} variables, a line each; got "
@@ -197,107 +198,10 @@ def plot_smo_path(
 
 def smo_path(problem: BoxQP, tol: float) -> np.ndarray:
     """(steps + 1, variables): the values from the start until violation < tol."""
-    value = problem.start().astype(float)
-    _check(problem, value)
-    Q, path = _hessian(problem), [value]
-    for _ in range(MOST_STEPS):
-        gradient = Q @ value + problem.linear
-        rise = -problem.sign * gradient
-        up = np.where(problem.sign > 0, value < problem.upper, value > problem.lower)
-        down = np.where(problem.sign > 0, value > problem.lower, value < problem.upper)
-        i = int(np.argmax(np.where(up, rise, -np.inf)))
-        j = int(np.argmin(np.where(down, rise, np.inf)))
-        if not (up.any() and down.any() and rise[i] - rise[j] >= tol):
-            return np.array(path)
-        value = value.copy()
-        value[[i, j]] = _step(problem, Q, gradient, value, i, j).after
-        # A variable that is at its bound but for rounding would be moved again.
-        value = problem.snapped(value, slack=1e-13)
-        path.append(value)
+    run = pair_steps(problem, tol, MOST_STEPS)
+    if run.converged:
+        return run.path
     raise ValueError(
         f"{MOST_STEPS} steps of SMO were not enough for tol={tol:g}; raise tol, or use "
         "plot_convergence."
     )
-
-
-def _check(problem: BoxQP, value: np.ndarray) -> None:
-    if problem.tube is not None or problem.group is not None or problem.total is None:
-        raise ValueError(
-            "Steps of SMO are drawn for problems with one total and no tube: those of "
-            "svc or one_class."
-        )
-    if value.shape != (len(problem),):
-        raise ValueError(
-            f"The problem has {len(problem)} variables; got values of shape "
-            f"{value.shape}."
-        )
-
-
-def _hessian(problem: BoxQP) -> np.ndarray:
-    """Q of all variables."""
-    K = np.asarray(problem.gram.dense(), dtype=float)
-    index = np.arange(len(K)) if problem.index is None else problem.index
-    return K[np.ix_(index, index)] * np.outer(problem.sign, problem.sign)
-
-
-def _step(
-    problem: BoxQP,
-    Q: np.ndarray,
-    gradient: np.ndarray,
-    value: np.ndarray,
-    i: int,
-    j: int,
-) -> Step:
-    a, b = value[i], value[j]
-    same = problem.sign[i] * problem.sign[j]
-    # αᵢ = a - same (αⱼ - b): its bounds, carried over to αⱼ.
-    carried = np.sort(b + same * (a - np.array([problem.lower[i], problem.upper[i]])))
-    L = max(problem.lower[j], carried[0])
-    H = min(problem.upper[j], carried[1])
-    eta = Q[i, i] + Q[j, j] - 2 * same * Q[i, j]
-    slope = gradient[j] - same * gradient[i]
-    # Without curvature the minimum is at the end to which W falls.
-    wanted = b - slope / eta if eta > 0 else (L if slope > 0 else H)
-    reached = min(max(wanted, L), H)
-
-    def pair(second: float) -> np.ndarray:
-        first = a - same * (second - b)
-        return np.array([first, second])
-
-    after = np.clip(pair(reached), problem.lower[[i, j]], problem.upper[[i, j]])
-    return Step(np.array([a, b]), pair(wanted), after, (L, H))
-
-
-def _frame(
-    problem: BoxQP, step: Step, pair: list[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The corners of a picture with the square, if it is finite, and all places."""
-    bounds = np.array([problem.lower[pair], problem.upper[pair]])
-    shown = [step.before, step.after, *(np.where(np.isfinite(bounds), bounds, 0.0))]
-    low, high = np.min(shown, axis=0), np.max(shown, axis=0)
-    room = 0.35 * max(float((high - low).max()), 1e-9)
-    # The minimum on the line belongs to the picture unless it is far away.
-    near = np.clip(step.wanted, low - 2 * room, high + 2 * room)
-    low, high = np.minimum(low - room, near - 0.1), np.maximum(high + room, near + 0.1)
-    return np.full(2, low.min()), np.full(2, high.max())
-
-
-def _draw_contours(
-    problem: BoxQP,
-    Q: np.ndarray,
-    value: np.ndarray,
-    pair: list[int],
-    low: np.ndarray,
-    high: np.ndarray,
-    levels: int,
-    ax: Axes,
-) -> None:
-    """W in two variables, the others fixed."""
-    rest = value.copy()
-    rest[pair] = 0
-    p, q = (Q @ rest + problem.linear)[pair]
-    (A, B), (_, C) = Q[np.ix_(pair, pair)]
-    sides = [np.linspace(start, end, 200) for start, end in zip(low, high, strict=True)]
-    a, b = np.meshgrid(*sides)
-    W = (A * a**2 + C * b**2) / 2 + B * a * b + p * a + q * b
-    ax.contour(a, b, W, levels, cmap="viridis", linewidths=1, alpha=0.7)

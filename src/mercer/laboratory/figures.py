@@ -1,0 +1,115 @@
+"""Curves and surfaces of the course that are no fit on the plane."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.laboratory.fits import fitted
+from mercer.laboratory.frames import Answer
+from mercer.laboratory.jobs import Job
+from mercer.laboratory.refusals import Refusal
+from mercer.laboratory.state import State
+from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from mercer.machines.svm import SVC
+
+FIGURES = ("losses", "bumps", "saddle", "lift")
+NEEDS_STATE = ("bumps", "lift")
+SIDE = 65
+TOTAL = 4.0  # of x + y, in the problem of the saddle
+MOST_TERMS = 200
+HARD = 1e6  # C of a machine that has to separate
+
+
+def losses(job: Job) -> Answer:
+    """The losses of a point of class +1 as functions of f, and those of a number."""
+    f = np.linspace(-3, 3, 301)
+    side = np.ones(len(f))
+    curves = {
+        "0-1": (f <= 0).astype(float),
+        "hinge": Hinge().value(side, f),
+        "squared hinge": SquaredHinge().value(side, f),
+        "logistic": Logistic().value(side, f),
+        "squared": Squared().value(np.zeros(len(f)), f),
+        "ε-insensitive": EpsilonInsensitive(0.5).value(np.zeros(len(f)), f),
+    }
+    about = {
+        "0-1": "a mistake or not: y f ≤ 0",
+        "hinge": "max(0, 1 - y f)",
+        "squared hinge": "max(0, 1 - y f)²",
+        "logistic": "ln(1 + e^(-y f))",
+        "squared": "(y - f)², over the residual y - f",
+        "ε-insensitive": "max(0, |y - f| - ε), ε = 0.5, over the residual",
+    }
+    head = {"curves": list(curves), "about": about, "x_title": "y f, or y - f"}
+    return Answer(head, {"x": f, **curves})
+
+
+def bumps(state: State, job: Job) -> Answer:
+    """coefᵢ k(xᵢ, ·) of every point of a regression, and their sum with the bias."""
+    if state.task != "regress" or len(state.points) > MOST_TERMS:
+        raise Refusal(
+            f"The terms of f are drawn for regression on at most {MOST_TERMS} points.",
+            code="task",
+            field="/state/task",
+        )
+    machine = fitted(state, job)
+    f = getattr(machine, "expansion_", None)
+    if f is None or np.ndim(f.coef) != 1:
+        raise Refusal(
+            f"{state.offer.name} is no sum of kernel functions at points; choose "
+            "another machine.",
+            code="machine",
+            field="/state/machine/name",
+        )
+    across = state.cells()
+    rows = np.asarray(f.kernel(f.points, across), dtype=float)
+    terms = np.asarray(f.coef)[:, None] * rows
+    bias = float(np.ravel(f.bias)[0])
+    head = {"kernel": repr(f.kernel), "bias": bias}
+    centres = np.asarray(f.points, dtype=float)[:, 0]
+    arrays = {
+        "x": across[:, 0], "terms": terms, "sum": terms.sum(axis=0) + bias,
+        "centres": centres, "coef": np.asarray(f.coef),
+    }  # fmt: skip
+    return Answer(head, arrays)
+
+
+def saddle(job: Job) -> Answer:
+    """L(x, λ) = x² + λ(4 - 2x): the Lagrangian of max xy, x + y = 4, along y = x."""
+    x, multiplier = np.linspace(-1, 5, SIDE), np.linspace(-1, 5, SIDE)
+    across, up = np.meshgrid(x, multiplier)
+    # On y = x, L is least in x at x = λ, and 4λ - λ² there, which is greatest at λ = 2.
+    surface = across**2 + up * (TOTAL - 2 * across)
+    best = TOTAL / 2
+    head = {
+        "frame": [[x[0], x[-1]], [multiplier[0], multiplier[-1]]],
+        "saddle": [best, best],
+        "value": best**2,
+        "about": "L(x, λ) = xy + λ(4 - x - y) on y = x; the saddle is at x = λ = 2",
+        "dual": "min over x: 4λ - λ², greatest at λ = 2",
+    }
+    return Answer(head, {"surface": surface, "x": x, "multiplier": multiplier})
+
+
+def lift(state: State, job: Job) -> Answer:
+    """Points in z = (x₁², √2 x₁x₂, x₂²), and the plane that separates them there."""
+    x, y = state.points.T
+    lifted = np.column_stack([x**2, np.sqrt(2) * x * y, y**2])
+    arrays = {"scores": lifted}
+    if state.task == "classify" and len(np.unique(state.labels)) == 2:
+        machine = job.of(SVC(kernel="linear", C=HARD, callback=job.watch))
+        machine.fit(lifted, state.labels)
+        plane = np.append(np.ravel(machine.coef_), np.ravel(machine.intercept_))
+        arrays["plane"] = plane
+    names = ["x₁²", "√2 x₁x₂", "x₂²"]
+    return Answer({"axes": names}, arrays)
+
+
+def plain(name: str, job: Job) -> Answer:
+    """A figure that needs nothing."""
+    return {"losses": losses, "saddle": saddle}[name](job)
+
+
+def of_state(name: str, state: State, job: Job) -> Answer:
+    """A figure of what is on the plane."""
+    return {"bumps": bumps, "lift": lift}[name](state, job)
