@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from mercer.native import lapack
 from mercer.outcomes import Run, Solution, Status
@@ -99,6 +99,7 @@ class Factor:
         self.index: list[int] = []
         self._R = np.zeros((64, 64), order="F")
         self._rows = np.zeros((64, len(K)))
+        self._packed: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -119,17 +120,24 @@ class Factor:
         return self.K[i, free] + self.shift * (self.group[free] == self.group[i])
 
     def solve(self, B: np.ndarray) -> np.ndarray:
-        half = solve_triangular(self.R, B, trans="T", check_finite=False)
-        return solve_triangular(self.R, half, check_finite=False)
+        return self._back(self._back(B, transposed=True))
+
+    def _back(self, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """R⁻¹ B or R⁻ᵀ B.
+
+        LAPACK itself, on a copy of R without the room that it has to grow: scipy's
+        wrapper makes one for each system, and takes longer than these.
+        """
+        if self._packed is None:
+            self._packed = np.asfortranarray(self.R)
+        return dtrtrs(self._packed, B, trans=int(transposed))[0]
 
     def append(self, i: int) -> bool:
         """Take a variable in; False, and nothing done, where it adds nothing."""
         m, own = len(self.index), float(self.K[i, i]) + self.shift
         half = np.zeros(0)
         if m:
-            half = solve_triangular(
-                self.R, self.column(i), trans="T", check_finite=False
-            )
+            half = self._back(self.column(i), transposed=True)
         pivot = own - float(half @ half)
         if pivot < -INDEFINITE * max(own, self.shift):
             raise ValueError(
@@ -144,6 +152,7 @@ class Factor:
         self._R[:m, m], self._R[m, m] = half, np.sqrt(pivot)
         self._rows[m] = self.K[i]
         self.index.append(i)
+        self._packed = None
         return True
 
     def _grow(self, size: int) -> None:
@@ -159,6 +168,7 @@ class Factor:
         self._R[place : m - 1, place : m - 1] = tail
         self._rows[place : m - 1] = self._rows[place + 1 : m].copy()
         del self.index[place]
+        self._packed = None
 
 
 @dataclass(frozen=True, eq=False)
