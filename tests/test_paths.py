@@ -196,6 +196,9 @@ def test_a_path_is_drawn_with_its_error():
 
 def test_too_many_breakpoints_end_a_path_and_are_said():
     kernel, X, y = CASES["moons"]
+    for none in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match="max_breakpoints ≥ 1"):
+            svm_path(kernel, X, y, max_breakpoints=none)
     with pytest.warns(ConvergenceWarning, match="max_breakpoints"):
         path = svm_path(kernel, X, y, max_breakpoints=10)
     assert not path.complete and path.status == "max_iter"

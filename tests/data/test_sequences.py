@@ -45,6 +45,13 @@ def test_rows_of_an_array_of_numbers_are_sequences():
     assert_array_equal(Spectrum(2)(X), Spectrum(2)(["aba", "bab"]))
 
 
+def test_vectors_of_measured_numbers_are_no_sequences():
+    vectors = np.array([[1.0, 2.0], [0.25, 1.0]])
+    with pytest.raises(TypeError, match=r"point 1 is a vector .* 0.25.*RBF"):
+        Spectrum(2)(vectors)
+    assert Spectrum(1)(vectors[:1]).tolist() == [[2.0]]
+
+
 def test_lone_surrogates_and_zeros_are_characters():
     assert Spectrum(1).value("\ud800\0", "\0\ud800") == 2
 

@@ -347,6 +347,7 @@ def test_what_is_wrong_is_said():
         GaussianProcessRegressor(optimizer="adam").fit(X, Y)
     for bounds, words in [
         ({"gamma": (2, 1)}, "reversed"),
+        ({"gamma": (np.nan, 1)}, "are numbers"),
         ({"gama": (1, 2)}, "does not learn"),
         ({"gamma": (0, 1)}, "but for 0"),
         ({"gamma": "free"}, "a pair"),

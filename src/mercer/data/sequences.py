@@ -104,6 +104,12 @@ def _checked(who: str, X: Points) -> list[Any]:
                 f"{who} compares strings; point {i} is {describe(x)}. Pass a list of "
                 "str, or of sequences of hashable tokens."
             )
+        if type(x) is np.ndarray and x.dtype.kind == "f" and (x % 1 != 0).any():
+            raise TypeError(
+                f"{who} compares strings, or sequences of tokens; point {i} is a "
+                f"vector of measured numbers, such as {x[x % 1 != 0][0]:g}. Choose a "
+                "kernel of vectors, such as RBF(), or pass tokens."
+            )
     return points
 
 

@@ -34,6 +34,15 @@ def checked_end(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_most(most: Any) -> None:
+    """Refuse a largest number of breakpoints that is none."""
+    whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
+    if not whole or most < 1:
+        raise ValueError(
+            f"A path needs a whole number max_breakpoints ≥ 1; got {most!r}."
+        )
+
+
 def check_weights(name: str, index: np.ndarray, n: int) -> None:
     if len(index) < n:
         raise ValueError(

@@ -19,7 +19,13 @@ from mercer.kernels.base import Kernel
 from mercer.machines.svm import SVC, SVR, NuSVC, OneClassSVM
 from mercer.native.sorting import distinct
 from mercer.outcomes import Solution, Status, Watch
-from mercer.paths.checks import check_psd, check_weights, checked_end, largest
+from mercer.paths.checks import (
+    check_most,
+    check_psd,
+    check_weights,
+    checked_end,
+    largest,
+)
 from mercer.paths.curves import (
     ErrorCurve,
     errors_along,
@@ -95,6 +101,7 @@ class Path:
         ends: tuple[float, float],
         max_breakpoints: int,
     ):
+        check_most(max_breakpoints)
         self.parameter, self._ends, self._most = parameter, ends, max_breakpoints
         self._machine, self._given, self._problem = machine, given, problem
         below, above = traced(problem, start, ends, max_breakpoints, _solver)

@@ -120,7 +120,9 @@ class FreeParameters:
                 f"The bounds of {name} are a pair (low, high), or 'fixed'; got "
                 f"{brief(given)}."
             ) from error
-        if not (pairs[:, 0] <= pairs[:, 1]).all() or np.isnan(pairs).any():
+        if np.isnan(pairs).any():
+            raise ValueError(f"The bounds of {name} are numbers; got {brief(given)}.")
+        if not (pairs[:, 0] <= pairs[:, 1]).all():
             raise ValueError(
                 f"The bounds of {name} must not be reversed, low ≤ high; got "
                 f"{brief(given)}."

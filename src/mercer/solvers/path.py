@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from mercer.native import lapack
 from mercer.outcomes import Run, Solution, Status
@@ -99,9 +99,18 @@ class Factor:
         self.index: list[int] = []
         self._R = np.zeros((64, 64), order="F")
         self._rows = np.zeros((64, len(K)))
+        self._packed: np.ndarray | None = None
+        self._free: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def free(self) -> np.ndarray:
+        """The free variables, as an array."""
+        if self._free is None:
+            self._free = np.array(self.index, dtype=int)
+        return self._free
 
     @property
     def R(self) -> np.ndarray:
@@ -115,21 +124,28 @@ class Factor:
 
     def column(self, i: int) -> np.ndarray:
         """K + c GGᵀ between the free variables and variable i."""
-        free = self.index
+        free = self.free
         return self.K[i, free] + self.shift * (self.group[free] == self.group[i])
 
     def solve(self, B: np.ndarray) -> np.ndarray:
-        half = solve_triangular(self.R, B, trans="T", check_finite=False)
-        return solve_triangular(self.R, half, check_finite=False)
+        return self._back(self._back(B, transposed=True))
+
+    def _back(self, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """R⁻¹ B or R⁻ᵀ B.
+
+        LAPACK itself, on a copy of R without the room that it has to grow: scipy's
+        wrapper makes one for each system, and takes longer than these.
+        """
+        if self._packed is None:
+            self._packed = np.asfortranarray(self.R)
+        return dtrtrs(self._packed, B, trans=int(transposed))[0]
 
     def append(self, i: int) -> bool:
         """Take a variable in; False, and nothing done, where it adds nothing."""
         m, own = len(self.index), float(self.K[i, i]) + self.shift
         half = np.zeros(0)
         if m:
-            half = solve_triangular(
-                self.R, self.column(i), trans="T", check_finite=False
-            )
+            half = self._back(self.column(i), transposed=True)
         pivot = own - float(half @ half)
         if pivot < -INDEFINITE * max(own, self.shift):
             raise ValueError(
@@ -144,6 +160,7 @@ class Factor:
         self._R[:m, m], self._R[m, m] = half, np.sqrt(pivot)
         self._rows[m] = self.K[i]
         self.index.append(i)
+        self._packed = self._free = None
         return True
 
     def _grow(self, size: int) -> None:
@@ -159,6 +176,7 @@ class Factor:
         self._R[place : m - 1, place : m - 1] = tail
         self._rows[place : m - 1] = self._rows[place + 1 : m].copy()
         del self.index[place]
+        self._packed = self._free = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,8 +345,8 @@ class Tracer:
 
         Groups without a free variable have ρ = 0.
         """
-        free = self.factor.index
-        if not free:
+        free = self.factor.free
+        if not len(free):
             return np.zeros(0), np.zeros(len(need))
         G = self.members[:, free].T.astype(float)
         there = G.any(axis=0)
@@ -359,8 +377,8 @@ class Tracer:
 
     def _correct(self) -> None:
         """Take off what rounding has added up to on the free variables."""
-        free = self.factor.index
-        if not free:
+        free = self.factor.free
+        if not len(free):
             return
         low, _ = self._limits(self.theta)
         missing = self.total(self.theta) - self.members @ self.beta
@@ -380,15 +398,16 @@ class Tracer:
         ----------
         rate, pace : how the free variables move, and how all corners do
         """
-        free = self.factor.index
-        corners, state = self.corners(self.theta)[free], self.state[free]
+        free, line = self.factor.free, self.corners
+        corners = line.start[free] + self.theta * line.rate[free]
+        state, pace = self.state[free], pace[free]
         steps, kind = np.full(len(free), np.inf), np.ones(len(free), dtype=int)
-        scale = np.abs(rate).max(initial=0.0) + np.abs(pace[free]).max(initial=0.0)
+        scale = np.abs(rate).max(initial=0.0) + np.abs(pace).max(initial=0.0)
         tiny = REST * scale
         every = np.arange(len(free))
         for side in (1, -1):
             corner = (state + side) // 2
-            away = side * (rate - pace[free, corner])
+            away = side * (rate - pace[every, corner])
             gap = side * (corners[every, corner] - self.beta[free])
             found = np.maximum(gap, 0.0) / np.where(away > tiny, away, np.nan)
             nearer = found < steps
@@ -401,7 +420,7 @@ class Tracer:
         False where no variable can move the way that the total does.
         """
         need = self.side * (self.total.rate - self.members @ self.pace)
-        counts = self.members[:, self.factor.index].sum(axis=1)
+        counts = self.members[:, self.factor.free].sum(axis=1)
         scale = np.abs(self.total.rate) + self.members @ np.abs(self.pace)
         for g in np.flatnonzero(counts == 0).tolist():
             own = np.flatnonzero(self.members[g])
@@ -458,7 +477,7 @@ class Tracer:
         """On to the next event; None where there is none, else how far it was."""
         if not self._occupy():
             return None
-        free, side = self.factor.index, self.side
+        free, side = self.factor.free, self.side
         edge = self.slopes.rate[free, (self.state[free] - 1) // 2]
         b = side * (self.target.rate[free] - edge - self.drift[free])
         need = side * (self.total.rate - self.members @ self.pace)
@@ -487,7 +506,7 @@ class Tracer:
         return step
 
     def _record(self, x: np.ndarray, rho: np.ndarray) -> None:
-        free = np.array(self.factor.index, dtype=np.int32)
+        free = self.factor.free.astype(np.int32)
         start = self.theta, free, self.beta[free], self.side * x
         level = self.level.copy(), self.side * rho
         self.pieces.append(Piece(*start, *level, len(self.changes)))
@@ -496,7 +515,7 @@ class Tracer:
         self, x: np.ndarray, dF: np.ndarray, rho: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """How far each variable is from its next state, and on which side that is."""
-        free, side = self.factor.index, self.side
+        free, side = self.factor.free, self.side
         n = len(self.state)
         steps, kind = np.full(n, np.inf), np.zeros(n, dtype=int)
         r = self._residual()

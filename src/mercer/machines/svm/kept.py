@@ -140,17 +140,14 @@ def remove(machine: Any, index: Any) -> None:
         left = ~np.isin(before, leaving)
         place = np.cumsum(left) - 1
         kept = held.rows.pop(j, {})
-        gone = {
-            i: kept[i][: len(left)][left]
-            for i in np.flatnonzero(inside).tolist()
-            if i in kept
-        }
+        going = [i for i in np.flatnonzero(inside).tolist() if i in kept]
+        gone = [kept[i][: len(left)][left] for i in going]
         new.rows[j] = _shorter(kept, left, place)
         if not inside.any():
             continue
         beta = held.coef[_cells_of(cells_before, inside)]
         if len(gone) == len(beta):
-            rows = np.array(list(gone.values()))
+            rows = np.array(gone)
         else:
             some = double(take(held.points, before[inside]))
             rows = held.kernel(some, double(take(new.points, members)))
