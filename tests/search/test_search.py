@@ -12,7 +12,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import loguniform
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification, make_friedman1
+from sklearn.datasets import (
+    load_iris,
+    make_blobs,
+    make_classification,
+    make_friedman1,
+)
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.model_selection import (
     GridSearchCV,
@@ -336,6 +341,29 @@ def test_fits_start_from_the_one_at_a_smaller_c():
     assert steps[True][::4] != [] and sum(steps[True]) < sum(steps[False])
 
 
+@pytest.mark.parametrize("n_classes, weighted", [(2, False), (3, False), (2, True)])
+def test_a_solution_within_its_bounds_serves_every_larger_c(n_classes, weighted):
+    some, target = make_blobs(90, 2, centers=n_classes, random_state=3)
+    grid = {"C": [1e5, 1e-3, 1e4, 1e6], "gamma": [0.5]}
+    runs = []
+
+    def score(machine, X, y):
+        runs.append((machine.C, machine.run_))
+        return machine.score(X, y)
+
+    machine = SVC(class_weight="balanced") if weighted else SVC()
+    ours = KernelSearchCV(machine, grid, cv=3, scoring=score, refit=False)
+    ours.fit(some, target)
+    assert [C for C, _ in runs] == [1e-3, 1e4, 1e5, 1e6] * 3
+    # At 1e-3 coefficients are at their bound, at 1e4 none is; weights move bounds.
+    fits = {id(run) for _, run in runs}
+    assert len(fits) == (12 if weighted else 6)
+    theirs = GridSearchCV(machine, grid, cv=3, refit=False).fit(some, target)
+    assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
 # Sensible spaces
 
 TREES = [Tree(("S", ("A", "x" if i % 2 else "y"), "z")) for i in range(30)]
@@ -510,7 +538,7 @@ def test_the_journal_of_another_search_is_refused(tmp_path, change, words):
 KILLED = """
 import sys, time
 import numpy as np
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_blobs, make_classification
 from mercer import RBF, SVC, KernelSearchCV
 
 X, y = make_classification(120, 6, random_state=0)
