@@ -214,7 +214,7 @@ def test_rounding_at_a_bound_does_not_set_the_level(seed, side):
     X = np.maximum(local.normal(size=(48, 4)) + np.where(y > 0, 0.5, 1.5)[:, None], 0)
     problem = nu_svc(Gram(Linear(), X), y, 0.5)
     solution = SMO(tol=1e-11).solve(problem)
-    members, _ = problem.groups()[side]
+    members, _ = list(problem.groups())[side]
     assert np.isin(solution.value[members], [0.0, 1.0]).all()
     below, above = problem.slopes(solution.value, solution.function)
     middle = (below[members].max() + above[members].min()) / 2

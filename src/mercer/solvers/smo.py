@@ -426,7 +426,7 @@ class _Run:
             run,
             level=level,
             refuted=True if found.indefinite else None,
-            otherwise=status,
+            otherwise=Status.IMPRECISE if status == Status.OPTIMAL else status,
             square=None if found.complete else float(coef @ function),
         )
 
