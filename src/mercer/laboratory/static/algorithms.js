@@ -114,6 +114,11 @@ function caption(context, axes, [x, y], text, colours, [dx, dy] = [9, -9]) {
   context.textAlign = dx < 0 ? "right" : "left";
   context.textBaseline = "middle";
   const width = context.measureText(text).width;
+  // Beyond the right edge a caption turns to the other side of its point.
+  if (dx > 0 && axes.x(x) + dx + width > axes.box.x + axes.box.w + 16) {
+    dx = -dx;
+    context.textAlign = "right";
+  }
   const at = [axes.x(x) + dx, axes.y(y) + dy];
   context.globalAlpha = 0.85;
   context.fillStyle = colours.paper;

@@ -108,6 +108,7 @@ class Page {
     const { store } = this;
     this.controls = new Controls(store, catalog);
     this.planeView = new PlaneView(store, (options) => this.refit(options));
+    this.controls.refuted = (refutation) => this.planeView.refute(refutation);
     this.duality = new DualityView(store, catalog);
     this.step = new StepView(store, catalog);
     this.structures = new StructuresView(store, catalog);

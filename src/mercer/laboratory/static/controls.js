@@ -14,6 +14,7 @@ export class Controls {
     this.machineShown = "";
     this.kernelShown = "";
     this.dragFrom = null;
+    this.refuted = () => {}; // told the refutation of the kernel, or null
     this.#menus();
     this.#formula();
   }
@@ -259,6 +260,7 @@ export class Controls {
 
   #showProof() {
     const { proof, psd, refutation } = this.answer;
+    this.refuted(this.structured ? null : refutation);
     const [text, kind] =
       psd === true
         ? ["✓ A kernel: see the proof", "good"]

@@ -63,6 +63,16 @@ export class PlaneView {
     const assigned = task === "cluster" && this.fit?.head.array.assigned;
     const groups = assigned && assigned.values.length === points.length ? assigned.values : null;
     drawPoints(context, axes, colours, { points, fit: this.fit, labelled: this.labelled, groups });
+    if (this.refutation && task !== "regress") {
+      drawRefutation(context, axes, colours, this.refutation);
+    }
+  }
+
+  /** The points, with their weights, that show a kernel to be none. */
+  refute(refutation) {
+    if (this.refutation === refutation) return;
+    this.refutation = refutation;
+    this.plane.figure.redraw();
   }
 
   #tools() {
@@ -262,4 +272,29 @@ export class PlaneView {
       }
     });
   }
+}
+
+function drawRefutation(context, axes, colours, { points, vector }) {
+  context.save();
+  context.font = `600 12px ${colours.font}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  points.forEach(([x, y], i) => {
+    const [px, py] = [axes.x(x), axes.y(y)];
+    context.strokeStyle = colours.bad;
+    context.lineWidth = 2;
+    context.setLineDash([4, 3]);
+    context.beginPath();
+    context.arc(px, py, 15, 0, 2 * Math.PI);
+    context.stroke();
+    const text = `v = ${say(vector[i], 2)}`;
+    const width = context.measureText(text).width;
+    context.globalAlpha = 0.85;
+    context.fillStyle = colours.paper;
+    context.fillRect(px + 17, py - 9, width + 8, 18);
+    context.globalAlpha = 1;
+    context.fillStyle = colours.bad;
+    context.fillText(text, px + 21, py);
+  });
+  context.restore();
 }

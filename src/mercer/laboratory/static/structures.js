@@ -497,21 +497,19 @@ export class StructuresView {
   #parts(box, parts, chosen, number, choose) {
     put(
       box,
-      ...(parts ?? [])
-        .slice(0, 18)
-        .map((part, i) =>
-          make(
-            "button",
-            {
-              type: "button",
-              class: "part",
-              "aria-pressed": String(i === chosen),
-              onclick: () => choose(i === chosen ? null : i),
-            },
-            make("code", {}, partName(this.state.kind, part.text)),
-            make("small", {}, say(number(part), 2)),
-          ),
+      ...(parts ?? []).slice(0, 18).map((part, i) =>
+        make(
+          "button",
+          {
+            type: "button",
+            class: "part",
+            "aria-pressed": String(i === chosen),
+            onclick: () => choose(i === chosen ? null : i),
+          },
+          make("code", {}, partName(this.state.kind, part.text)),
+          make("small", {}, say(number(part), 2)),
         ),
+      ),
     );
   }
 
