@@ -37,6 +37,10 @@ async function start() {
   document.addEventListener("locked", () => ($("#gate").hidden = false));
   $("#theme").addEventListener("click", changeTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
+  // The address with the key, opened in a tab that shows the gate, changes the fragment alone.
+  addEventListener("hashchange", () => {
+    if (!$("#gate").hidden && readFragment().key) location.reload();
+  });
   if (!recallKey()) {
     $("#gate").hidden = false;
     return;
@@ -319,11 +323,7 @@ class Page {
   }
 
   async #followLink() {
-    const { key, state } = readFragment();
-    if (key) {
-      setKey(key);
-      $("#gate").hidden = true;
-    }
+    const { state } = readFragment();
     if (!state || location.hash === this.written) return;
     const given = await linked(state);
     if (given) this.store.commit({ set: {}, view: null, example: null, ...given });
