@@ -25,6 +25,8 @@ def known(client, kernel, **more):
         "GaussianSeries(1.0, 5000)",
         " + ".join(["RBF(1)"] * 41),
         "Exp(" * 45 + "Linear()" + ")" * 45,
+        "Nystrom(" * 3 + "RBF(1)" + ", 5)" * 3,
+        "Centered(2 * Centered(Centered(RBF(1)) + Linear()))",
         "Precomputed([[1, 0], [0, 1]])",
         "PowerSeries([" + "1," * 101 + "])",
         "RBF(1e300)",

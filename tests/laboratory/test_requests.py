@@ -17,7 +17,7 @@ from mercer.laboratory.structures import CATALOG
 
 schemathesis = pytest.importorskip("schemathesis", reason="it is not installed")
 
-REQUESTS = int(os.environ.get("MERCER_REQUESTS", "160"))
+REQUESTS = int(os.environ.get("MERCER_REQUESTS", "100"))
 SCHEMA = schemathesis.openapi.from_path(STATIC.with_name("openapi.yaml"))
 # Those of which a request can be bad: with a body, or a name in the address.
 OPERATIONS = [

@@ -55,6 +55,10 @@ HIGHEST = {
     ("WeisfeilerLehman", "iterations"): 32,
 }
 
+# Kernels that ask the one inside them at other points too, and how deep they may nest.
+LEARNING = ("Nystrom", "Centered")
+MOST_LEARNING = 2
+
 # Sliders: low, high, scale; the value itself is always within.
 RANGES: dict[str, tuple[float, float, str]] = {
     "gamma": (1e-3, 1e3, "log"),
@@ -111,17 +115,23 @@ def read_kernel(fields: Fields, kind: str) -> Kernel:
 
 def check_bounds(kernel: Kernel, kind: str) -> None:
     """Refuse a kernel that is too large, or for other data."""
-    waiting, nodes = [kernel], 0
+    waiting, nodes = [(kernel, 0)], 0
     while waiting:
-        node = waiting.pop()
+        node, inside = waiting.pop()
         nodes += 1
+        inside += type(node).__name__ in LEARNING
         if nodes > MOST_NODES:
             raise _refused(
                 f"A formula has at most {MOST_NODES} kernels and operators here; this "
                 "one has more. Leave some out."
             )
+        if inside > MOST_LEARNING:
+            raise _refused(
+                f"At most {MOST_LEARNING} of {' and '.join(LEARNING)} may stand inside "
+                "each other here: each asks the kernel within it several times."
+            )
         _check_node(node, kind)
-        waiting += node.children()
+        waiting += [(child, inside) for child in node.children()]
 
 
 def _check_node(node: Kernel, kind: str) -> None:

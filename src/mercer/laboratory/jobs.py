@@ -126,6 +126,11 @@ class Job:
         clock = self.clock
         return self.aborted or (clock is not None and clock.is_late)
 
+    @property
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return 0.0 if self.clock is None else time.perf_counter() - self.clock.begin
+
     def check(self) -> None:
         """Raise if it is to end; called between two steps of a computation."""
         if self.clock is not None:

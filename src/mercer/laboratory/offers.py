@@ -186,7 +186,7 @@ _OFFERS = (
     ),
     Offer(
         KernelLogisticRegression, "Logistic regression", "probabilities of classes",
-        ("classify",), (C, BIAS), most=_DENSE, probable=True,
+        ("classify",), (C, BIAS), most=_SLOW, probable=True,
     ),
     Offer(
         GaussianProcessClassifier, "Gaussian process", "Laplace's approximation",

@@ -29,6 +29,8 @@ MOST_NODES = 60  # of a graph; of a tree 200
 MOST_TREE_NODES = 200
 MOST_EDGES = 400
 MOST_LETTERS = 6000  # of all strings
+MOST_EXPLAINED = 120  # letters or nodes of an item that is taken apart
+EXPLAINING = 5.0  # seconds of a job after which no further item is
 MOST_PARTS = 30
 MOST_PLACES = 12  # occurrences of a part
 MACHINES = (
@@ -185,6 +187,9 @@ def _judge(
     head["exact"] = True
     for item, row in zip(given.items, rows, strict=True):
         job.check()
+        if size_of(item) > MOST_EXPLAINED or job.spent > EXPLAINING:
+            head["note"] = "What matched is not shown of all: they are long, or many."
+            continue
         [found] = explain(machine, [item], n=MOST_PARTS)
         head["exact"] &= found.by == "features" and found.n_parts is not None
         row["parts"] = [_part(part) for part in found.parts if part.name != "rest"]
@@ -233,8 +238,9 @@ def match(left: Any, right: Any, kernel: Kernel, job: Job) -> Answer:
     kernel = kernel.resolve([left, right])
     K = np.asarray(kernel([left, right]), dtype=float)
     value, size = float(K[0, 1]), float(np.sqrt(K[0, 0] * K[1, 1]))
-    here = _taken_apart(kernel, left, right, job)
-    there = _taken_apart(kernel, right, left, job)
+    short = max(size_of(left), size_of(right)) <= MOST_EXPLAINED
+    here = _taken_apart(kernel, left, right, job) if short else None
+    there = _taken_apart(kernel, right, left, job) if here else None
     head: dict[str, Any] = {
         "kernel": repr(kernel),
         "value": value,
@@ -244,7 +250,11 @@ def match(left: Any, right: Any, kernel: Kernel, job: Job) -> Answer:
         "right_places": None,
     }
     if here is None or there is None:
-        head["note"] = f"{kernel!r} has no features to be listed."
+        head["note"] = (
+            f"{kernel!r} has no features to be listed."
+            if short
+            else f"Features are listed up to {MOST_EXPLAINED} letters or nodes."
+        )
         return Answer(head, {"gram": K})
     (in_right, factor), (in_left, other) = here, there
     places = {part.name: _part(part, other)["places"] for part in in_left.parts}

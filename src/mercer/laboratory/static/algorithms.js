@@ -5,12 +5,23 @@
 // tell returns {text, facts}.
 
 import { Axes, inner, line, planeAxes, say } from "./axes.js";
-import { arrow, drawComponent, drawLandscape, drawPoints, drawSigned, drawWinner, layer, sides, strokeAt } from "./field.js";
+import {
+  arrow,
+  drawComponent,
+  drawLandscape,
+  drawPoints,
+  drawSigned,
+  drawWinner,
+  layer,
+  sides,
+  strokeAt,
+} from "./field.js";
 import { drawPoint } from "./marks.js";
 import { drawRulers } from "./plane.js";
 
 /** Row `at` of an array (frames, m). */
-export const rowOf = (array, at) => array.values.subarray(at * array.shape[1], (at + 1) * array.shape[1]);
+export const rowOf = (array, at) =>
+  array.values.subarray(at * array.shape[1], (at + 1) * array.shape[1]);
 const range = (count) => Array.from({ length: count }, (_, i) => i);
 const upTo = (array, at) => Array.from(array.values.subarray(0, at + 1));
 
@@ -23,15 +34,31 @@ function gridOf(run, name, at) {
 const axesOf = (run, width, height) => planeAxes(run.tight, width, height, run.task !== "regress");
 
 /** The plane after frame `at`, with what `extra(context, axes, colours)` adds. */
-function planePicture(run, at, { values = null, highlight = [], groups = null, extra = null, margins = false } = {}) {
+function planePicture(
+  run,
+  at,
+  { values = null, highlight = [], groups = null, extra = null, margins = false } = {},
+) {
   if (!run.points.length) return null;
   return (context, width, height, colours) => {
     const axes = axesOf(run, width, height);
     if (run.array.decision) {
       const grid = gridOf(run, "decision", at);
       const unit = margins ? 1 : typical(grid.values);
-      drawSigned(context, axes, run.view, grid, unit, sides(colours, run.task === "classify" ? run.labels : null));
-      for (const level of margins ? [-1, 1] : []) strokeAt(context, axes, run.view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
+      drawSigned(
+        context,
+        axes,
+        run.view,
+        grid,
+        unit,
+        sides(colours, run.task === "classify" ? run.labels : null),
+      );
+      for (const level of margins ? [-1, 1] : [])
+        strokeAt(context, axes, run.view, grid, level, {
+          colour: colours.ink,
+          width: 1.25,
+          dash: [6, 5],
+        });
       strokeAt(context, axes, run.view, grid, 0, { colour: colours.ink, width: 2.5 });
     } else if (run.array.winner) {
       drawWinner(context, axes, run.view, gridOf(run, "winner", at));
@@ -39,7 +66,14 @@ function planePicture(run, at, { values = null, highlight = [], groups = null, e
     drawRulers(context, axes, colours);
     let most = 0;
     for (const v of values ?? []) most = Math.max(most, Math.abs(v));
-    drawPoints(context, axes, colours, { points: run.points, labelled: run.task === "classify", values, most: most || null, highlight, groups });
+    drawPoints(context, axes, colours, {
+      points: run.points,
+      labelled: run.task === "classify",
+      values,
+      most: most || null,
+      highlight,
+      groups,
+    });
     extra?.(context, axes, colours);
   };
 }
@@ -54,7 +88,12 @@ function typical(values) {
 function squareAxes(width, height, [x0, x1], [y0, y1]) {
   const room = inner(width, height, { left: 52, right: 20, top: 32, bottom: 44 });
   const side = Math.min(room.w, room.h);
-  const box = { x: room.x + (room.w - side) / 2, y: room.y + (room.h - side) / 2, w: side, h: side };
+  const box = {
+    x: room.x + (room.w - side) / 2,
+    y: room.y + (room.h - side) / 2,
+    w: side,
+    h: side,
+  };
   return new Axes([x0, x1, y0, y1], box);
 }
 
@@ -75,6 +114,11 @@ function caption(context, axes, [x, y], text, colours, [dx, dy] = [9, -9]) {
   context.textAlign = dx < 0 ? "right" : "left";
   context.textBaseline = "middle";
   const width = context.measureText(text).width;
+  // Beyond the right edge a caption turns to the other side of its point.
+  if (dx > 0 && axes.x(x) + dx + width > axes.box.x + axes.box.w + 16) {
+    dx = -dx;
+    context.textAlign = "right";
+  }
   const at = [axes.x(x) + dx, axes.y(y) + dy];
   context.globalAlpha = 0.85;
   context.fillStyle = colours.paper;
@@ -90,9 +134,22 @@ function smoBox(run, at) {
   const step = run.steps[at - 1];
   return (context, width, height, colours) => {
     const axes = squareAxes(width, height, step.frame, step.frame);
-    drawLandscape(context, axes, landscapeView(step.frame, step.frame), gridOf(run, "landscape", at - 1));
-    axes.frame(context, colours, { labels: [`α${sub(step.i + 1)}`, `α${sub(step.j + 1)}`], grid: false });
-    const [x0, x1, y0, y1] = [Math.max(step.lower[0], step.frame[0]), Math.min(step.upper[0] ?? Infinity, step.frame[1]), Math.max(step.lower[1], step.frame[0]), Math.min(step.upper[1] ?? Infinity, step.frame[1])];
+    drawLandscape(
+      context,
+      axes,
+      landscapeView(step.frame, step.frame),
+      gridOf(run, "landscape", at - 1),
+    );
+    axes.frame(context, colours, {
+      labels: [`α${sub(step.i + 1)}`, `α${sub(step.j + 1)}`],
+      grid: false,
+    });
+    const [x0, x1, y0, y1] = [
+      Math.max(step.lower[0], step.frame[0]),
+      Math.min(step.upper[0] ?? Infinity, step.frame[1]),
+      Math.max(step.lower[1], step.frame[0]),
+      Math.min(step.upper[1] ?? Infinity, step.frame[1]),
+    ];
     context.strokeStyle = colours.ink;
     context.lineWidth = 2;
     context.strokeRect(axes.x(x0), axes.y(y1), axes.x(x1) - axes.x(x0), axes.y(y0) - axes.y(y1));
@@ -106,11 +163,21 @@ function smoBox(run, at) {
     context.restore();
     context.strokeStyle = colours.strong;
     context.lineWidth = 2.5;
-    arrow(context, axes.x(step.before[0]), axes.y(step.before[1]), axes.x(step.after[0]), axes.y(step.after[1]), 10);
+    arrow(
+      context,
+      axes.x(step.before[0]),
+      axes.y(step.before[1]),
+      axes.x(step.after[0]),
+      axes.y(step.after[1]),
+      10,
+    );
     if (step.clipped) dot(context, axes, step.wanted, colours.soft, { hollow: true });
     dot(context, axes, step.before, colours.ink, { r: 4.5 });
     dot(context, axes, step.after, colours.strong);
-    const gap = Math.hypot(axes.x(step.before[0]) - axes.x(step.after[0]), axes.y(step.before[1]) - axes.y(step.after[1]));
+    const gap = Math.hypot(
+      axes.x(step.before[0]) - axes.x(step.after[0]),
+      axes.y(step.before[1]) - axes.y(step.after[1]),
+    );
     caption(context, axes, on(step.ends[0]), "L", colours, [10, 12]);
     caption(context, axes, on(step.ends[1]), "H", colours, [10, 12]);
     if (gap > 24) caption(context, axes, step.before, "before", colours, [-10, -12]);
@@ -138,26 +205,63 @@ const smo = {
   barsTitle: "Dual variables α",
   main: smoBox,
   second: (run, at) =>
-    at === 0 ? null : planePicture(run, at, { values: rowOf(run.array.alpha, at), highlight: [run.steps[at - 1].i, run.steps[at - 1].j], margins: true }),
+    at === 0
+      ? null
+      : planePicture(run, at, {
+          values: rowOf(run.array.alpha, at),
+          highlight: [run.steps[at - 1].i, run.steps[at - 1].j],
+          margins: true,
+        }),
   curve: (run, at, colours) => {
     const x = range(run.frames);
     const series = [];
-    if (run.array.primal) series.push({ x: x.slice(0, at + 1), y: upTo(run.array.primal, at), colour: colours.classes[1], name: "primal" });
-    if (run.array.dual) series.push({ x: x.slice(0, at + 1), y: upTo(run.array.dual, at), colour: colours.classes[0], name: "dual" });
+    if (run.array.primal)
+      series.push({
+        x: x.slice(0, at + 1),
+        y: upTo(run.array.primal, at),
+        colour: colours.classes[1],
+        name: "primal",
+      });
+    if (run.array.dual)
+      series.push({
+        x: x.slice(0, at + 1),
+        y: upTo(run.array.dual, at),
+        colour: colours.classes[0],
+        name: "dual",
+      });
     return { series, labels: ["steps", ""], range: { x: [0, Math.max(1, run.frames - 1)] } };
   },
   bars: (run, at, colours) => {
     const values = Array.from(rowOf(run.array.alpha, at));
     const step = run.steps[at - 1];
-    return { values, tints: values.map((_, i) => (step && (i === step.i || i === step.j) ? colours.strong : colours.classes[2])), labels: ["", "α"] };
+    return {
+      values,
+      tints: values.map((_, i) =>
+        step && (i === step.i || i === step.j) ? colours.strong : colours.classes[2],
+      ),
+      labels: ["", "α"],
+    };
   },
   tell: (run, at) => {
-    if (at === 0) return { text: "All dual variables are zero. The solver takes the pair that violates the optimality conditions most.", facts: [["violation", say(run.array.violation?.values[0])]] };
+    if (at === 0)
+      return {
+        text: "All dual variables are zero. The solver takes the pair that violates the optimality conditions most.",
+        facts: [["violation", say(run.array.violation?.values[0])]],
+      };
     const s = run.steps[at - 1];
-    const clip = s.clipped ? "The best point of the line lies outside of the box, so the step is clipped to its end." : "The best point of the line lies inside of the box.";
+    const clip = s.clipped
+      ? "The best point of the line lies outside of the box, so the step is clipped to its end."
+      : "The best point of the line lies inside of the box.";
     return {
       text: `Points ${s.i + 1} and ${s.j + 1} move along the line that keeps Σ yα. ${clip}`,
-      facts: [["before", pairText(s.before)], ["wanted", pairText(s.wanted)], ["[L, H]", pairText(s.ends)], ["after", pairText(s.after)], ["violation", say(s.violation)], ["bias", say(run.array.bias?.values[at])]],
+      facts: [
+        ["before", pairText(s.before)],
+        ["wanted", pairText(s.wanted)],
+        ["[L, H]", pairText(s.ends)],
+        ["after", pairText(s.after)],
+        ["violation", say(s.violation)],
+        ["bias", say(run.array.bias?.values[at])],
+      ],
     };
   },
 };
@@ -176,22 +280,54 @@ const coordinate = {
     context.lineWidth = 2.5;
     for (let k = 1; k <= at; k++) {
       const [from, to] = [place(k - 1), place(k)];
-      if (k === at) arrow(context, axes.x(from[0]), axes.y(from[1]), axes.x(to[0]), axes.y(to[1]), 10);
+      if (k === at)
+        arrow(context, axes.x(from[0]), axes.y(from[1]), axes.x(to[0]), axes.y(to[1]), 10);
       else stroke(context, axes, from, to, colours.strong, 2);
     }
     dot(context, axes, place(0), colours.ink, { r: 4.5 });
     dot(context, axes, place(at), colours.strong);
   },
-  second: (run, at) => (run.array.decision ? planePicture(run, at, { values: rowOf(run.array.path, at), highlight: at ? [run.steps[at - 1].i] : [], margins: true }) : null),
-  curve: (run, at, colours) => ({ series: [{ x: range(at + 1), y: upTo(run.array.objective, at), colour: colours.classes[0], name: "objective" }], labels: ["steps", ""], range: { x: [0, Math.max(1, run.frames - 1)] } }),
+  second: (run, at) =>
+    run.array.decision
+      ? planePicture(run, at, {
+          values: rowOf(run.array.path, at),
+          highlight: at ? [run.steps[at - 1].i] : [],
+          margins: true,
+        })
+      : null,
+  curve: (run, at, colours) => ({
+    series: [
+      {
+        x: range(at + 1),
+        y: upTo(run.array.objective, at),
+        colour: colours.classes[0],
+        name: "objective",
+      },
+    ],
+    labels: ["steps", ""],
+    range: { x: [0, Math.max(1, run.frames - 1)] },
+  }),
   bars: (run, at, colours) => {
     const values = Array.from(rowOf(run.array.path, at));
-    return { values, tints: values.map((_, i) => (at && i === run.steps[at - 1].i ? colours.strong : colours.classes[2])), names: values.length <= 12 ? values.map((_, i) => `a${sub(i + 1)}`) : null };
+    return {
+      values,
+      tints: values.map((_, i) =>
+        at && i === run.steps[at - 1].i ? colours.strong : colours.classes[2],
+      ),
+      names: values.length <= 12 ? values.map((_, i) => `a${sub(i + 1)}`) : null,
+    };
   },
   tell: (run, at) => {
-    if (at === 0) return { text: "One variable at a time goes to the best value for it while the others stand still.", facts: [["objective", say(run.array.objective.values[0], 5)]] };
+    if (at === 0)
+      return {
+        text: "One variable at a time goes to the best value for it while the others stand still.",
+        facts: [["objective", say(run.array.objective.values[0], 5)]],
+      };
     const s = run.steps[at - 1];
-    return { text: `Variable ${s.i + 1} goes from ${say(s.before)} to ${say(s.after)}.`, facts: [["objective", say(run.array.objective.values[at], 5)]] };
+    return {
+      text: `Variable ${s.i + 1} goes from ${say(s.before)} to ${say(s.after)}.`,
+      facts: [["objective", say(run.array.objective.values[at], 5)]],
+    };
   },
 };
 
@@ -219,41 +355,101 @@ const perceptron = {
     }),
   second: () => null,
   curve: (run, at, colours) => {
-    const series = [{ x: range(at + 1), y: upTo(run.array.mistakes, at), colour: colours.classes[0], name: "mistakes" }];
+    const series = [
+      {
+        x: range(at + 1),
+        y: upTo(run.array.mistakes, at),
+        colour: colours.classes[0],
+        name: "mistakes",
+      },
+    ];
     const bound = run.bound?.value;
-    if (bound != null) series.push({ x: [0, Math.max(1, run.frames - 1)], y: [bound, bound], colour: colours.strong, dash: [6, 5], name: "bound (R‖w‖)²" });
-    return { series, labels: ["updates", ""], logY: bound != null && bound > 50 * run.frames, range: { x: [0, Math.max(1, run.frames - 1)] } };
+    if (bound != null)
+      series.push({
+        x: [0, Math.max(1, run.frames - 1)],
+        y: [bound, bound],
+        colour: colours.strong,
+        dash: [6, 5],
+        name: "bound (R‖w‖)²",
+      });
+    return {
+      series,
+      labels: ["updates", ""],
+      logY: bound != null && bound > 50 * run.frames,
+      range: { x: [0, Math.max(1, run.frames - 1)] },
+    };
   },
   bars: (run, at, colours) => {
     const values = Array.from(rowOf(run.array.counts, at));
-    return { values, tints: values.map((_, i) => (at && i === run.steps[at - 1].point ? colours.strong : colours.classes[2])), labels: ["", "count"] };
+    return {
+      values,
+      tints: values.map((_, i) =>
+        at && i === run.steps[at - 1].point ? colours.strong : colours.classes[2],
+      ),
+      labels: ["", "count"],
+    };
   },
   tell: (run, at) => {
-    const facts = [["mistakes", say(run.array.mistakes.values[at])], ["bound", run.bound ? say(run.bound.value) : "none: not separated"]];
+    const facts = [
+      ["mistakes", say(run.array.mistakes.values[at])],
+      ["bound", run.bound ? say(run.bound.value) : "none: not separated"],
+    ];
     const w = run.array.weights && rowOf(run.array.weights, at);
     if (w && Number.isFinite(w[0])) facts.push(["w", pairText(w)], ["b", say(w[2])]);
     if (at === 0) return { text: "No mistakes yet: f is zero everywhere.", facts };
     const s = run.steps[at - 1];
-    return { text: `Pass ${s.pass}: point ${s.point + 1} is on the wrong side (f = ${say(s.value)}); its count goes up by one, and the boundary turns towards it.`, facts };
+    return {
+      text: `Pass ${s.pass}: point ${s.point + 1} is on the wrong side (f = ${say(s.value)}); its count goes up by one, and the boundary turns towards it.`,
+      facts,
+    };
   },
 };
 
 const sgd = {
   title: "SGD",
   barsTitle: "Coefficients",
-  main: (run, at) => planePicture(run, at, { values: rowOf(run.array.coef, at).map(Math.abs), highlight: at ? [run.steps[at - 1].point] : [] }),
+  main: (run, at) =>
+    planePicture(run, at, {
+      values: rowOf(run.array.coef, at).map(Math.abs),
+      highlight: at ? [run.steps[at - 1].point] : [],
+    }),
   second: () => null,
-  curve: (run, at, colours) => ({ series: [{ x: [0, ...run.steps.slice(0, at).map((s) => s.updates)], y: upTo(run.array.objective, at), colour: colours.classes[0], name: "objective" }], labels: ["updates", ""], range: { x: [0, Math.max(1, run.steps.at(-1)?.updates ?? 1)] } }),
+  curve: (run, at, colours) => ({
+    series: [
+      {
+        x: [0, ...run.steps.slice(0, at).map((s) => s.updates)],
+        y: upTo(run.array.objective, at),
+        colour: colours.classes[0],
+        name: "objective",
+      },
+    ],
+    labels: ["updates", ""],
+    range: { x: [0, Math.max(1, run.steps.at(-1)?.updates ?? 1)] },
+  }),
   bars: (run, at, colours) => {
     const values = Array.from(rowOf(run.array.coef, at));
-    return { values, tints: values.map((v) => (v < 0 ? colours.classes[0] : colours.classes[1])), labels: ["", "coef"] };
+    return {
+      values,
+      tints: values.map((v) => (v < 0 ? colours.classes[0] : colours.classes[1])),
+      labels: ["", "coef"],
+    };
   },
   tell: (run, at) => {
-    const facts = [["objective", say(run.array.objective.values[at], 5)], ["updates", say(at ? run.steps[at - 1].updates : 0)]];
-    if (at === 0) return { text: "f is zero. Each update draws a point and steps against the slope of its loss.", facts };
+    const facts = [
+      ["objective", say(run.array.objective.values[at], 5)],
+      ["updates", say(at ? run.steps[at - 1].updates : 0)],
+    ];
+    if (at === 0)
+      return {
+        text: "f is zero. Each update draws a point and steps against the slope of its loss.",
+        facts,
+      };
     const s = run.steps[at - 1];
     const several = run.stride > 1 ? `${run.stride} updates; the last point drawn was` : "Drawn:";
-    return { text: `${several} point ${s.point + 1}. Mean loss of these points before: ${say(s.loss)}.`, facts };
+    return {
+      text: `${several} point ${s.point + 1}. Mean loss of these points before: ${say(s.loss)}.`,
+      facts,
+    };
   },
 };
 
@@ -261,11 +457,31 @@ const kmeans = {
   title: "k-means",
   main: (run, at) => planePicture(run, at, { groups: rowOf(run.array.assigned, at) }),
   second: () => null,
-  curve: (run, at, colours) => ({ series: [{ x: range(at + 1).slice(1), y: run.steps.slice(0, at).map((s) => s.inertia), colour: colours.classes[0], name: "inertia", dots: true }], labels: ["rounds", ""], range: { x: [0, Math.max(1, run.frames - 1)] } }),
+  curve: (run, at, colours) => ({
+    series: [
+      {
+        x: range(at + 1).slice(1),
+        y: run.steps.slice(0, at).map((s) => s.inertia),
+        colour: colours.classes[0],
+        name: "inertia",
+        dots: true,
+      },
+    ],
+    labels: ["rounds", ""],
+    range: { x: [0, Math.max(1, run.frames - 1)] },
+  }),
   tell: (run, at) => {
     if (at === 0) return { text: "The points begin in clusters that were drawn.", facts: [] };
     const s = run.steps[at - 1];
-    return { text: s.moved ? `Round ${at}: every point goes to the nearest mean in feature space; ${s.moved} changed their cluster.` : `Round ${at}: no point changed its cluster. This is the end.`, facts: [["moved", say(s.moved)], ["inertia", say(s.inertia, 5)]] };
+    return {
+      text: s.moved
+        ? `Round ${at}: every point goes to the nearest mean in feature space; ${s.moved} changed their cluster.`
+        : `Round ${at}: no point changed its cluster. This is the end.`,
+      facts: [
+        ["moved", say(s.moved)],
+        ["inertia", say(s.inertia, 5)],
+      ],
+    };
   },
 };
 
@@ -288,21 +504,55 @@ const pca = {
           context.lineWidth = 1;
           context.beginPath();
           run.points.forEach(([x, y], i) => {
-            if (Number.isFinite(values[2 * i])) line(context, axes.x(x), axes.y(y), axes.x(values[2 * i]), axes.y(values[2 * i + 1]));
+            if (Number.isFinite(values[2 * i]))
+              line(context, axes.x(x), axes.y(y), axes.x(values[2 * i]), axes.y(values[2 * i + 1]));
           });
           context.stroke();
-          drawPoints(context, axes, colours, { points: run.points, labelled: run.labels.length > 1 });
+          drawPoints(context, axes, colours, {
+            points: run.points,
+            labelled: run.labels.length > 1,
+          });
           run.points.forEach(([, , label], i) => {
-            if (Number.isFinite(values[2 * i])) drawPoint(context, axes.x(values[2 * i]), axes.y(values[2 * i + 1]), { group: run.labels.length > 1 ? label : 0, r: 3.5, hollow: true });
+            if (Number.isFinite(values[2 * i]))
+              drawPoint(context, axes.x(values[2 * i]), axes.y(values[2 * i + 1]), {
+                group: run.labels.length > 1 ? label : 0,
+                r: 3.5,
+                hollow: true,
+              });
           });
         }
       : null,
-  curve: (run, at, colours) => ({ series: [{ x: range(run.steps.length).map((i) => i + 1), y: run.steps.map((s) => s.eigenvalue), colour: colours.classes[0], name: "eigenvalue", dots: true }], labels: ["component", ""], marks: at ? [{ x: at, colour: colours.strong }] : [], range: { x: [1, Math.max(2, run.steps.length)] } }),
+  curve: (run, at, colours) => ({
+    series: [
+      {
+        x: range(run.steps.length).map((i) => i + 1),
+        y: run.steps.map((s) => s.eigenvalue),
+        colour: colours.classes[0],
+        name: "eigenvalue",
+        dots: true,
+      },
+    ],
+    labels: ["component", ""],
+    marks: at ? [{ x: at, colour: colours.strong }] : [],
+    range: { x: [1, Math.max(2, run.steps.length)] },
+  }),
   tell: (run, at) => {
-    if (at === 0) return { text: "Each component is a function of the plane; the points are projected on it in feature space.", facts: [] };
+    if (at === 0)
+      return {
+        text: "Each component is a function of the plane; the points are projected on it in feature space.",
+        facts: [],
+      };
     const s = run.steps[at - 1];
-    const right = run.array.reconstruction ? " At the right: what the components so far give back of each point (hollow)." : "";
-    return { text: `Component ${at}: lines of equal projection.${right}`, facts: [["eigenvalue", say(s.eigenvalue, 4)], ["share", `${say(100 * s.share)} %`]] };
+    const right = run.array.reconstruction
+      ? " At the right: what the components so far give back of each point (hollow)."
+      : "";
+    return {
+      text: `Component ${at}: lines of equal projection.${right}`,
+      facts: [
+        ["eigenvalue", say(s.eigenvalue, 4)],
+        ["share", `${say(100 * s.share)} %`],
+      ],
+    };
   },
 };
 

@@ -2,7 +2,9 @@
 
 const KEY = "mercer-key";
 const TRIES = 3; // of a request that was overtaken by an older one
-const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
+const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) =>
+  b.toString(16).padStart(2, "0"),
+).join("");
 let key = null;
 let count = 0;
 
@@ -49,7 +51,10 @@ async function send(route, body, signal) {
     response = await fetch(route, options);
   } catch (error) {
     if (signal?.aborted) throw new Superseded();
-    throw new Refusal({ code: "offline", message: "The laboratory does not answer; is `mercer lab` still running?" });
+    throw new Refusal({
+      code: "offline",
+      message: "The laboratory does not answer; is `mercer lab` still running?",
+    });
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
@@ -135,7 +140,11 @@ export class Channel {
     const control = new AbortController();
     this.flying = control;
     try {
-      const response = await send(this.route, { ...body, client, request: ++count }, control.signal);
+      const response = await send(
+        this.route,
+        { ...body, client, request: ++count },
+        control.signal,
+      );
       resolve(this.frames ? await readFrames(response, progress) : await response.json());
     } catch (error) {
       const given = this.flying !== control || control.signal.aborted;

@@ -37,6 +37,10 @@ async function start() {
   document.addEventListener("locked", () => ($("#gate").hidden = false));
   $("#theme").addEventListener("click", changeTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
+  // The address with the key, opened in a tab that shows the gate, changes the fragment alone.
+  addEventListener("hashchange", () => {
+    if (!$("#gate").hidden && readFragment().key) location.reload();
+  });
   if (!recallKey()) {
     $("#gate").hidden = false;
     return;
@@ -69,7 +73,9 @@ async function classic(catalog) {
 
 function changeTheme() {
   const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
   try {
     localStorage.setItem("mercer-theme", root.dataset.theme);
@@ -91,12 +97,22 @@ class Page {
     const task = catalog.tasks.find((t) => t.name === opening.task) ?? catalog.tasks[0];
     const structures = catalog.structures?.strings?.examples?.[0]?.state ?? null;
     this.store = new Store({
-      tab: "plane", set: {}, view: null, step: { algorithm: "smo" }, structures, figure: null, example: null,
-      task: task.name, points: [], ...task.default, ...opening,
+      tab: "plane",
+      set: {},
+      view: null,
+      step: { algorithm: "smo" },
+      structures,
+      figure: null,
+      example: null,
+      task: task.name,
+      points: [],
+      ...task.default,
+      ...opening,
     });
     const { store } = this;
     this.controls = new Controls(store, catalog);
     this.planeView = new PlaneView(store, (options) => this.refit(options));
+    this.controls.refuted = (refutation) => this.planeView.refute(refutation);
     this.duality = new DualityView(store, catalog);
     this.step = new StepView(store, catalog);
     this.structures = new StructuresView(store, catalog);
@@ -105,9 +121,17 @@ class Page {
     const { plane } = this.planeView;
     this.duality.boundary.resized = later(() => this.refit({}), 60);
     this.fitter = new Fitter({
-      view: () => (store.state.tab === "duality" ? this.duality.shown : plane.figure.width ? plane.shown : null) ?? store.state.view ?? viewOf(store.state.points),
+      view: () =>
+        (store.state.tab === "duality"
+          ? this.duality.shown
+          : plane.figure.width
+            ? plane.shown
+            : null) ??
+        store.state.view ??
+        viewOf(store.state.points),
       size: () => {
-        const { width, height } = store.state.tab === "duality" ? this.duality.boundary : plane.figure;
+        const { width, height } =
+          store.state.tab === "duality" ? this.duality.boundary : plane.figure;
         return [width || 640, height || 560];
       },
       fitted: (fit, how) => this.#fitted(fit, how),
@@ -161,7 +185,8 @@ class Page {
     // Undo brings back the view too, and with it the grid.
     const seen = kind === "undo" && state.view !== before.view;
     // A point that was let go is where its drag left it: the last fit was a coarse one.
-    if (kind === "drag" || !(changed(OF_THE_FIT, state, before) || seen || kind === "commit")) return;
+    if (kind === "drag" || !(changed(OF_THE_FIT, state, before) || seen || kind === "commit"))
+      return;
     this.#fitChanged(state, before, kind);
   }
 
@@ -170,7 +195,8 @@ class Page {
     const since = this.planeView.since ?? performance.now();
     // What else is wanted waits for the picture.
     this.afterFit = () => {
-      if (changed(["kernel", "set", "points"], state, before) || kind !== "slide") this.controls.ask();
+      if (changed(["kernel", "set", "points"], state, before) || kind !== "slide")
+        this.controls.ask();
       if (!sliding) this.#rest();
     };
     if (state.view === null && before.view !== null) this.planeView.show(state);
@@ -222,7 +248,9 @@ class Page {
     tabs.forEach((tab, i) => {
       tab.addEventListener("click", () => this.store.patch({ tab: TABS[i] }, "tab"));
       tab.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -i, End: TABS.length - 1 - i }[event.key];
+        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -i, End: TABS.length - 1 - i }[
+          event.key
+        ];
         if (step === undefined) return;
         event.preventDefault();
         const next = (i + step + TABS.length) % TABS.length;
@@ -236,7 +264,8 @@ class Page {
     $("#undo").addEventListener("click", () => this.store.undo() && announce("undone"));
     $("#redo").addEventListener("click", () => this.store.redo() && announce("done again"));
     addEventListener("keydown", (event) => {
-      if (!(event.ctrlKey || event.metaKey) || event.target.matches("input[type=text], textarea")) return;
+      if (!(event.ctrlKey || event.metaKey) || event.target.matches("input[type=text], textarea"))
+        return;
       const key = event.key.toLowerCase();
       if (key !== "z" && key !== "y") return;
       event.preventDefault();
@@ -246,7 +275,9 @@ class Page {
     $("#link").addEventListener("click", () => this.#copyLink());
     $("#python").addEventListener("click", () => this.#showCode());
     $("#code-close").addEventListener("click", () => $("#code-dialog").close());
-    $("#code-copy").addEventListener("click", () => copy($("#code-text").textContent, "Python copied."));
+    $("#code-copy").addEventListener("click", () =>
+      copy($("#code-text").textContent, "Python copied."),
+    );
     this.#exportMenu();
   }
 
@@ -292,11 +323,7 @@ class Page {
   }
 
   async #followLink() {
-    const { key, state } = readFragment();
-    if (key) {
-      setKey(key);
-      $("#gate").hidden = true;
-    }
+    const { state } = readFragment();
     if (!state || location.hash === this.written) return;
     const given = await linked(state);
     if (given) this.store.commit({ set: {}, view: null, example: null, ...given });
@@ -309,11 +336,15 @@ class Page {
 
   async #showCode() {
     const { tab, structures } = this.state;
-    const body = tab === "structures" ? { structures } : { state: requestOf(this.state, this.fitter.hooks.view()) };
+    const body =
+      tab === "structures"
+        ? { structures }
+        : { state: requestOf(this.state, this.fitter.hooks.view()) };
     try {
       const { code, numbers } = await post("/api/code", body);
       $("#code-text").textContent = code;
-      $("#code-numbers").textContent = `It runs, and gives the ${Object.keys(numbers ?? {}).length} numbers on this page.`;
+      $("#code-numbers").textContent =
+        `It runs, and gives the ${Object.keys(numbers ?? {}).length} numbers on this page.`;
       $("#code-dialog").showModal();
     } catch (error) {
       toast(error.message, "bad");
@@ -329,7 +360,10 @@ class Page {
     else {
       const { algorithm, most, seed, quadratic, grid, ...plane } = state;
       Object.assign(patch, plane, { tab: tab === "step" ? "step" : panel ? "duality" : "plane" });
-      if (tab === "step") patch.step = Object.fromEntries(Object.entries({ algorithm, most, seed, quadratic }).filter(([, v]) => v !== undefined));
+      if (tab === "step")
+        patch.step = Object.fromEntries(
+          Object.entries({ algorithm, most, seed, quadratic }).filter(([, v]) => v !== undefined),
+        );
     }
     this.store.commit(patch);
     if (patch.tab === "duality") setTimeout(() => this.duality.open(panel), 200);

@@ -18,7 +18,8 @@ export function ticks(low, high, count = 5) {
 export function logTicks(low, high) {
   const out = [];
   const step = Math.max(1, Math.ceil((Math.log10(high) - Math.log10(low)) / 6));
-  for (let p = Math.ceil(Math.log10(low) - 1e-9); p <= Math.log10(high) + 1e-9; p += step) out.push(10 ** p);
+  for (let p = Math.ceil(Math.log10(low) - 1e-9); p <= Math.log10(high) + 1e-9; p += step)
+    out.push(10 ** p);
   if (out.length >= 2) return out;
   return ticks(low, high, 3).filter((t) => t > 0);
 }
@@ -71,7 +72,11 @@ export class Axes {
   }
 
   /** Frame, ticks and their numbers; `labels` are the names of the axes. */
-  frame(context, colours, { labels = ["", ""], grid = true, across = 5, up = 4, xTicks = null, yTicks = null } = {}) {
+  frame(
+    context,
+    colours,
+    { labels = ["", ""], grid = true, across = 5, up = 4, xTicks = null, yTicks = null } = {},
+  ) {
     const { x, y, w, h } = this.box;
     const [x0, x1, y0, y1] = this.range;
     context.save();
@@ -113,7 +118,12 @@ export function line(context, x0, y0, x1, y1) {
 
 /** The box that is left for a chart beside its numbers. */
 export function inner(width, height, { left = 44, right = 14, top = 24, bottom = 34 } = {}) {
-  return { x: left, y: top, w: Math.max(10, width - left - right), h: Math.max(10, height - top - bottom) };
+  return {
+    x: left,
+    y: top,
+    w: Math.max(10, width - left - right),
+    h: Math.max(10, height - top - bottom),
+  };
 }
 
 /** The range of finite values, a little wider; never empty. */
@@ -133,7 +143,10 @@ export function extent(values, slack = 0.06) {
 export function widened({ x, y }, width, height, equal = true) {
   if (!equal || !width || !height) return { x, y };
   const unit = Math.max((x[1] - x[0]) / width, (y[1] - y[0]) / height);
-  const wide = ([low, high], size) => [(low + high - unit * size) / 2, (low + high + unit * size) / 2];
+  const wide = ([low, high], size) => [
+    (low + high - unit * size) / 2,
+    (low + high + unit * size) / 2,
+  ];
   return { x: wide(x, width), y: wide(y, height) };
 }
 

@@ -20,7 +20,15 @@ export function note(context, width, height, colours, text) {
  * `marks` are vertical lines {x, colour, text}.
  */
 export function drawCurves(context, width, height, colours, options) {
-  const { series, labels, logX = false, logY = false, marks = [], range = {}, legend = true } = options;
+  const {
+    series,
+    labels,
+    logX = false,
+    logY = false,
+    marks = [],
+    range = {},
+    legend = true,
+  } = options;
   const positive = (v) => Number.isFinite(v) && v > 0;
   const xs = series.flatMap((s) => Array.from(s.x)).filter(logX ? positive : Number.isFinite);
   const ys = series.flatMap((s) => Array.from(s.y)).filter(logY ? positive : Number.isFinite);
@@ -30,11 +38,23 @@ export function drawCurves(context, width, height, colours, options) {
   }
   const bounds = (values, log, given) => given ?? (log ? widened(values) : extent(values, 0.05));
   const named = legend && series.some((s) => s.name);
-  const box = inner(width, height, { top: named || labels[1] ? 26 : 10, bottom: labels[0] ? 36 : 22, ...options.room });
-  const xRange = bounds(xs, logX, range.x ?? (logX ? null : [Math.min(...xs), Math.max(...xs) || 1]));
+  const box = inner(width, height, {
+    top: named || labels[1] ? 26 : 10,
+    bottom: labels[0] ? 36 : 22,
+    ...options.room,
+  });
+  const xRange = bounds(
+    xs,
+    logX,
+    range.x ?? (logX ? null : [Math.min(...xs), Math.max(...xs) || 1]),
+  );
   if (xRange[0] === xRange[1]) xRange[1] = xRange[0] + 1;
   const axes = new Axes([...xRange, ...bounds(ys, logY, range.y)], box, { logX, logY });
-  axes.frame(context, colours, { labels, across: Math.max(2, Math.round(box.w / 80)), up: Math.max(2, Math.round(box.h / 44)) });
+  axes.frame(context, colours, {
+    labels,
+    across: Math.max(2, Math.round(box.w / 80)),
+    up: Math.max(2, Math.round(box.h / 44)),
+  });
   context.save();
   context.beginPath();
   context.rect(box.x, box.y - 2, box.w + 2, box.h + 4);
@@ -50,7 +70,13 @@ export function drawCurves(context, width, height, colours, options) {
   }
   for (const s of series) drawSeries(context, axes, s, logX, logY);
   context.restore();
-  if (legend) drawLegend(context, box, colours, series.filter((s) => s.name));
+  if (legend)
+    drawLegend(
+      context,
+      box,
+      colours,
+      series.filter((s) => s.name),
+    );
   return axes;
 }
 
@@ -61,7 +87,10 @@ function widened(values) {
 
 function drawSeries(context, axes, s, logX, logY) {
   const ok = (i) =>
-    Number.isFinite(s.x[i]) && Number.isFinite(s.y[i]) && (!logX || s.x[i] > 0) && (!logY || s.y[i] > 0);
+    Number.isFinite(s.x[i]) &&
+    Number.isFinite(s.y[i]) &&
+    (!logX || s.x[i] > 0) &&
+    (!logY || s.y[i] > 0);
   context.strokeStyle = s.colour;
   context.lineWidth = s.width ?? 2;
   context.lineJoin = "round";
@@ -116,12 +145,24 @@ function drawLegend(context, box, colours, series) {
 
 /** Bars: {values, colours (one each), limit (a dashed line), selected, labels}. Returns what stands under x. */
 export function drawBars(context, width, height, colours, options) {
-  const { values, tints, limit = null, labels = ["", ""], selected = -1, names = null, log = false } = options;
+  const {
+    values,
+    tints,
+    limit = null,
+    labels = ["", ""],
+    selected = -1,
+    names = null,
+    log = false,
+  } = options;
   if (!values.length) {
     note(context, width, height, colours, options.empty ?? "nothing to draw yet");
     return () => -1;
   }
-  const box = inner(width, height, { top: labels[1] ? 24 : 10, bottom: names || labels[0] ? 22 : 12, ...options.room });
+  const box = inner(width, height, {
+    top: labels[1] ? 24 : 10,
+    bottom: names || labels[0] ? 22 : 12,
+    ...options.room,
+  });
   const least = Math.min(0, ...values);
   const tallest = Math.max(...values, 0);
   // A limit far above all bars would flatten them.
@@ -177,7 +218,10 @@ export function drawMatrix(context, width, height, colours, options) {
   }
   const room = names ? 64 : 0;
   const side = Math.min((width - room - 2) / columns, (height - (names ? 24 : 0) - 2) / size);
-  const [x0, y0] = [Math.round((width - room - side * columns) / 2 + room), names ? 24 : Math.max(1, (height - side * size) / 2)];
+  const [x0, y0] = [
+    Math.round((width - room - side * columns) / 2 + room),
+    names ? 24 : Math.max(1, (height - side * size) / 2),
+  ];
   let most = 0;
   let least = 0;
   for (const value of values) {
@@ -204,7 +248,9 @@ export function drawMatrix(context, width, height, colours, options) {
         const dark = 0.299 * red + 0.587 * green + 0.114 * blue < 140;
         context.fillStyle = dark ? "#ffffff" : "#10141a";
         const fits = (text) => context.measureText(text).width <= side - 4;
-        const text = [say(values[r * columns + c], digits), say(values[r * columns + c], 1)].find(fits);
+        const text = [say(values[r * columns + c], digits), say(values[r * columns + c], 1)].find(
+          fits,
+        );
         if (text) context.fillText(text, x0 + side * (c + 0.5), y0 + side * (r + 0.5));
       }
     }
@@ -217,7 +263,11 @@ export function drawMatrix(context, width, height, colours, options) {
       context.fillText(clipped(names[r], 8), x0 - 8, y0 + side * (r + 0.5));
       if (side >= 20) {
         context.textAlign = "center";
-        context.fillText(clipped(names[r], Math.max(1, Math.floor(side / 8))), x0 + side * (r + 0.5), y0 - 12);
+        context.fillText(
+          clipped(names[r], Math.max(1, Math.floor(side / 8))),
+          x0 + side * (r + 0.5),
+          y0 - 12,
+        );
       }
     }
   }
@@ -232,4 +282,5 @@ export function drawMatrix(context, width, height, colours, options) {
   };
 }
 
-const clipped = (text, most) => (text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text);
+const clipped = (text, most) =>
+  text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text;

@@ -26,7 +26,12 @@ export function lines(values, columns, rows, level) {
   for (let r = 0; r + 1 < rows; r++) {
     for (let c = 0; c + 1 < columns; c++) {
       const at = r * columns + c;
-      const [a, b, d, e] = [values[at], values[at + 1], values[at + columns], values[at + columns + 1]];
+      const [a, b, d, e] = [
+        values[at],
+        values[at + 1],
+        values[at + columns],
+        values[at + columns + 1],
+      ];
       const key = (a > level) | ((b > level) << 1) | ((e > level) << 2) | ((d > level) << 3);
       if (key === 0 || key === 15 || !Number.isFinite(a + b + d + e)) continue;
       const top = () => crossing(2 * at, a, b, c, r, 1, 0);
@@ -96,7 +101,10 @@ export function strokeLevel(context, grid, level, box, passes = 0) {
   const key = `${level} ${passes}`;
   if (!grid.lines.has(key)) {
     const found = lines(grid.values, grid.columns, grid.rows, level);
-    grid.lines.set(key, found.map((chain) => smoothed(chain, passes)));
+    grid.lines.set(
+      key,
+      found.map((chain) => smoothed(chain, passes)),
+    );
   }
   const sx = box.w / (grid.columns - 1);
   const sy = box.h / (grid.rows - 1);
@@ -133,7 +141,9 @@ const LEVELS = 65;
 /** Colours from paper to `colour`, up to `strength`, in `LEVELS` steps. */
 export function ramp(colour, strength) {
   const { paper } = palette();
-  return Array.from({ length: LEVELS }, (_, i) => mix(paper, colour, (strength * i) / (LEVELS - 1)));
+  return Array.from({ length: LEVELS }, (_, i) =>
+    mix(paper, colour, (strength * i) / (LEVELS - 1)),
+  );
 }
 
 export function shade(ramps, share) {

@@ -14,6 +14,7 @@ export class Controls {
     this.machineShown = "";
     this.kernelShown = "";
     this.dragFrom = null;
+    this.refuted = () => {}; // told the refutation of the kernel, or null
     this.#menus();
     this.#formula();
   }
@@ -44,7 +45,16 @@ export class Controls {
     $("#task").addEventListener("change", () => {
       const task = catalog.tasks.find((t) => t.name === $("#task").value);
       const given = task.default ?? {};
-      store.commit({ ...given, task: task.name, machine: given.machine ?? { name: task.machines[0], params: {} }, kernel: given.kernel ?? store.state.kernel, set: {}, points: given.points ?? store.state.points, view: given.view ?? (given.points ? null : store.state.view), example: null });
+      store.commit({
+        ...given,
+        task: task.name,
+        machine: given.machine ?? { name: task.machines[0], params: {} },
+        kernel: given.kernel ?? store.state.kernel,
+        set: {},
+        points: given.points ?? store.state.points,
+        view: given.view ?? (given.points ? null : store.state.view),
+        example: null,
+      });
     });
     $("#dataset").addEventListener("change", async () => {
       const name = $("#dataset").value;
@@ -60,10 +70,17 @@ export class Controls {
     $("#machine").addEventListener("change", () => {
       const name = $("#machine").value;
       const formula = this.structured ? null : catalog.machines[name].formula;
-      this.change({ machine: { name, params: {} }, ...(formula ? { kernel: formula, set: {} } : {}) });
+      this.change({
+        machine: { name, params: {} },
+        ...(formula ? { kernel: formula, set: {} } : {}),
+      });
     });
     put($("#kernel-piece"));
-    for (const [id, join] of [["piece-set", ""], ["piece-add", " + "], ["piece-times", " * "]]) {
+    for (const [id, join] of [
+      ["piece-set", ""],
+      ["piece-add", " + "],
+      ["piece-times", " * "],
+    ]) {
       $(`#${id}`).addEventListener("click", () => this.#build(join));
     }
   }
@@ -73,7 +90,8 @@ export class Controls {
     if (!piece) return;
     const old = this.answer?.kernel ?? this.about.kernel;
     const factor = (text) => (/[+]/.test(text) ? `(${text})` : text);
-    const text = join === " * " ? `${factor(old)} * ${factor(piece)}` : join ? `${old}${join}${piece}` : piece;
+    const text =
+      join === " * " ? `${factor(old)} * ${factor(piece)}` : join ? `${old}${join}${piece}` : piece;
     this.change({ kernel: text, set: {} });
   }
 
@@ -112,16 +130,32 @@ export class Controls {
     const machine = catalog.machines[about.machine?.name];
     if (!structured) {
       $("#task").value = about.task;
-      this.#options($("#dataset"), catalog.datasets, `data ${about.task}`, [make("option", { value: "" }, "Load a classic …")], (d) => [d.name, d.title]);
+      this.#options(
+        $("#dataset"),
+        catalog.datasets,
+        `data ${about.task}`,
+        [make("option", { value: "" }, "Load a classic …")],
+        (d) => [d.name, d.title],
+      );
     }
-    const names = structured ? this.#structuredMachines() : catalog.tasks.find((t) => t.name === about.task).machines;
-    this.#options($("#machine"), names, `machines ${names}`, [], (name) => [name, catalog.machines[name]?.title ?? name]);
+    const names = structured
+      ? this.#structuredMachines()
+      : catalog.tasks.find((t) => t.name === about.task).machines;
+    this.#options($("#machine"), names, `machines ${names}`, [], (name) => [
+      name,
+      catalog.machines[name]?.title ?? name,
+    ]);
     $("#machine").value = about.machine?.name ?? names[0];
     $("#machine-about").textContent = machine?.about ?? "";
     $("#group-kernel").hidden = machine?.kernel === false;
     this.#machineSliders(machine, about.machine?.params ?? {});
-    const pieces = structured ? catalog.structures[about.kind].kernels : catalog.kernels.filter((k) => k.data === "vectors");
-    this.#options($("#kernel-piece"), pieces, `pieces ${structured ? about.kind : ""}`, [], (k) => [k.formula, k.title]);
+    const pieces = structured
+      ? catalog.structures[about.kind].kernels
+      : catalog.kernels.filter((k) => k.data === "vectors");
+    this.#options($("#kernel-piece"), pieces, `pieces ${structured ? about.kind : ""}`, [], (k) => [
+      k.formula,
+      k.title,
+    ]);
     if (!this.answer || this.kernelShown !== this.#kernelKey()) this.#showFormula();
   }
 
@@ -147,7 +181,11 @@ export class Controls {
   #options(select, list, key, first, name) {
     if (select.dataset.key === key) return;
     select.dataset.key = key;
-    put(select, ...first, ...list.map((entry) => make("option", { value: name(entry)[0] }, name(entry)[1])));
+    put(
+      select,
+      ...first,
+      ...list.map((entry) => make("option", { value: name(entry)[0] }, name(entry)[1])),
+    );
   }
 
   #machineSliders(machine, params) {
@@ -159,7 +197,10 @@ export class Controls {
         const wide = { ...p, label: p.title ?? p.name };
         const control = parameterControl(wide, params[p.name] ?? p.default, (value, done) => {
           const now = this.about.machine;
-          this.change({ machine: { name: now.name, params: { ...now.params, [p.name]: value } } }, done);
+          this.change(
+            { machine: { name: now.name, params: { ...now.params, [p.name]: value } } },
+            done,
+          );
         });
         return { ...control, name: p.name, start: p.default };
       });
@@ -219,6 +260,7 @@ export class Controls {
 
   #showProof() {
     const { proof, psd, refutation } = this.answer;
+    this.refuted(this.structured ? null : refutation);
     const [text, kind] =
       psd === true
         ? ["✓ A kernel: see the proof", "good"]
@@ -239,7 +281,11 @@ function proofNode(node) {
   const kind = node.psd === false ? "no" : "";
   if (!node.children?.length) return make("li", { class: kind }, formula, rule);
   const inner = make("ul", {}, ...node.children.map(proofNode));
-  return make("li", { class: kind }, make("details", { open: true, class: kind }, make("summary", {}, formula, rule), inner));
+  return make(
+    "li",
+    { class: kind },
+    make("details", { open: true, class: kind }, make("summary", {}, formula, rule), inner),
+  );
 }
 
 function refutationBox({ points, vector, value, message }) {
@@ -247,6 +293,17 @@ function refutationBox({ points, vector, value, message }) {
     const place = Array.isArray(point) ? `(${point.map((v) => say(v)).join(", ")})` : String(point);
     return make("tr", {}, make("td", {}, place), make("td", {}, say(vector[i])));
   });
-  const head = make("tr", {}, make("th", { scope: "col" }, "point x"), make("th", { scope: "col" }, "weight v"));
-  return make("div", { class: "refutation" }, message ?? "", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)), make("div", {}, `vᵀK v = ${say(value, 4)} < 0`));
+  const head = make(
+    "tr",
+    {},
+    make("th", { scope: "col" }, "point x"),
+    make("th", { scope: "col" }, "weight v"),
+  );
+  return make(
+    "div",
+    { class: "refutation" },
+    message ?? "",
+    make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)),
+    make("div", {}, `vᵀK v = ${say(value, 4)} < 0`),
+  );
 }

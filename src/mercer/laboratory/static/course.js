@@ -42,7 +42,11 @@ export class Course {
           { class: "chapter" },
           make("h3", {}, `${chapter.number}. ${chapter.title}`),
           make("p", {}, chapter.about ?? ""),
-          make("ul", {}, ...chapter.examples.map((id) => make("li", {}, this.#button(byId.get(id))))),
+          make(
+            "ul",
+            {},
+            ...chapter.examples.map((id) => make("li", {}, this.#button(byId.get(id)))),
+          ),
         ),
       ),
     );
@@ -52,7 +56,12 @@ export class Course {
   #button(example) {
     return make(
       "button",
-      { type: "button", class: "example", "data-example": example.id, onclick: () => this.choose(example) },
+      {
+        type: "button",
+        class: "example",
+        "data-example": example.id,
+        onclick: () => this.choose(example),
+      },
       make("b", {}, example.id),
       make("span", {}, example.title),
     );

@@ -19,7 +19,13 @@ function card(sheet, name, title, about) {
   const head = make("div", { class: "card-head" }, make("h2", { id: `title-${name}` }, title));
   const box = make("div", { class: "canvas-box" }, canvas);
   const foot = make("p", { class: "card-note" }, about);
-  const element = make("section", { class: "card", id: `card-${name}`, "aria-labelledby": `title-${name}` }, head, box, foot);
+  const element = make(
+    "section",
+    { class: "card", id: `card-${name}`, "aria-labelledby": `title-${name}` },
+    head,
+    box,
+    foot,
+  );
   sheet.append(element);
   return { element, canvas, head, box, foot };
 }
@@ -46,7 +52,14 @@ function closingGap({ array }, colours) {
 
 /** What a solver reported on its way: by how much the conditions were missed. */
 function violations(history, colours) {
-  const series = [{ x: history.map((row) => row[0]), y: history.map((row) => row[2]), colour: colours.strong, name: "violation" }];
+  const series = [
+    {
+      x: history.map((row) => row[0]),
+      y: history.map((row) => row[2]),
+      colour: colours.strong,
+      name: "violation",
+    },
+  ];
   return { series, logY: true, labels: ["steps", ""] };
 }
 
@@ -89,7 +102,9 @@ export class DualityView {
   get shown() {
     const { clientWidth: width, clientHeight: height } = this.boundary.canvas;
     const { state } = this.store;
-    return width ? widened(state.view ?? viewOf(state.points), width, height, state.task !== "regress") : null;
+    return width
+      ? widened(state.view ?? viewOf(state.points), width, height, state.task !== "regress")
+      : null;
   }
 
   /** Why a picture of the fit is empty. */
@@ -99,14 +114,24 @@ export class DualityView {
   }
 
   #boundary(sheet) {
-    const { canvas, foot } = card(sheet, "boundary", "Boundary, margins, support vectors", "The size of a point is its α. A dark ring: on the margin; a wine-red ring: α at its bound.");
+    const { canvas, foot } = card(
+      sheet,
+      "boundary",
+      "Boundary, margins, support vectors",
+      "The size of a point is its α. A dark ring: on the margin; a wine-red ring: α at its bound.",
+    );
     this.boundaryNote = foot;
     this.boundary = new Figure(canvas, (context, width, height, colours) => {
       const axes = this.#axes(width, height, this.#view());
       drawFit(context, axes, colours, this.fit);
       drawRulers(context, axes, colours);
       const { points, task } = this.store.state;
-      drawPoints(context, axes, colours, { points, fit: this.fit, labelled: task === "classify", highlight: [this.picked] });
+      drawPoints(context, axes, colours, {
+        points,
+        fit: this.fit,
+        labelled: task === "classify",
+        highlight: [this.picked],
+      });
     });
   }
 
@@ -114,7 +139,15 @@ export class DualityView {
     const { canvas, foot, head } = card(sheet, "dual", "Dual variables", "");
     this.dualNote = foot;
     canvas.tabIndex = 0;
-    head.append(make("div", { class: "legend" }, make("span", { class: "zero" }, "zero"), make("span", { class: "free" }, "free"), make("span", { class: "full" }, "at C")));
+    head.append(
+      make(
+        "div",
+        { class: "legend" },
+        make("span", { class: "zero" }, "zero"),
+        make("span", { class: "free" }, "free"),
+        make("span", { class: "full" }, "at C"),
+      ),
+    );
     let under = () => -1;
     this.dual = new Figure(canvas, (context, width, height, colours) => {
       const { alpha, kkt } = this.fit?.head.array ?? {};
@@ -173,14 +206,23 @@ export class DualityView {
       const closing = this.answers.gap;
       const certificate = this.fit?.head.certificate;
       drawCurves(context, width, height, colours, {
-        ...(closing ? closingGap(closing, colours) : violations(this.fit?.head.history ?? [], colours)),
-        empty: this.#absent(certificate ? "solved at once: no steps to show" : "this machine has no certificate"),
+        ...(closing
+          ? closingGap(closing, colours)
+          : violations(this.fit?.head.history ?? [], colours)),
+        empty: this.#absent(
+          certificate ? "solved at once: no steps to show" : "this machine has no certificate",
+        ),
       });
     });
   }
 
   #features(sheet) {
-    const { canvas, foot } = card(sheet, "features", "Feature space", "The first three kernel principal components. Drag, or use the arrow keys, to turn.");
+    const { canvas, foot } = card(
+      sheet,
+      "features",
+      "Feature space",
+      "The first three kernel principal components. Drag, or use the arrow keys, to turn.",
+    );
     canvas.tabIndex = 0;
     this.featuresNote = foot;
     this.scatter = new Scatter(canvas);
@@ -191,7 +233,15 @@ export class DualityView {
     this.gramNote = foot;
     this.gram = new Figure(canvas, (context, width, height, colours) => {
       const matrix = this.answers.gram?.array.gram;
-      drawMatrix(context, width, height, colours, matrix ? { values: matrix.values, size: matrix.shape[0] } : { values: [], size: 0, empty: "" });
+      drawMatrix(
+        context,
+        width,
+        height,
+        colours,
+        matrix
+          ? { values: matrix.values, size: matrix.shape[0] }
+          : { values: [], size: 0, empty: "" },
+      );
     });
   }
 
@@ -201,7 +251,13 @@ export class DualityView {
     this.spectrum = new Figure(canvas, (context, width, height, colours) => {
       const values = Array.from(this.answers.gram?.array.eigenvalues.values ?? []).slice(0, 60);
       const log = values.some((v) => v > 0) && Math.min(...values) > -1e-6 * values[0];
-      drawBars(context, width, height, colours, { values, log, tints: values.map((v) => (v < 0 ? colours.bad : colours.classes[0])), labels: ["eigenvalue", ""], empty: "" });
+      drawBars(context, width, height, colours, {
+        values,
+        log,
+        tints: values.map((v) => (v < 0 ? colours.bad : colours.classes[0])),
+        labels: ["eigenvalue", ""],
+        empty: "",
+      });
     });
   }
 
@@ -216,11 +272,29 @@ export class DualityView {
     const { element, canvas, foot } = card(sheet, "path", "The path in C", "");
     this.filmNote = foot;
     this.frame = 0;
-    const play = make("button", { type: "button", class: "icon-button", "aria-label": "Play the path", onclick: () => this.#playFilm() }, icon("play"));
-    const scrub = make("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "C along the path", oninput: () => this.#showFrame(Number(scrub.value)) });
+    const play = make(
+      "button",
+      {
+        type: "button",
+        class: "icon-button",
+        "aria-label": "Play the path",
+        onclick: () => this.#playFilm(),
+      },
+      icon("play"),
+    );
+    const scrub = make("input", {
+      type: "range",
+      min: 0,
+      max: 0,
+      value: 0,
+      "aria-label": "C along the path",
+      oninput: () => this.#showFrame(Number(scrub.value)),
+    });
     element.insertBefore(make("div", { class: "film" }, play, scrub), foot);
     this.film = { play, scrub, timer: 0 };
-    this.filmFigure = new Figure(canvas, (context, width, height, colours) => this.#drawFilm(context, width, height, colours));
+    this.filmFigure = new Figure(canvas, (context, width, height, colours) =>
+      this.#drawFilm(context, width, height, colours),
+    );
   }
 
   #drawFilm(context, width, height, colours) {
@@ -234,7 +308,12 @@ export class DualityView {
       path.layers ??= [];
       const grid = (path.layers[i] ??= layer(decision, i));
       drawSigned(context, axes, path.view, grid, 1, sides(colours, path.labels));
-      for (const level of [-1, 1]) strokeAt(context, axes, path.view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
+      for (const level of [-1, 1])
+        strokeAt(context, axes, path.view, grid, level, {
+          colour: colours.ink,
+          width: 1.25,
+          dash: [6, 5],
+        });
       strokeAt(context, axes, path.view, grid, 0, { colour: colours.ink, width: 2.5 });
     } else if (mean) {
       const columns = mean.shape[1];
@@ -245,7 +324,12 @@ export class DualityView {
       context.stroke();
     }
     drawRulers(context, axes, colours);
-    drawPoints(context, axes, colours, { points: path.points, labelled: Boolean(decision), values: alpha.values.subarray(i * n, (i + 1) * n), most: C.values[i] });
+    drawPoints(context, axes, colours, {
+      points: path.points,
+      labelled: Boolean(decision),
+      values: alpha.values.subarray(i * n, (i + 1) * n),
+      most: C.values[i],
+    });
   }
 
   #showFrame(index) {
@@ -299,7 +383,16 @@ export class DualityView {
   #gapText() {
     const c = this.fit?.head.certificate;
     this.gapNote.textContent = c
-      ? [c.primal != null ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}` : "", c.violation != null ? `violation ${say(c.violation)}` : "", c.iterations != null ? `${c.iterations} steps` : "", c.status].filter(Boolean).join("; ") + "."
+      ? [
+          c.primal != null
+            ? `primal ${say(c.primal, 5)}, dual ${say(c.dual, 5)}, gap ${say(c.gap)}`
+            : "",
+          c.violation != null ? `violation ${say(c.violation)}` : "",
+          c.iterations != null ? `${c.iterations} steps` : "",
+          c.status,
+        ]
+          .filter(Boolean)
+          .join("; ") + "."
       : "";
   }
 
@@ -337,7 +430,9 @@ export class DualityView {
     this.#ask("features", body, (head) => this.#showFeatures(head, state));
     this.#ask("bounds", body, (head) => this.#showBounds(head));
     if (!offer.path || !binary) {
-      this.#missing("path", { message: "Support vector machines of two classes, or of regression, have a path in C." });
+      this.#missing("path", {
+        message: "Support vector machines of two classes, or of regression, have a path in C.",
+      });
       return;
     }
     this.#ask("path", { ...body, grid: [56, 44], frames: 40 }, (head) => {
@@ -361,7 +456,12 @@ export class DualityView {
   #missing(name, error) {
     this.answers[name] = null;
     if (name === "gap") return; // the curve that the solver reported stays
-    const notes = { gram: this.gramNote, features: this.featuresNote, bounds: this.boundsNote, path: this.filmNote };
+    const notes = {
+      gram: this.gramNote,
+      features: this.featuresNote,
+      bounds: this.boundsNote,
+      path: this.filmNote,
+    };
     notes[name].textContent = error.message;
     if (name === "gram") {
       this.spectrumNote.textContent = "";
@@ -387,24 +487,59 @@ export class DualityView {
       ring: support?.[i] > 0,
     }));
     const explained = head.explained ?? [];
-    const names = [0, 1, 2].map((j) => (explained[j] != null ? `${j + 1}: ${say(100 * explained[j], 2)} %` : String(j + 1)));
+    const names = [0, 1, 2].map((j) =>
+      explained[j] != null ? `${j + 1}: ${say(100 * explained[j], 2)} %` : String(j + 1),
+    );
     const plane = head.array.plane?.values;
     this.scatter.plane = plane && Number.isFinite(plane[0]) ? Array.from(plane) : null;
     this.scatter.show(points, names);
-    const shared = head.fit_share != null ? ` The plane drawn explains ${say(100 * head.fit_share)} % of f.` : "";
+    const shared =
+      head.fit_share != null
+        ? ` The plane drawn explains ${say(100 * head.fit_share)} % of f.`
+        : "";
     this.featuresNote.textContent = `The first three kernel principal components, with their share of the variance.${shared} Drag, or use the arrow keys, to turn.`;
   }
 
   #showBounds(head) {
     const row = ({ name, value, about, formula, note: remark }) => {
       const more = [about, formula, remark].filter(Boolean);
-      const cell = more.length ? make("details", {}, make("summary", {}, name), ...more.map((text) => make("small", {}, text))) : name;
-      return make("tr", {}, make("td", {}, cell), make("td", { class: "number" }, value == null ? "–" : say(value)));
+      const cell = more.length
+        ? make(
+            "details",
+            {},
+            make("summary", {}, name),
+            ...more.map((text) => make("small", {}, text)),
+          )
+        : name;
+      return make(
+        "tr",
+        {},
+        make("td", {}, cell),
+        make("td", { class: "number" }, value == null ? "–" : say(value)),
+      );
     };
-    const heading = (title) => make("tr", {}, make("th", { scope: "col" }, title), make("th", { class: "number", scope: "col" }, "value"));
-    const table = (title, entries) => make("table", { class: "table" }, make("thead", {}, heading(title)), make("tbody", {}, ...entries.map(row)));
-    put(this.boundsBox, table("Measured", head.measured), head.bounds.length ? table("Bound", head.bounds) : null);
-    this.boundsNote.textContent = !head.bounds.length ? "No bound holds for this machine." : "A bound above 1 says nothing of these few points. Open a line to see what it assumes.";
+    const heading = (title) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "col" }, title),
+        make("th", { class: "number", scope: "col" }, "value"),
+      );
+    const table = (title, entries) =>
+      make(
+        "table",
+        { class: "table" },
+        make("thead", {}, heading(title)),
+        make("tbody", {}, ...entries.map(row)),
+      );
+    put(
+      this.boundsBox,
+      table("Measured", head.measured),
+      head.bounds.length ? table("Bound", head.bounds) : null,
+    );
+    this.boundsNote.textContent = !head.bounds.length
+      ? "No bound holds for this machine."
+      : "A bound above 1 says nothing of these few points. Open a line to see what it assumes.";
   }
 
   /** Scrolls to a card that an example of the course is about. */

@@ -45,7 +45,10 @@ export function drawSigned(context, axes, view, grid, unit, [low, high]) {
     const at = turned(grid);
     return raster(grid.columns, grid.rows, (i) => {
       const value = grid.values[at(i)] / unit;
-      return shade(value < 0 ? first : second, Number.isFinite(value) ? Math.tanh(0.9 * Math.abs(value)) : 0);
+      return shade(
+        value < 0 ? first : second,
+        Number.isFinite(value) ? Math.tanh(0.9 * Math.abs(value)) : 0,
+      );
     });
   });
   paint(context, axes, view, canvas);
@@ -64,7 +67,14 @@ export function drawGrowing(context, axes, view, grid, colour = palette().classe
   return most;
 }
 
-export function strokeAt(context, axes, view, grid, level, { colour, width = 2, dash = [], passes = 0 }) {
+export function strokeAt(
+  context,
+  axes,
+  view,
+  grid,
+  level,
+  { colour, width = 2, dash = [], passes = 0 },
+) {
   context.save();
   const box = boxOf(axes, view);
   context.beginPath();
@@ -85,7 +95,11 @@ export function drawWinner(context, axes, view, grid, strength = 0.3) {
   const canvas = cached(grid, "winner", () => {
     const shades = classes.map((colour) => ramp(colour, strength).at(-1));
     const at = turned(grid);
-    return raster(grid.columns, grid.rows, (i) => shades[Math.max(0, Math.round(grid.values[at(i)])) % shades.length]);
+    return raster(
+      grid.columns,
+      grid.rows,
+      (i) => shades[Math.max(0, Math.round(grid.values[at(i)])) % shades.length],
+    );
   });
   paint(context, axes, view, canvas);
   grid.masks ??= [...new Set(grid.values)].map((label) => ({
@@ -93,7 +107,9 @@ export function drawWinner(context, axes, view, grid, strength = 0.3) {
     columns: grid.columns,
     values: Float32Array.from(grid.values, (v) => (v === label ? 1 : 0)),
   }));
-  if (grid.masks.length > 1) for (const mask of grid.masks) strokeAt(context, axes, view, mask, 0.5, { colour: ink, width: 1.5, passes: 4 });
+  if (grid.masks.length > 1)
+    for (const mask of grid.masks)
+      strokeAt(context, axes, view, mask, 0.5, { colour: ink, width: 1.5, passes: 4 });
 }
 
 /** For each class how far it leads the best of the others. */
@@ -104,7 +120,8 @@ function leads(decision) {
     const values = new Float32Array(size);
     for (let i = 0; i < size; i++) {
       let other = -Infinity;
-      for (let d = 0; d < count; d++) if (d !== c) other = Math.max(other, decision.values[d * size + i]);
+      for (let d = 0; d < count; d++)
+        if (d !== c) other = Math.max(other, decision.values[d * size + i]);
       values[i] = decision.values[c * size + i] - other;
     }
     return { values, rows, columns };
@@ -126,12 +143,14 @@ function drawClasses(context, axes, view, head) {
     return raster(grid.columns, grid.rows, (i) => {
       const j = at(i);
       let best = 0;
-      for (let c = 1; c < labels.length; c++) if (head.leads[c].values[j] > head.leads[best].values[j]) best = c;
+      for (let c = 1; c < labels.length; c++)
+        if (head.leads[c].values[j] > head.leads[best].values[j]) best = c;
       return shade(ramps[best], 0.25 + 0.75 * Math.tanh(head.leads[best].values[j] / unit));
     });
   });
   paint(context, axes, view, canvas);
-  for (const lead of head.leads) strokeAt(context, axes, view, lead, 0, { colour: ink, width: 1.5, passes: 4 });
+  for (const lead of head.leads)
+    strokeAt(context, axes, view, lead, 0, { colour: ink, width: 1.5, passes: 4 });
 }
 
 function typical(values) {
@@ -157,7 +176,8 @@ export function drawComponent(context, axes, view, grid) {
   for (const v of grid.values) most = Math.max(most, Math.abs(v));
   drawSigned(context, axes, view, grid, most * 0.7 || 1, [classes[0], classes[1]]);
   context.globalAlpha = 0.55;
-  for (const level of levels(grid.values, 11)) strokeAt(context, axes, view, grid, level, { colour: ink, width: 1 });
+  for (const level of levels(grid.values, 11))
+    strokeAt(context, axes, view, grid, level, { colour: ink, width: 1 });
   context.globalAlpha = 1;
 }
 
@@ -170,16 +190,24 @@ export function drawLandscape(context, axes, view, grid, { downhill = true } = {
     if (v > high) high = v;
   }
   const span = high - low || 1;
-  const depth = grid.depth ?? (grid.depth = {
-    rows: grid.rows,
-    columns: grid.columns,
-    values: Float32Array.from(grid.values, (v) => 1 - Math.sqrt((downhill ? v - low : high - v) / span)),
-  });
+  const depth =
+    grid.depth ??
+    (grid.depth = {
+      rows: grid.rows,
+      columns: grid.columns,
+      values: Float32Array.from(
+        grid.values,
+        (v) => 1 - Math.sqrt((downhill ? v - low : high - v) / span),
+      ),
+    });
   drawGrowing(context, axes, view, depth, classes[5]);
   context.globalAlpha = 0.6;
   for (let i = 1; i < 14; i++) {
     const share = (i / 14) ** 2;
-    strokeAt(context, axes, view, grid, downhill ? low + share * span : high - share * span, { colour: soft, width: 1 });
+    strokeAt(context, axes, view, grid, downhill ? low + share * span : high - share * span, {
+      colour: soft,
+      width: 1,
+    });
   }
   context.globalAlpha = 1;
 }
@@ -193,7 +221,8 @@ export function drawFit(context, axes, colours, fit, { component = 0 } = {}) {
   if (task === "density" && array.density) {
     const grid = (head.grid ??= layer(array.density));
     const most = drawGrowing(context, axes, view, grid);
-    for (const share of [0.1, 0.25, 0.5, 0.75, 0.9]) strokeAt(context, axes, view, grid, share * most, { colour: colours.ink, width: 1 });
+    for (const share of [0.1, 0.25, 0.5, 0.75, 0.9])
+      strokeAt(context, axes, view, grid, share * most, { colour: colours.ink, width: 1 });
   } else if (task === "pca" && array.components) {
     const index = Math.min(component, array.components.shape[0] - 1);
     head.layers ??= [];
@@ -211,16 +240,30 @@ export function drawFit(context, axes, colours, fit, { component = 0 } = {}) {
 
 /** The colours below and above zero: of two labels, or of outside and inside. */
 export function sides({ classes, line: outside }, labels) {
-  return labels?.length === 2 ? labels.map((label) => classes[label % classes.length]) : [outside, classes[0]];
+  return labels?.length === 2
+    ? labels.map((label) => classes[label % classes.length])
+    : [outside, classes[0]];
 }
 
 function drawBoundary(context, axes, colours, { head, view, task }) {
   const grid = (head.grid ??= layer(head.array.decision));
   const margins = head.margins ?? [0];
   const unit = task === "classify" && margins.length > 1 ? 1 : typical(head.array.value?.values);
-  drawSigned(context, axes, view, grid, unit, sides(colours, task === "classify" ? head.classes : null));
+  drawSigned(
+    context,
+    axes,
+    view,
+    grid,
+    unit,
+    sides(colours, task === "classify" ? head.classes : null),
+  );
   for (const level of margins) {
-    if (level !== 0) strokeAt(context, axes, view, grid, level, { colour: colours.ink, width: 1.25, dash: [6, 5] });
+    if (level !== 0)
+      strokeAt(context, axes, view, grid, level, {
+        colour: colours.ink,
+        width: 1.25,
+        dash: [6, 5],
+      });
   }
   strokeAt(context, axes, view, grid, 0, { colour: colours.ink, width: 2.5 });
 }
@@ -246,7 +289,8 @@ function drawRegression(context, axes, colours, head) {
     context.fillStyle = colours.classes[1];
     context.beginPath();
     trace(context, axes, x.values, low.values);
-    for (let i = x.values.length - 1; i >= 0; i--) context.lineTo(axes.x(x.values[i]), axes.y(high.values[i]));
+    for (let i = x.values.length - 1; i >= 0; i--)
+      context.lineTo(axes.x(x.values[i]), axes.y(high.values[i]));
     context.closePath();
     context.fill();
     context.restore();
@@ -269,13 +313,27 @@ function drawRegression(context, axes, colours, head) {
 }
 
 /** The points; support vectors are ringed and grow with α. */
-export function drawPoints(context, axes, colours, { points, fit = null, labelled = true, groups = null, highlight = [], values = null, most = null }) {
+export function drawPoints(
+  context,
+  axes,
+  colours,
+  {
+    points,
+    fit = null,
+    labelled = true,
+    groups = null,
+    highlight = [],
+    values = null,
+    most = null,
+  },
+) {
   const crowd = points.length > 250 ? 3.6 : points.length > 80 ? 4.6 : 5.6;
   const small = crowd * Math.max(0.62, Math.min(1, Math.min(axes.box.w, axes.box.h) / 460));
   const { alpha, kkt } = fit?.head.array ?? {};
   const weights = values ?? (alpha?.values.length === points.length ? alpha.values : null);
   let top = most ?? fit?.head.upper ?? 0;
-  if (weights && !(top > 0 && Number.isFinite(top))) for (const w of weights) top = Math.max(top, w);
+  if (weights && !(top > 0 && Number.isFinite(top)))
+    for (const w of weights) top = Math.max(top, w);
   const usable = weights && weights.length === points.length && top > 0;
   points.forEach(([x, y, label], i) => {
     const [px, py] = [axes.x(x), axes.y(y)];

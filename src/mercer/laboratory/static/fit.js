@@ -18,7 +18,10 @@ export function requestOf(state, view) {
 export function gridFor(width, height, cells) {
   const ratio = Math.max(0.25, Math.min(4, (width || 1) / (height || 1)));
   const columns = Math.round(Math.sqrt(cells * ratio));
-  return [Math.max(8, Math.min(256, columns)), Math.max(8, Math.min(256, Math.round(cells / columns)))];
+  return [
+    Math.max(8, Math.min(256, columns)),
+    Math.max(8, Math.min(256, Math.round(cells / columns))),
+  ];
 }
 
 export class Fitter {
@@ -41,8 +44,17 @@ export class Fitter {
     const timer = setTimeout(() => this.hooks.busy({}), 90);
     const turn = ++this.tail;
     try {
-      const head = await this.channel.ask(body, { now: !dragging, progress: (told) => this.hooks.busy(told) });
-      this.fit = { head, view, task: state.task, machine: state.machine.name, points: state.points };
+      const head = await this.channel.ask(body, {
+        now: !dragging,
+        progress: (told) => this.hooks.busy(told),
+      });
+      this.fit = {
+        head,
+        view,
+        task: state.task,
+        machine: state.machine.name,
+        points: state.points,
+      };
       if (dragging) this.#adapt(performance.now() - sent);
       this.hooks.fitted(this.fit, { dragging, since });
     } catch (error) {

@@ -18,7 +18,12 @@ export class GraphEditor {
     this.at = [];
     this.figure = new Figure(canvas, (context, width, height, colours) => {
       const { labels, edges } = this.graph;
-      this.at = drawNodes(context, width, height, colours, { labels, edges, places: this.#places(), selected: this.selected });
+      this.at = drawNodes(context, width, height, colours, {
+        labels,
+        edges,
+        places: this.#places(),
+        selected: this.selected,
+      });
       if (!this.drag?.to) return;
       context.setLineDash([5, 4]);
       context.strokeStyle = colours.accent;
@@ -65,7 +70,8 @@ export class GraphEditor {
 
   #move(event) {
     const { drag } = this;
-    if (!drag || drag.node < 0 || Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) < 5) return;
+    if (!drag || drag.node < 0 || Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) < 5)
+      return;
     drag.to = [event.offsetX, event.offsetY];
     this.figure.redraw();
   }
@@ -105,24 +111,40 @@ export class GraphEditor {
   #join(a, b) {
     const { edges } = this.graph;
     const left = edges.filter(([p, q]) => !((p === a && q === b) || (p === b && q === a)));
-    this.#change({ ...this.graph, places: this.#places(), edges: left.length < edges.length ? left : [...edges, [a, b]] });
+    this.#change({
+      ...this.graph,
+      places: this.#places(),
+      edges: left.length < edges.length ? left : [...edges, [a, b]],
+    });
   }
 
   #remove(node) {
     const { labels, edges } = this.graph;
     if (labels.length < 2) return;
     const shift = (i) => (i > node ? i - 1 : i);
-    const left = edges.filter(([p, q]) => p !== node && q !== node).map(([p, q]) => [shift(p), shift(q)]);
+    const left = edges
+      .filter(([p, q]) => p !== node && q !== node)
+      .map(([p, q]) => [shift(p), shift(q)]);
     this.selected = -1;
-    this.#change({ labels: labels.toSpliced(node, 1), edges: left, places: this.#places().toSpliced(node, 1) });
+    this.#change({
+      labels: labels.toSpliced(node, 1),
+      edges: left,
+      places: this.#places().toSpliced(node, 1),
+    });
   }
 
   #key(event) {
     const n = this.graph.labels.length;
     const { key } = event;
-    if (key === "n" || key === "p") this.selected = (this.selected + (key === "n" ? 1 : n - 1 + (this.selected < 0 ? 1 : 0))) % n;
-    else if (key === "Enter") this.#add(this.figure.width * (0.2 + 0.6 * ((n * 0.37) % 1)), this.figure.height * (0.2 + 0.6 * ((n * 0.61) % 1)));
-    else if ((key === "Delete" || key === "Backspace") && this.selected >= 0) this.#remove(this.selected);
+    if (key === "n" || key === "p")
+      this.selected = (this.selected + (key === "n" ? 1 : n - 1 + (this.selected < 0 ? 1 : 0))) % n;
+    else if (key === "Enter")
+      this.#add(
+        this.figure.width * (0.2 + 0.6 * ((n * 0.37) % 1)),
+        this.figure.height * (0.2 + 0.6 * ((n * 0.61) % 1)),
+      );
+    else if ((key === "Delete" || key === "Backspace") && this.selected >= 0)
+      this.#remove(this.selected);
     else return;
     event.preventDefault();
     this.figure.redraw();

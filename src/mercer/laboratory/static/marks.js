@@ -23,13 +23,33 @@ function polygon(context, x, y, r, corners, start) {
 }
 
 function plus(context, x, y, r, t) {
-  const corners = [[-t, -r], [t, -r], [t, -t], [r, -t], [r, t], [t, t], [t, r], [-t, r], [-t, t], [-r, t], [-r, -t], [-t, -t]];
-  corners.forEach(([dx, dy], i) => (i ? context.lineTo(x + dx, y + dy) : context.moveTo(x + dx, y + dy)));
+  const corners = [
+    [-t, -r],
+    [t, -r],
+    [t, -t],
+    [r, -t],
+    [r, t],
+    [t, t],
+    [t, r],
+    [-t, r],
+    [-t, t],
+    [-r, t],
+    [-r, -t],
+    [-t, -t],
+  ];
+  corners.forEach(([dx, dy], i) =>
+    i ? context.lineTo(x + dx, y + dy) : context.moveTo(x + dx, y + dy),
+  );
   context.closePath();
 }
 
 /** A point of a class (null: none), with a thin edge that keeps it apart from its ground. */
-export function drawPoint(context, x, y, { group = null, r = 5, hollow = false, edge = null } = {}) {
+export function drawPoint(
+  context,
+  x,
+  y,
+  { group = null, r = 5, hollow = false, edge = null } = {},
+) {
   const { classes, paper, soft, edge: around } = palette();
   const colour = group === null ? soft : classes[group % classes.length];
   tracePoint(context, group === null ? "circle" : marker(group), x, y, r);

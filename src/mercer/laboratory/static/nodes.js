@@ -8,7 +8,10 @@ const GAP = /[\s,;]+/;
 /** A graph written as "C C O | 1-2 2-3": labels, then edges by the numbers of nodes. */
 export function parseGraph(text) {
   const [first = "", second = ""] = text.split("|");
-  const labels = first.split(GAP).filter(Boolean).map((l) => l.slice(0, 12));
+  const labels = first
+    .split(GAP)
+    .filter(Boolean)
+    .map((l) => l.slice(0, 12));
   const edges = second
     .split(GAP)
     .map((edge) => /^(\d+)-(\d+)$/.exec(edge))
@@ -18,7 +21,8 @@ export function parseGraph(text) {
   return { labels, edges };
 }
 
-export const writeGraph = ({ labels, edges }) => `${labels.join(" ")} | ${edges.map(([a, b]) => `${a + 1}-${b + 1}`).join(" ")}`;
+export const writeGraph = ({ labels, edges }) =>
+  `${labels.join(" ")} | ${edges.map(([a, b]) => `${a + 1}-${b + 1}`).join(" ")}`;
 
 /** Where nodes stand, from 0 to 1: as drawn, or on a circle. */
 export function graphPlaces({ labels, places }) {
@@ -40,7 +44,8 @@ export function treePlaces({ parents }) {
   let leaves = 0;
   for (let i = parents.length - 1; i >= 0; i--) if (!children[i].length) xs[i] = leaves++;
   for (let i = parents.length - 1; i >= 0; i--) {
-    if (children[i].length) xs[i] = children[i].reduce((sum, c) => sum + xs[c], 0) / children[i].length;
+    if (children[i].length)
+      xs[i] = children[i].reduce((sum, c) => sum + xs[c], 0) / children[i].length;
   }
   return xs.map((x, i) => [1 - (x + 0.5) / Math.max(1, leaves), (depth[i] + 0.5) / (deepest + 1)]);
 }
@@ -63,7 +68,13 @@ const light = (colour) => {
 export const letters = (colour) => (light(colour) ? "#10141a" : "#ffffff");
 
 /** Nodes and edges in a canvas; `hits` are indices to be ringed. */
-export function drawNodes(context, width, height, colours, { labels, edges, places, weights = null, hits = [], selected = -1 }) {
+export function drawNodes(
+  context,
+  width,
+  height,
+  colours,
+  { labels, edges, places, weights = null, hits = [], selected = -1 },
+) {
   const at = places.map(([x, y]) => [24 + x * (width - 48), 20 + y * (height - 40)]);
   const colour = weightColour(weights);
   const hit = new Set(hits);
@@ -86,7 +97,11 @@ export function drawNodes(context, width, height, colours, { labels, edges, plac
     context.fillStyle = fill;
     context.fill();
     context.lineWidth = hit.has(i) || i === selected ? 3 : 1.25;
-    context.strokeStyle = hit.has(i) ? colours.strong : i === selected ? colours.accent : colours.line;
+    context.strokeStyle = hit.has(i)
+      ? colours.strong
+      : i === selected
+        ? colours.accent
+        : colours.line;
     context.stroke();
     context.fillStyle = weights ? letters(fill) : colours.ink;
     context.fillText(label.length > 7 ? `${label.slice(0, 6)}…` : label, ...at[i]);
@@ -100,4 +115,5 @@ function pill(context, x, y, r, h) {
   context.closePath();
 }
 
-export const treeEdges = ({ parents }) => parents.map((parent, i) => [parent, i]).filter(([parent]) => parent >= 0);
+export const treeEdges = ({ parents }) =>
+  parents.map((parent, i) => [parent, i]).filter(([parent]) => parent >= 0);

@@ -141,7 +141,14 @@ export class Plane {
     } else if (hit >= 0) {
       this.selected = hit;
       const [px, py] = this.points[hit];
-      this.drag = { kind: "move", index: hit, before: this.points, dx: this.axes.x(px) - x, dy: this.axes.y(py) - y, moved: false };
+      this.drag = {
+        kind: "move",
+        index: hit,
+        before: this.points,
+        dx: this.axes.x(px) - x,
+        dy: this.axes.y(py) - y,
+        moved: false,
+      };
       this.canvas.dataset.busy = "drag";
     } else {
       this.drag = { kind: "add", x, y };
@@ -154,7 +161,8 @@ export class Plane {
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, [x, y]);
     const { drag } = this;
     if (!drag) {
-      if (this.axes) this.canvas.dataset.over = this.editable && this.pointAt(x, y) >= 0 ? "point" : "";
+      if (this.axes)
+        this.canvas.dataset.over = this.editable && this.pointAt(x, y) >= 0 ? "point" : "";
       return;
     }
     if (drag.kind === "pinch") return this.#pinch();
@@ -163,7 +171,11 @@ export class Plane {
       const hit = this.pointAt(x, y);
       if (hit >= 0) this.#remove(hit);
     }
-    if (drag.kind === "add" && Math.hypot(x - drag.x, y - drag.y) > 6 && event.pointerType !== "mouse") {
+    if (
+      drag.kind === "add" &&
+      Math.hypot(x - drag.x, y - drag.y) > 6 &&
+      event.pointerType !== "mouse"
+    ) {
       this.drag = { kind: "pan", x: drag.x, y: drag.y, view: this.shown };
     }
     if (drag.kind === "move") {
@@ -184,7 +196,8 @@ export class Plane {
     if (!drag) return;
     if (drag.kind === "pinch" && this.pointers.size) return;
     this.drag = null;
-    if (drag.kind === "move" && drag.moved) this.hooks.changed(this.points, "done", event.timeStamp);
+    if (drag.kind === "move" && drag.moved)
+      this.hooks.changed(this.points, "done", event.timeStamp);
     if (drag.kind === "pan" || drag.kind === "pinch") this.hooks.viewed(this.view, true);
     if (drag.kind === "add" && !cancelled) this.#add(...this.#data(...this.#place(event)));
   }
@@ -219,7 +232,10 @@ export class Plane {
   #pinch() {
     const [[ax, ay], [bx, by]] = this.drag.start;
     const [[cx, cy], [dx, dy]] = [...this.pointers.values()];
-    const zoom = Math.max(0.1, Math.hypot(ax - bx, ay - by) / Math.max(1, Math.hypot(cx - dx, cy - dy)));
+    const zoom = Math.max(
+      0.1,
+      Math.hypot(ax - bx, ay - by) / Math.max(1, Math.hypot(cx - dx, cy - dy)),
+    );
     const { view } = this.drag;
     const box = this.axes.box;
     const [fx, fy] = [(ax + bx) / 2 / box.w, 1 - (ay + by) / 2 / box.h];
@@ -279,7 +295,13 @@ export class Plane {
   }
 
   #arrow(dx, dy, pixels) {
-    const at = this.selected >= 0 ? this.points[this.selected] : (this.cursor ?? [this.axes.dataX(this.figure.width / 2), this.axes.dataY(this.figure.height / 2)]);
+    const at =
+      this.selected >= 0
+        ? this.points[this.selected]
+        : (this.cursor ?? [
+            this.axes.dataX(this.figure.width / 2),
+            this.axes.dataY(this.figure.height / 2),
+          ]);
     const next = this.#data(this.axes.x(at[0]) + dx * pixels, this.axes.y(at[1]) - dy * pixels);
     if (this.selected >= 0 && this.editable) {
       this.points = this.points.with(this.selected, [...next, at[2]]);
@@ -291,7 +313,8 @@ export class Plane {
 
   #choose(step) {
     const n = this.points.length;
-    if (step && n) this.selected = this.selected < 0 ? (step > 0 ? 0 : n - 1) : (this.selected + step + n) % n;
+    if (step && n)
+      this.selected = this.selected < 0 ? (step > 0 ? 0 : n - 1) : (this.selected + step + n) % n;
     else this.selected = -1;
     if (this.selected >= 0) {
       const [x, y, label] = this.points[this.selected];

@@ -33,7 +33,8 @@ export class PlaneView {
     this.dragFrom = null;
     this.settle = later(() => this.#rest(), 250);
     this.plane = new Plane($("#plane-canvas"), {
-      ground: (context, axes, colours) => drawFit(context, axes, colours, this.fit, { component: this.component }),
+      ground: (context, axes, colours) =>
+        drawFit(context, axes, colours, this.fit, { component: this.component }),
       marks: (context, axes, colours) => this.#marks(context, axes, colours),
       changed: (points, kind, since) => this.#changed(points, kind, since),
       viewed: (view, done) => this.#viewed(view, done),
@@ -62,14 +63,34 @@ export class PlaneView {
     const assigned = task === "cluster" && this.fit?.head.array.assigned;
     const groups = assigned && assigned.values.length === points.length ? assigned.values : null;
     drawPoints(context, axes, colours, { points, fit: this.fit, labelled: this.labelled, groups });
+    if (this.refutation && task !== "regress") {
+      drawRefutation(context, axes, colours, this.refutation);
+    }
+  }
+
+  /** The points, with their weights, that show a kernel to be none. */
+  refute(refutation) {
+    if (this.refutation === refutation) return;
+    this.refutation = refutation;
+    this.plane.figure.redraw();
   }
 
   #tools() {
     const chips = Array.from({ length: CLASSES }, (_, i) => {
-      const canvas = make("canvas", { class: "chip", width: 36, height: 36, "aria-hidden": "true" });
+      const canvas = make("canvas", {
+        class: "chip",
+        width: 36,
+        height: 36,
+        "aria-hidden": "true",
+      });
       const figure = new Figure(canvas, (context) => drawPoint(context, 9, 9, { group: i, r: 6 }));
       figure.chip = true;
-      return { value: i, label: `class ${i + 1}`, title: `Class ${i + 1} (key ${i + 1})`, content: canvas };
+      return {
+        value: i,
+        label: `class ${i + 1}`,
+        title: `Class ${i + 1} (key ${i + 1})`,
+        content: canvas,
+      };
     });
     $("#class-chips").classList.add("chips");
     this.markClass = segmented($("#class-chips"), chips, 0, (label) => this.#pickClass(label));
@@ -83,7 +104,9 @@ export class PlaneView {
       $("#plane-canvas").dataset.tool = tool;
     });
     $("#plane-frame").addEventListener("click", () => this.frame());
-    $("#plane-clear").addEventListener("click", () => this.store.commit({ points: [], example: null }));
+    $("#plane-clear").addEventListener("click", () =>
+      this.store.commit({ points: [], example: null }),
+    );
   }
 
   #pickClass(label) {
@@ -136,8 +159,11 @@ export class PlaneView {
     const { points, task } = this.store.state;
     const counts = new Map();
     for (const [, , label] of points) counts.set(label, (counts.get(label) ?? 0) + 1);
-    const classes = [...counts].sort((a, b) => a[0] - b[0]).map(([label, n]) => `${n} of class ${label + 1}`);
-    $("#plane-summary").textContent = `${points.length} points${task === "classify" && classes.length ? `: ${classes.join(", ")}` : ""}. ${this.told ?? ""}`;
+    const classes = [...counts]
+      .sort((a, b) => a[0] - b[0])
+      .map(([label, n]) => `${n} of class ${label + 1}`);
+    $("#plane-summary").textContent =
+      `${points.length} points${task === "classify" && classes.length ? `: ${classes.join(", ")}` : ""}. ${this.told ?? ""}`;
   }
 
   /** Shows a fit; `since` is when the user let go. */
@@ -164,27 +190,51 @@ export class PlaneView {
 
   busy(head) {
     $("#plane-busy").hidden = head === null;
-    if (head) $("#plane-busy-text").textContent = head.text ?? (head.iterations ? `fitting, ${head.iterations} steps` : "fitting");
+    if (head)
+      $("#plane-busy-text").textContent =
+        head.text ?? (head.iterations ? `fitting, ${head.iterations} steps` : "fitting");
   }
 
   #facts(head) {
     const { score, certificate } = head;
     const share = score && /accuracy|error|share|outside/i.test(score.name);
-    $("#score").textContent = !score || score.value === null ? "–" : share ? `${say(100 * score.value)} %` : say(score.value);
+    $("#score").textContent =
+      !score || score.value === null
+        ? "–"
+        : share
+          ? `${say(100 * score.value)} %`
+          : say(score.value);
     $("#score-name").textContent = score?.name ?? "";
     $(".headline").hidden = !score;
     const facts = [];
-    if (head.n_support != null) facts.push(["Support vectors", `${head.n_support} of ${this.store.state.points.length}`]);
+    if (head.n_support != null)
+      facts.push(["Support vectors", `${head.n_support} of ${this.store.state.points.length}`]);
     if (certificate) {
       facts.push(["Status", certificate.status]);
-      if (certificate.n_free != null) facts.push(["Free, at bound", `${certificate.n_free}, ${certificate.n_bound}`]);
+      if (certificate.n_free != null)
+        facts.push(["Free, at bound", `${certificate.n_free}, ${certificate.n_bound}`]);
       if (certificate.margin != null) facts.push(["Margin", say(certificate.margin)]);
-      if (certificate.primal != null) facts.push(["Primal", say(certificate.primal, 5)], ["Dual", say(certificate.dual, 5)], ["Gap", say(certificate.gap)]);
+      if (certificate.primal != null)
+        facts.push(
+          ["Primal", say(certificate.primal, 5)],
+          ["Dual", say(certificate.dual, 5)],
+          ["Gap", say(certificate.gap)],
+        );
       else if (certificate.violation != null) facts.push(["Violation", say(certificate.violation)]);
     }
-    if (head.eigenvalues) facts.push(["Eigenvalues", head.eigenvalues.slice(0, 4).map((v) => say(v)).join(", ")]);
+    if (head.eigenvalues)
+      facts.push([
+        "Eigenvalues",
+        head.eigenvalues
+          .slice(0, 4)
+          .map((v) => say(v))
+          .join(", "),
+      ]);
     facts.push(["Time", `${say(1000 * head.seconds)} ms`]);
-    put($("#result-facts"), ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+    put(
+      $("#result-facts"),
+      ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
+    );
   }
 
   #components(head) {
@@ -224,4 +274,27 @@ export class PlaneView {
   }
 }
 
-
+function drawRefutation(context, axes, colours, { points, vector }) {
+  context.save();
+  context.font = `600 12px ${colours.font}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  points.forEach(([x, y], i) => {
+    const [px, py] = [axes.x(x), axes.y(y)];
+    context.strokeStyle = colours.bad;
+    context.lineWidth = 2;
+    context.setLineDash([4, 3]);
+    context.beginPath();
+    context.arc(px, py, 15, 0, 2 * Math.PI);
+    context.stroke();
+    const text = `v = ${say(vector[i], 2)}`;
+    const width = context.measureText(text).width;
+    context.globalAlpha = 0.85;
+    context.fillStyle = colours.paper;
+    context.fillRect(px + 17, py - 9, width + 8, 18);
+    context.globalAlpha = 1;
+    context.fillStyle = colours.bad;
+    context.fillText(text, px + 21, py);
+  });
+  context.restore();
+}

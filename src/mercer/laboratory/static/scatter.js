@@ -64,7 +64,12 @@ export class Scatter {
     let size = 1e-12;
     for (const point of this.points) for (const v of point.at) size = Math.max(size, Math.abs(v));
     const scale = (0.4 * Math.min(width, height)) / size;
-    const [c, s, C, S] = [Math.cos(this.turn), Math.sin(this.turn), Math.cos(this.tilt), Math.sin(this.tilt)];
+    const [c, s, C, S] = [
+      Math.cos(this.turn),
+      Math.sin(this.turn),
+      Math.cos(this.tilt),
+      Math.sin(this.tilt),
+    ];
     const place = ([a, b, d]) => {
       const [x, y] = [a * c - b * s, a * s + b * c];
       return [width / 2 + scale * x, height / 2 - scale * (d * C - y * S), y * C + d * S];
@@ -90,7 +95,11 @@ export class Scatter {
     placed.sort((p, q) => q.at[2] - p.at[2]);
     for (const { point, at } of placed) {
       const depth = 1 - (0.35 * at[2]) / (size * 1.8);
-      drawPoint(context, at[0], at[1], { group: point.group, r: (point.r ?? 4.5) * depth, edge: point.ring ? colours.ink : null });
+      drawPoint(context, at[0], at[1], {
+        group: point.group,
+        r: (point.r ?? 4.5) * depth,
+        edge: point.ring ? colours.ink : null,
+      });
     }
   }
 
@@ -107,7 +116,12 @@ export class Scatter {
     const unit = (v) => v.map((x) => x / Math.hypot(...v));
     const u = unit(cross(normal, axis));
     const v = unit(cross(normal, u));
-    const corners = [[1, 1], [1, -1], [-1, -1], [-1, 1]].map(([s, t]) => place(foot.map((x, i) => x + 0.8 * size * (s * u[i] + t * v[i]))));
+    const corners = [
+      [1, 1],
+      [1, -1],
+      [-1, -1],
+      [-1, 1],
+    ].map(([s, t]) => place(foot.map((x, i) => x + 0.8 * size * (s * u[i] + t * v[i]))));
     context.beginPath();
     corners.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
     context.closePath();

@@ -30,7 +30,12 @@ function numberControl({ label, symbol, kind, low, high, scale }, value, change)
     return integer ? Math.round(raw) : Number(raw.toPrecision(3));
   };
   const range = make("input", { type: "range", id, min: 0, max: steps, step: 1 });
-  const number = make("input", { type: "text", inputmode: "decimal", "aria-label": `${label}, number`, autocomplete: "off" });
+  const number = make("input", {
+    type: "text",
+    inputmode: "decimal",
+    "aria-label": `${label}, number`,
+    autocomplete: "off",
+  });
   const show = (v) => {
     const known = v !== null && v !== undefined && Number.isFinite(Number(v));
     if (document.activeElement !== number) number.value = known ? plain(v) : "auto";
@@ -66,14 +71,22 @@ function numberControl({ label, symbol, kind, low, high, scale }, value, change)
 
 function choiceControl({ label, choices }, value, change) {
   const id = `slider-${++made}`;
-  const select = make("select", { id, onchange: () => change(select.value, true) }, ...choices.map((c) => make("option", { value: c }, c)));
+  const select = make(
+    "select",
+    { id, onchange: () => change(select.value, true) },
+    ...choices.map((c) => make("option", { value: c }, c)),
+  );
   select.value = value;
   const element = make("div", { class: "slider" }, make("label", { for: id }, label), select);
   return { element, show: (v) => (select.value = v) };
 }
 
 function flagControl({ label }, value, change) {
-  const box = make("input", { type: "checkbox", checked: Boolean(value), onchange: () => change(box.checked, true) });
+  const box = make("input", {
+    type: "checkbox",
+    checked: Boolean(value),
+    onchange: () => change(box.checked, true),
+  });
   const element = make("div", { class: "slider" }, make("label", { class: "check" }, box, label));
   return { element, show: (v) => (box.checked = Boolean(v)) };
 }
@@ -83,7 +96,15 @@ export function segmented(box, choices, chosen, change) {
   const buttons = choices.map(({ value, label, content, title, disabled }) =>
     make(
       "button",
-      { type: "button", role: "radio", "aria-label": label, title: title ?? label, disabled, "data-value": value, onclick: () => pick(value, true) },
+      {
+        type: "button",
+        role: "radio",
+        "aria-label": label,
+        title: title ?? label,
+        disabled,
+        "data-value": value,
+        onclick: () => pick(value, true),
+      },
       content ?? label,
     ),
   );

@@ -26,9 +26,14 @@ export class StepView {
     this.message = "";
     this.main = new Figure($("#step-main"), (...given) => this.#draw("main", ...given));
     this.second = new Figure($("#step-second"), (...given) => this.#draw("second", ...given));
-    this.curve = new Figure($("#step-curve"), (...given) => this.#chart("curve", drawCurves, ...given));
+    this.curve = new Figure($("#step-curve"), (...given) =>
+      this.#chart("curve", drawCurves, ...given),
+    );
     this.bars = new Figure($("#step-bars"), (...given) => this.#chart("bars", drawBars, ...given));
-    const choices = Object.entries(ALGORITHMS).map(([value, { title }]) => ({ value, label: title }));
+    const choices = Object.entries(ALGORITHMS).map(([value, { title }]) => ({
+      value,
+      label: title,
+    }));
     this.mark = segmented($("#algorithms"), choices, "smo", (name) => this.#choose(name));
     this.#transport();
   }
@@ -45,7 +50,9 @@ export class StepView {
     const { state } = this.store;
     const able = this.catalog.machines[state.machine.name]?.steps ?? [];
     const wanted = state.step?.algorithm;
-    return wanted && (able.includes(wanted) || state.step.quadratic) ? wanted : (able[0] ?? wanted ?? "smo");
+    return wanted && (able.includes(wanted) || state.step.quadratic)
+      ? wanted
+      : (able[0] ?? wanted ?? "smo");
   }
 
   /** An algorithm; where the machine at hand has it not, one that has it. */
@@ -69,10 +76,22 @@ export class StepView {
       this.pause();
       this.show(change(this.at, (this.run?.frames ?? 1) - 1));
     };
-    $("#step-first").addEventListener("click", go(() => 0));
-    $("#step-back").addEventListener("click", go((at) => at - 1));
-    $("#step-forward").addEventListener("click", go((at) => at + 1));
-    $("#step-last").addEventListener("click", go((_, last) => last));
+    $("#step-first").addEventListener(
+      "click",
+      go(() => 0),
+    );
+    $("#step-back").addEventListener(
+      "click",
+      go((at) => at - 1),
+    );
+    $("#step-forward").addEventListener(
+      "click",
+      go((at) => at + 1),
+    );
+    $("#step-last").addEventListener(
+      "click",
+      go((_, last) => last),
+    );
     $("#step-play").addEventListener("click", () => (this.timer ? this.pause() : this.play()));
     $("#step-scrub").addEventListener("input", () => {
       this.pause();
@@ -99,10 +118,13 @@ export class StepView {
     this.#button("pause", "Pause");
     // A screen reader would read every frame of a film.
     $("#step-title").parentElement.setAttribute("aria-live", "off");
-    this.timer = setInterval(() => {
-      if (this.at >= last || !this.visible) this.pause();
-      else this.show(this.at + 1);
-    }, PAUSE / Number($("#step-speed").value));
+    this.timer = setInterval(
+      () => {
+        if (this.at >= last || !this.visible) this.pause();
+        else this.show(this.at + 1);
+      },
+      PAUSE / Number($("#step-speed").value),
+    );
   }
 
   pause() {
@@ -133,7 +155,9 @@ export class StepView {
     const view = state.view ?? viewOf(state.points);
     const { shown, grid } = this.#grid(view, state.task !== "regress");
     const body = { ...requestOf(state, shown), grid, algorithm };
-    for (const name of ["most", "seed", "quadratic"]) if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate")) body[name] = state.step[name];
+    for (const name of ["most", "seed", "quadratic"])
+      if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate"))
+        body[name] = state.step[name];
     this.message = "recording the run …";
     if (this.run?.algorithm !== algorithm) {
       this.run = null;
@@ -163,7 +187,10 @@ export class StepView {
   #grid(view, equal) {
     const box = $("#step-pictures");
     const [width, height] = [box.clientWidth || 700, $("#step-main").clientHeight || 500];
-    const [broad, narrow] = [widened(view, width, height, equal), widened(view, (width - 16) / 2, height, equal)];
+    const [broad, narrow] = [
+      widened(view, width, height, equal),
+      widened(view, (width - 16) / 2, height, equal),
+    ];
     const shown = { x: broad.x, y: narrow.y };
     const ratio = equal ? (shown.x[1] - shown.x[0]) / (shown.y[1] - shown.y[0]) : width / height;
     return { shown, grid: gridFor(ratio, 1, 3000).map((n) => Math.min(64, n)) };
@@ -183,13 +210,19 @@ export class StepView {
     const { kind, run } = this;
     const told = run ? kind.tell(run, this.at) : { text: this.message, facts: [] };
     $("#step-text").textContent = told.text;
-    put($("#step-facts"), ...told.facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+    put(
+      $("#step-facts"),
+      ...told.facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
+    );
     $("#step-bars-card").hidden = Boolean(run) && !kind.bars;
     $("#step-bars-title").textContent = kind.barsTitle ?? "Variables";
     const single = Boolean(run) && !kind.second?.(run, this.at);
     $("#step-second-box").hidden = single;
     $("#step-pictures").classList.toggle("single", single);
-    $("#step-main").setAttribute("aria-label", `${kind.title}, step ${this.at} of ${last}: ${told.text}`);
+    $("#step-main").setAttribute(
+      "aria-label",
+      `${kind.title}, step ${this.at} of ${last}: ${told.text}`,
+    );
     for (const figure of [this.main, this.second, this.curve, this.bars]) figure.redraw();
   }
 
@@ -197,10 +230,12 @@ export class StepView {
     context.fillStyle = colours.paper;
     context.fillRect(0, 0, width, height);
     if (!this.run) {
-      if (which === "main") note(context, width, height, colours, this.message.length < 60 ? this.message : "");
+      if (which === "main")
+        note(context, width, height, colours, this.message.length < 60 ? this.message : "");
       return;
     }
-    const draw = which === "main" ? this.kind.main(this.run, this.at) : this.kind.second?.(this.run, this.at);
+    const draw =
+      which === "main" ? this.kind.main(this.run, this.at) : this.kind.second?.(this.run, this.at);
     draw?.(context, width, height, colours);
   }
 

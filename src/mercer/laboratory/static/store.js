@@ -3,7 +3,19 @@
 
 const MOST_UNDONE = 200;
 // What a link holds. The rest (which menu is open) belongs to the browser.
-const KEPT = ["tab", "task", "points", "machine", "kernel", "set", "view", "step", "structures", "figure", "example"];
+const KEPT = [
+  "tab",
+  "task",
+  "points",
+  "machine",
+  "kernel",
+  "set",
+  "view",
+  "step",
+  "structures",
+  "figure",
+  "example",
+];
 
 export class Store {
   constructor(state) {
@@ -59,10 +71,16 @@ async function through(bytes, stream) {
 
 /** The state as letters that an address may hold. */
 export async function pack(state) {
-  const kept = Object.fromEntries(KEPT.filter((name) => state[name] != null).map((name) => [name, state[name]]));
-  const bytes = await through(new TextEncoder().encode(JSON.stringify(kept)), new CompressionStream("deflate-raw"));
+  const kept = Object.fromEntries(
+    KEPT.filter((name) => state[name] != null).map((name) => [name, state[name]]),
+  );
+  const bytes = await through(
+    new TextEncoder().encode(JSON.stringify(kept)),
+    new CompressionStream("deflate-raw"),
+  );
   let text = "";
-  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  for (let i = 0; i < bytes.length; i += 8192)
+    text += String.fromCharCode(...bytes.subarray(i, i + 8192));
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
@@ -70,8 +88,13 @@ const UNPACKED_MOST = 2 ** 21; // bytes; more than any state the server would ta
 
 /** The state in such letters; throws where they hold none. */
 export async function unpack(text) {
-  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) =>
+    c.charCodeAt(0),
+  );
+  const reader = new Blob([bytes])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate-raw"))
+    .getReader();
   const parts = [];
   let size = 0;
   for (;;) {
@@ -83,7 +106,9 @@ export async function unpack(text) {
   }
   const given = JSON.parse(await new Blob(parts).text());
   if (typeof given !== "object" || given === null) throw new TypeError("no state");
-  const state = Object.fromEntries(KEPT.filter((name) => name in given).map((name) => [name, given[name]]));
+  const state = Object.fromEntries(
+    KEPT.filter((name) => name in given).map((name) => [name, given[name]]),
+  );
   if (!Array.isArray(state.points)) delete state.points;
   return state;
 }

@@ -2,7 +2,10 @@
 // use, so that a picture drawn on a canvas is exported by drawing it once more.
 
 const escape = (text) =>
-  String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+  String(text).replace(
+    /[&<>"]/g,
+    (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c],
+  );
 const short = (value) => String(Math.round(value * 100) / 100);
 
 const START = {
@@ -54,7 +57,14 @@ export class SvgContext {
   rotate(angle) {
     const [a, b, c, d, e, f] = this.matrix;
     const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-    this.matrix = [a * cos + c * sin, b * cos + d * sin, c * cos - a * sin, d * cos - b * sin, e, f];
+    this.matrix = [
+      a * cos + c * sin,
+      b * cos + d * sin,
+      c * cos - a * sin,
+      d * cos - b * sin,
+      e,
+      f,
+    ];
   }
 
   setLineDash(dash) {
@@ -154,7 +164,9 @@ export class SvgContext {
 
   #placed() {
     const moved = this.matrix.some((value, i) => value !== [1, 0, 0, 1, 0, 0][i]);
-    return moved ? ` transform="matrix(${this.matrix.map((v) => Math.round(v * 1e5) / 1e5).join(" ")})"` : "";
+    return moved
+      ? ` transform="matrix(${this.matrix.map((v) => Math.round(v * 1e5) / 1e5).join(" ")})"`
+      : "";
   }
 
   #push(start, inside = null) {
