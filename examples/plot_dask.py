@@ -12,6 +12,8 @@ is different for one of many machines.
 # Two spirals, sorted along their arms, so that no partition has seen the whole, and
 # one of them a single class.
 
+from itertools import pairwise
+
 import dask.array as da
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,7 +38,7 @@ dX = da.from_array(X, chunks=((80, 220, 300), 2))
 
 fig, ax = plt.subplots(figsize=(4.6, 4.2))
 ends = np.cumsum([0, *dX.chunks[0]])
-for i, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+for i, (begin, end) in enumerate(pairwise(ends)):
     part = X[begin:end]
     ax.scatter(*part.T, s=9, color=COLOURS[i], label=f"partition {i}: {len(part)}")
 ax.set(title="Who holds what", aspect="equal")

@@ -14,7 +14,9 @@ from mercer import (
     SVC,
     SVDD,
     SVR,
+    Gram,
     KernelLogisticRegression,
+    KernelPCA,
     KernelQuantileRegression,
     KernelRidge,
     Linear,
@@ -355,6 +357,39 @@ def test_a_fit_goes_on_from_the_file_of_one_that_was_stopped(
     fresh = SVC(kernel=RBF(0.3), tol=1e-6).fit(dX, side)
     assert later.certificate_.dual == pytest.approx(fresh.certificate_.dual, rel=1e-6)
     assert later.run_.iterations < fresh.run_.iterations
+
+
+def test_products_with_a_gram_are_those_of_points_in_memory(client):
+    X, _, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    V = np.random.default_rng(1).normal(size=(N, 2))
+    K, some = RBF(0.3)(X), X[:7]
+    np.testing.assert_allclose(Gram(RBF(0.3), dX) @ V, K @ V, atol=1e-12)
+    np.testing.assert_allclose(Gram(RBF(0.3), dX, some) @ V[:7], K[:, :7] @ V[:7])
+    np.testing.assert_allclose(Gram(RBF(0.3), some, dX) @ V, K[:7] @ V, atol=1e-12)
+    np.testing.assert_allclose(Gram(RBF(0.3), dX).diag(), K.diagonal())
+
+
+def test_components_are_those_of_points_in_memory(client):
+    X, _, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    machine = KernelPCA(3, kernel=Nystrom(RBF(0.3), 40))
+    here, there = clone(machine).fit(X), clone(machine).fit(dX)
+    np.testing.assert_allclose(there.eigenvalues_, here.eigenvalues_, rtol=1e-9)
+    found = there.transform(dX)
+    assert found.chunks == ((*CUTS[5],), (3,))
+    np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-8)
+    assert emptied(client)
+
+
+def test_a_plan_says_who_holds_what_and_what_travels(client):
+    X, _, side = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    for kernel in (RBF(0.3), Nystrom(RBF(0.3), 20)):
+        plan = SVC(kernel=kernel).plan(dX, side)
+        assert "hold 3 partitions" in plan.holds and "a number" in plan.travels
+        assert plan.holds in str(plan) and plan.travels in str(plan)
+    assert not SVC().plan(X, side).travels
 
 
 def test_few_points_are_brought_to_the_driver(client, monkeypatch):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Once, Partitions
 from mercer.data.points import Index, Points, as_points, count, describe, double, take
 from mercer.kernels.algebra import Centered
 from mercer.kernels.base import BLOCK_MB, Kernel
@@ -116,6 +117,8 @@ class Gram(LinearOperator):
             return multiply(self._matrix, V)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
+        if isinstance(self.X, Partitions) or isinstance(self.Y, Partitions):
+            return _of_partitions(self.kernel, self.X, self._right, V)
         return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
 
     _matvec = _matmat
@@ -234,6 +237,36 @@ class Gram(LinearOperator):
         n, m = self.shape
         where = f"on {n} points" if self.Y is None else f"between {n} and {m} points"
         return f"Gram of {self.kernel} {where}"
+
+
+def _of_partitions(kernel: Kernel, X: Points, Y: Points, V: np.ndarray) -> np.ndarray:
+    """K(X, Y) V where X, or Y, or both are in partitions.
+
+    Each partition of Y goes to all of X, one after another.
+    """
+    if not isinstance(X, Partitions):
+        sent = [(X, *some) for some in Y.remote.slices(V)]
+        return Y.remote.total(_transposed, sent, (kernel,))
+    if not isinstance(Y, Partitions):
+        return np.concatenate(X.remote.each(_times, None, (kernel, Once((Y, V)))))
+    out = np.zeros((len(X), *V.shape[1:]))
+    for number, (rows,) in enumerate(Y.remote.slices(V)):
+        tick("products with kernel values", number / len(Y.names))
+        found = X.remote.crossed(Y.remote, number, _cross, (rows,), (kernel,))
+        out += np.concatenate(found)
+    return out
+
+
+def _transposed(part: Points, X: Points, V: np.ndarray, kernel: Kernel) -> np.ndarray:
+    return kernel.matmul(X, part, V)
+
+
+def _times(part: Points, kernel: Kernel, sent: tuple[Points, np.ndarray]) -> np.ndarray:
+    return kernel.matmul(part, *sent)
+
+
+def _cross(part: Points, other: Points, V: np.ndarray, kernel: Kernel) -> np.ndarray:
+    return kernel.matmul(part, other, V)
 
 
 def _diag(part: Points, kernel: Kernel) -> np.ndarray:

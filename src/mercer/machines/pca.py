@@ -24,6 +24,7 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.partitions import Partitions
 from mercer.data.points import (
     Points,
     count,
@@ -35,6 +36,7 @@ from mercer.data.points import (
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import (
     Linear,
@@ -178,6 +180,10 @@ class KernelPCA(
     }
 
     _not_square = NO_PAIRWISE_MATRIX
+
+    @property
+    def _maps_partitions(self) -> bool:
+        return isinstance(self.kernel, Nystrom)
 
     X_fit_: Points
     _found: Eigenpairs
@@ -386,6 +392,8 @@ class KernelPCA(
         f = self._expanded(gram, X, coef, bias)
         self.expansion_ = self._on_landmarks(f, coef)
         self.X_fit_, self._found, self.run_ = X, found, found.run
+        if isinstance(X, Partitions):  # which are no part of the machine
+            self.X_fit_ = self.expansion_.points
         if inverse is not None:
             self._inverse = inverse
             self.X_transformed_fit_ = inverse.points
@@ -447,6 +455,11 @@ class KernelPCA(
             diag = kernel.diag(double(X))
         coef = np.column_stack([self._of_points.coef, np.full(n, 1 / n)])
         points = f.points if f.kernel is kernel else self.X_fit_
+        if count(points) != n:
+            raise ValueError(
+                "reconstruction_error needs the points of the fit, which were in "
+                "partitions and are not kept. Fit on points in memory."
+            )
         both = Expansion(kernel, points, coef, np.append(f.bias, 0.0))(X)
         mean = self._found.means.mean()
         squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean
