@@ -92,7 +92,7 @@ def round_of(client: Client, parts: int, rows: int = 1) -> Any:
 def measured(client: Client) -> Rates:
     value, multiplication = compute_rates()
     few, many = round_of(client, 2), round_of(client, 32)
-    short, long = (best(lambda r=r: r.each(nothing), 15) for r in (few, many))
+    short, long = (best(lambda r=r: r.each(nothing), 60) for r in (few, many))
     partition = max(long - short, 0.0) / 30
     size = 2**21  # numbers
     there = best(lambda: few.each(delayed, [(0.0, size)] * 2), 3)
