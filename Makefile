@@ -32,7 +32,7 @@ test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
 
 test-cluster: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_faults.py
+	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_distributed.py tests/test_faults.py
 
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto
