@@ -40,7 +40,7 @@ test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
 
 test-cluster: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_faults.py
+	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_distributed.py tests/test_faults.py
 
 test-browser: $(VENV)/.test
 	sh tools/browser.sh $(VENV) build/browser

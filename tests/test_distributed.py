@@ -14,7 +14,9 @@ from mercer import (
     SVC,
     SVDD,
     SVR,
+    Gram,
     KernelLogisticRegression,
+    KernelPCA,
     KernelQuantileRegression,
     KernelRidge,
     Linear,
@@ -96,7 +98,16 @@ def fitted(machine, X, y):
     return clone(machine).fit(X) if y is None else clone(machine).fit(X, y)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+LONG = ("svr of landmarks", "nu_svc", "svdd")  # as others of their kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.cluster] if name in LONG else [])
+        for name in MACHINES
+    ],
+)
 def test_objective_is_that_of_points_in_memory(client, small_sets, name):
     machine, what = MACHINES[name]
     X, target, side = points()
@@ -124,29 +135,48 @@ def test_landmarks_are_those_of_points_in_memory(client):
         assert there.trace_error == pytest.approx(here.trace_error, rel=1e-6)
 
 
-def test_points_of_other_kinds(client):
-    X, _, side = points()
+def other_kinds():
+    """Points that are no dense vectors: the kernel, and the points here and there."""
+    X, _, _ = points()
     rng = np.random.default_rng(1)
     sparse = np.where(np.abs(X) > 1, X, 0.0)
+    rows = da.from_array(sparse, chunks=(110, 3)).map_blocks(sp.csr_array)
     words = ["".join(rng.choice(list("ACGT"), 9)) for _ in range(N)]
+    bag = db.from_sequence(words, npartitions=3)
     wide = da.from_array(X[:150], chunks=(60, 3))
     narrow = da.from_array(X[150:].astype(np.float32), chunks=(60, 3))
-    mixed = da.concatenate([wide, narrow.map_blocks(np.copy)])
-    rows = da.from_array(sparse, chunks=(110, 3)).map_blocks(sp.csr_array)
-    cases = [
-        (RBF(0.3), sp.csr_array(sparse), rows),
-        (Linear(), sp.csr_array(sparse), rows),
-        (RBF(0.3), np.vstack([X[:150], X[150:].astype(np.float32)]), mixed),
-        (Spectrum(2), words, db.from_sequence(words, npartitions=3)),
-        (Nystrom(Spectrum(2), 10), words, db.from_sequence(words, npartitions=3)),
-    ]
-    for kernel, here, there in cases:
-        machine = SVC(kernel=kernel, tol=1e-6)
-        a, b = fitted(machine, here, side), fitted(machine, there, side)
-        assert b.certificate_.dual == pytest.approx(a.certificate_.dual, rel=1e-6)
-        np.testing.assert_array_equal(
-            np.asarray(b.predict(there).compute()), a.predict(here)
-        )
+    both = np.vstack([X[:150], X[150:].astype(np.float32)])
+    return {
+        "sparse": (RBF(0.3), sp.csr_array(sparse), rows),
+        "sparse, linear": (Linear(), sp.csr_array(sparse), rows),
+        "two precisions": (
+            RBF(0.3),
+            both,
+            da.concatenate([wide, narrow.map_blocks(np.copy)]),
+        ),
+        "strings": (Spectrum(2), words, bag),
+        "strings, landmarks": (Nystrom(Spectrum(2), 10), words, bag),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sparse",
+        "two precisions",
+        "strings",
+        pytest.param("sparse, linear", marks=pytest.mark.cluster),
+        pytest.param("strings, landmarks", marks=pytest.mark.cluster),
+    ],
+)
+def test_points_of_other_kinds(client, name):
+    kernel, here, there = other_kinds()[name]
+    side = points()[2]
+    machine = SVC(kernel=kernel, tol=1e-6)
+    a, b = fitted(machine, here, side), fitted(machine, there, side)
+    assert b.certificate_.dual == pytest.approx(a.certificate_.dual, rel=1e-6)
+    found = np.asarray(b.predict(there).compute())
+    np.testing.assert_array_equal(found, a.predict(here))
 
 
 def test_data_frames_keep_their_index_and_names(client):
@@ -355,6 +385,39 @@ def test_a_fit_goes_on_from_the_file_of_one_that_was_stopped(
     fresh = SVC(kernel=RBF(0.3), tol=1e-6).fit(dX, side)
     assert later.certificate_.dual == pytest.approx(fresh.certificate_.dual, rel=1e-6)
     assert later.run_.iterations < fresh.run_.iterations
+
+
+def test_products_with_a_gram_are_those_of_points_in_memory(client):
+    X, _, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    V = np.random.default_rng(1).normal(size=(N, 2))
+    K, some = RBF(0.3)(X), X[:7]
+    np.testing.assert_allclose(Gram(RBF(0.3), dX) @ V, K @ V, atol=1e-12)
+    np.testing.assert_allclose(Gram(RBF(0.3), dX, some) @ V[:7], K[:, :7] @ V[:7])
+    np.testing.assert_allclose(Gram(RBF(0.3), some, dX) @ V, K[:7] @ V, atol=1e-12)
+    np.testing.assert_allclose(Gram(RBF(0.3), dX).diag(), K.diagonal())
+
+
+def test_components_are_those_of_points_in_memory(client):
+    X, _, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    machine = KernelPCA(3, kernel=Nystrom(RBF(0.3), 40))
+    here, there = clone(machine).fit(X), clone(machine).fit(dX)
+    np.testing.assert_allclose(there.eigenvalues_, here.eigenvalues_, rtol=1e-9)
+    found = there.transform(dX)
+    assert found.chunks == ((*CUTS[5],), (3,))
+    np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-8)
+    assert emptied(client)
+
+
+def test_a_plan_says_who_holds_what_and_what_travels(client):
+    X, _, side = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    for kernel in (RBF(0.3), Nystrom(RBF(0.3), 20)):
+        plan = SVC(kernel=kernel).plan(dX, side)
+        assert "hold 3 partitions" in plan.holds and "a number" in plan.travels
+        assert plan.holds in str(plan) and plan.travels in str(plan)
+    assert not SVC().plan(X, side).travels
 
 
 def test_few_points_are_brought_to_the_driver(client, monkeypatch):

@@ -367,6 +367,19 @@ class _Futures(Remote):
         made._shared = self._shared
         return made
 
+    def crossed(
+        self,
+        other: Remote,
+        number: int,
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        shared: Sequence[Any] = (),
+    ) -> list[Any]:
+        assert isinstance(other, _Futures)
+        n = len(self.futures)
+        same = _Futures(self.client, [other.futures[number]] * n, self.bounds)
+        return self.each(call, [arguments] * n, shared, [same])
+
     def room(self) -> float:
         found = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [float(worker.get("memory_limit") or 0) for worker in found]

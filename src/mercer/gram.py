@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mercer.data.blocks import Blocks
 from mercer.data.checks import describe
+from mercer.data.partitions import Once, Partitions
 from mercer.data.points import Index, Points, as_points, count, double, take
 from mercer.kernels.algebra import Centered, Exp, Normalized
 from mercer.kernels.base import BLOCK_MB, Kernel
@@ -144,6 +145,8 @@ class Gram(LinearOperator):
             return multiply(self._matrix, V)
         if np.iscomplexobj(V):
             return self._matmat(V.real) + 1j * self._matmat(V.imag)
+        if isinstance(self.X, Partitions) or isinstance(self.Y, Partitions):
+            return _of_partitions(self.kernel, self.X, self._right, V)
         return self.kernel.matmul(self.X, self.Y, V, block_mb=self.block_mb)
 
     _matvec = _matmat
@@ -289,6 +292,36 @@ def _without_preparation(kernel: Kernel) -> bool:
     if isinstance(kernel, Sum | Product | Scaled | Power | Exp | Normalized):
         return all(map(_without_preparation, kernel.children()))
     return isinstance(kernel, VectorKernel | TransformedKernel | Constant)
+
+
+def _of_partitions(kernel: Kernel, X: Points, Y: Points, V: np.ndarray) -> np.ndarray:
+    """K(X, Y) V where X, or Y, or both are in partitions.
+
+    Each partition of Y goes to all of X, one after another.
+    """
+    if not isinstance(X, Partitions):
+        sent = [(X, *some) for some in Y.remote.slices(V)]
+        return Y.remote.total(_transposed, sent, (kernel,))
+    if not isinstance(Y, Partitions):
+        return np.concatenate(X.remote.each(_times, None, (kernel, Once((Y, V)))))
+    out = np.zeros((len(X), *V.shape[1:]))
+    for number, (rows,) in enumerate(Y.remote.slices(V)):
+        tick("products with kernel values", number / len(Y.names))
+        found = X.remote.crossed(Y.remote, number, _cross, (rows,), (kernel,))
+        out += np.concatenate(found)
+    return out
+
+
+def _transposed(part: Points, X: Points, V: np.ndarray, kernel: Kernel) -> np.ndarray:
+    return kernel.matmul(X, part, V)
+
+
+def _times(part: Points, kernel: Kernel, sent: tuple[Points, np.ndarray]) -> np.ndarray:
+    return kernel.matmul(part, *sent)
+
+
+def _cross(part: Points, other: Points, V: np.ndarray, kernel: Kernel) -> np.ndarray:
+    return kernel.matmul(part, other, V)
 
 
 def _diag(part: Points, kernel: Kernel) -> np.ndarray:

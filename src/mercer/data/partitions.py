@@ -131,6 +131,17 @@ class Remote(ABC):
     ) -> Remote:
         """call(object, that of the other, *arguments, *shared), staying there."""
 
+    @abstractmethod
+    def crossed(
+        self,
+        other: Remote,
+        number: int,
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        shared: Sequence[Any] = (),
+    ) -> list[Any]:
+        """call(object, that of the other's partition of this number, ...) of each."""
+
     def room(self) -> float:
         """Bytes that its holders may keep beside these objects; 0 if not known."""
         return 0.0

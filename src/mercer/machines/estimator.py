@@ -377,13 +377,18 @@ class KernelEstimator(BaseEstimator, ABC):
     # Whether a fit on any kernel computes where the partitions of its points are.
     _solves_partitions: ClassVar[bool] = False
 
+    @property
+    def _maps_partitions(self) -> bool:
+        """The same on an explicit map."""
+        return self._streams
+
     def _reads_partitions(self, X: Blocks) -> bool:
         """Whether X is in partitions, and what the kernel needs is computed there."""
         if not isinstance(X, Partitions):
             return False
         linear = isinstance(self.kernel, str) and self.kernel == "linear"
         mapped = linear or isinstance(self.kernel, Nystrom | Linear)
-        return self._streams if mapped else self._solves_partitions
+        return self._maps_partitions if mapped else self._solves_partitions
 
     def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
         """Points that are read in blocks, each block checked."""

@@ -23,10 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.checks import describe
 from mercer.data.given import sound
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, double, precision
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, has_widths, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
@@ -160,6 +162,10 @@ class KernelPCA(
     }
 
     _not_square = NO_PAIRWISE_MATRIX
+
+    @property
+    def _maps_partitions(self) -> bool:
+        return isinstance(self.kernel, Nystrom)
 
     X_fit_: Points
     _found: Eigenpairs
@@ -368,6 +374,8 @@ class KernelPCA(
         f = self._expanded(gram, X, coef, bias)
         self.expansion_ = self._on_landmarks(f, coef)
         self.X_fit_, self._found, self.run_ = X, found, found.run
+        if isinstance(X, Partitions):  # which are no part of the machine
+            self.X_fit_ = self.expansion_.points
         if inverse is not None:
             self._inverse = inverse
             self.X_transformed_fit_ = inverse.points
@@ -429,6 +437,11 @@ class KernelPCA(
             diag = kernel.diag(double(X))
         coef = np.column_stack([self._of_points.coef, np.full(n, 1 / n)])
         points = f.points if f.kernel is kernel else self.X_fit_
+        if count(points) != n:
+            raise ValueError(
+                "reconstruction_error needs the points of the fit, which were in "
+                "partitions and are not kept. Fit on points in memory."
+            )
         both = Expansion(kernel, points, coef, np.append(f.bias, 0.0))(X)
         mean = self._found.means.mean()
         squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.partitions import Partitions
 from mercer.gram import Gram
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import elementwise
 from mercer.outcomes import Run, Status
+from mercer.solvers.partitioned_rows import computed_rows
 from mercer.solvers.rounding import UNIT, SumRounding
 
 
@@ -69,7 +71,10 @@ class Components:
         if not isinstance(gram.kernel, FeatureKernel | Linear):
             return None
         gram.diag()  # refuses what overflows
-        features = gram.kernel.features(gram.X)
+        if isinstance(gram.X, Partitions):
+            features = computed_rows(gram.kernel, gram.X)
+        else:
+            features = gram.kernel.features(gram.X)
         n, p = features.shape
         missing = self.n_components is not None and self.n_components > p
         return None if 2 * p >= n or missing else features

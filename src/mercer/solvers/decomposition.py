@@ -100,9 +100,9 @@ class _Run:
         n = gram.shape[0]
         self.products = _Products(gram.kernel, gram.X)
         self.place = np.arange(n) if problem.index is None else problem.index
-        # Of long points kernel values take longer than to be read.
-        quick = self.products.compiled and max(gram.X.shape[1:], default=0) <= SHORT
-        self.set = _WorkingSet(gram.kernel, gram.X, np.dtype(np.float32), quick)
+        self.set = _WorkingSet(
+            gram.kernel, gram.X, np.dtype(np.float32), self.products.quick
+        )
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -297,8 +297,9 @@ class _Run:
 class _Products:
     """K(X, Y) V of points in partitions with some of them, Y.
 
-    In single precision K(X, y) is computed once for each y, as long as those who hold
-    the partitions have room for it; it is computed anew where one of them is lost.
+    In single precision K(X, y) of long points, or of kernels that are not compiled, is
+    computed once for each y, as long as those who hold the partitions have room for it;
+    it is computed anew where one of them is lost.
     """
 
     def __init__(self, kernel: Kernel, X: Partitions):
@@ -312,7 +313,9 @@ class _Products:
                 f"{kernel} is not finite on these points: the largest k(x, x) is "
                 f"{self.size}. Scale the data, or choose a kernel that grows less."
             )
-        self.room = X.remote.room()
+        # Of long points kernel values take longer to compute than to read.
+        self.quick = self.compiled and max(X.shape[1:], default=0) <= SHORT
+        self.room = 0.0 if self.quick else X.remote.room()
         self._blocks: list[Remote] = []  # of float32 kernel values
         self._columns: list[np.ndarray] = []  # whose they are
         self._known = np.zeros(len(X), dtype=bool)

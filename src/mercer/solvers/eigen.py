@@ -28,6 +28,7 @@ from mercer.native.lapack import eigh
 from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Status, Watch
 from mercer.solvers.components import Components, Eigenpairs, eigenpairs
+from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.krylov import DOUBLE as CONFIRMING
 from mercer.solvers.krylov import Pulse
 from mercer.solvers.limits import TimeLimit
@@ -35,6 +36,7 @@ from mercer.solvers.products import (
     NARROW,
     Centered,
     Features,
+    RowFeatures,
     Tiles,
     centered_matrix,
 )
@@ -199,7 +201,8 @@ class Covariance:
                 f"points and no fewer than the components; got the {problem.gram!r} "
                 f"and n_components={problem.n_components!r}. Use BlockKrylov or Lapack."
             )
-        product = Features(features)
+        held = not isinstance(features, ComputedRows)
+        product = Features(features) if held else RowFeatures(features)
         C = finite(product.covariance(), problem.gram.kernel)
         p = len(C)
         c = min(problem.count, p)

@@ -22,6 +22,7 @@ from mercer.kernels.checks import finite, unchecked
 from mercer.native import memory
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.vectors import Packed, add_both_ways, block, centered
+from mercer.solvers.computed_rows import ComputedRows
 
 SIDE = 2048  # points along the side of a tile, at most
 NARROW = 64  # vectors up to which a tile is read once for both halves; more suit a BLAS
@@ -238,6 +239,31 @@ class Features:
         """The mean of each row of ΦΦᵀ."""
         values = np.asarray(self.features @ self.mean)
         return values if self.sparse else values + self.mean @ self.mean
+
+
+class RowFeatures(Features):
+    """The same of rows that are not in memory: each product reads them."""
+
+    sparse = False
+
+    def __init__(self, rows: ComputedRows):
+        self.features, self.mean = rows, rows.mean()
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        self.rows += len(V)
+        return self.features.times(self.features.pull(V))
+
+    def covariance(self) -> np.ndarray:
+        return self.features.normal(np.ones(self.features.shape[0]), self.mean)
+
+    def project(self, directions: np.ndarray) -> np.ndarray:
+        return self.features.times(directions) - self.mean @ directions
+
+    def gather(self, V: np.ndarray) -> np.ndarray:
+        return self.features.pull(V) - np.multiply.outer(self.mean, V.sum(axis=0))
+
+    def means(self) -> np.ndarray:
+        return self.features.times(self.mean)
 
 
 class Centered:
