@@ -108,7 +108,7 @@ class _Steps:
 
 
 class _Factor(NamedTuple):
-    """LLᵀ = SHS with a diagonal S, in single precision."""
+    """The factor of H scaled to a diagonal of 1, in single precision."""
 
     scale: np.ndarray
     factor: tuple[np.ndarray, bool]
