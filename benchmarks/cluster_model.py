@@ -40,7 +40,7 @@ from mercer.distributed import partitions  # noqa: E402
 
 # Of a fit of SVC on landmarks, per point: docs/scaling.md.
 VALUES_SINGLE, VALUES_DOUBLE = 10.0, 3.0  # kernel values of all points, n · m each
-ROUNDS = 60  # products and sums of all points, as counted in fits
+ROUNDS = 60  # products and sums of all points, as in fits of 6,000 points
 NEAR = 30.0  # points near a kink for each landmark, whose ΦᵀDΦ is computed
 FACTORS = 30  # systems of m unknowns that the driver solves
 

@@ -3,8 +3,9 @@
 α, F = Kβ and a working set of points are here. A round solves for the variables of the
 working set by `SMO`, sends the points whose coefficients moved to all partitions, and
 adds what these return, K(partition, moved) Δβ, to F, which then tells which points are
-to join the set. Partitions hold nothing but their points: a result that is lost is
-computed from its arguments again, and F, at the end, from α alone.
+to join the set. What partitions keep beside their points are kernel values: these, and
+results that are lost, are computed from their arguments again, and F, at the end, from
+α alone.
 
 Osuna, Freund and Girosi, "An improved training algorithm for support vector machines"
 (1997); Joachims, "Making large-scale SVM learning practical" (1999).
