@@ -356,3 +356,10 @@ def test_a_product_needs_memory_for_blocks_only(kernel):
 def test_a_product_needs_no_more_memory_for_more_points():
     # As an array the matrix takes 20,000² · 4 bytes = 1.6 GB.
     assert peak_mb_of_a_product("RBF(0.01)", 20_000, 8) < 120
+
+
+def test_the_lower_triangle_is_row_major_whatever_the_order_of_k():
+    K = np.asfortranarray(RBF(0.5)(np.arange(12.0).reshape(6, 2)))
+    gram = Gram(Precomputed(K), np.arange(6)).holding(K)
+    assert gram.lower().flags.c_contiguous
+    assert_allclose(np.tril(gram.lower()), np.tril(K))

@@ -224,14 +224,16 @@ class Gram(LinearOperator):
         return K
 
     def lower(self) -> np.ndarray:
-        """An (n, n) float64 array with K on and below its diagonal, anything above.
+        """A row-major (n, n) array of float64 with K on and below its diagonal.
+
+        Above it is anything.
 
         Kernels of vectors compute no more than that, and write it once.
         """
         self._needs_one_set("lower", "dense() has all values.")
         n = self.shape[0]
         if self._matrix is not None or not _without_preparation(self.kernel):
-            return np.array(self.double().dense(), dtype=float)
+            return np.array(self.double().dense(), dtype=float, order="C")
         self.check_memory()
         X, K = double(self.X), np.empty((n, n))
         for begin in range(0, n, STRIP_ROWS):

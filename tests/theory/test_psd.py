@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from looped import looped
 from numpy.testing import assert_allclose, assert_array_equal
 
+import mercer.gram
 from mercer import (
     RBF,
     BlockFunction,
@@ -159,6 +160,7 @@ def test_check_takes_a_kernel_with_points_or_a_matrix_alone():
 @pytest.mark.parametrize("kernel", [RBF(0.5), NEGATIVE_EXPONENTIAL], ids=repr)
 def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made(kernel, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(mercer.gram, "SMALL_BYTES", 0.0)
     with pytest.raises(MemoryError, match="GB"):
         check(kernel, points(30))
 

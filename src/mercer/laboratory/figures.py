@@ -11,6 +11,7 @@ from mercer.laboratory.refusals import Refusal
 from mercer.laboratory.state import State
 from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from mercer.machines.svm import SVC
+from mercer.native.sorting import distinct
 
 FIGURES = ("losses", "bumps", "saddle", "lift")
 NEEDS_STATE = ("bumps", "lift")
@@ -96,7 +97,7 @@ def lift(state: State, job: Job) -> Answer:
     x, y = state.points.T
     lifted = np.column_stack([x**2, np.sqrt(2) * x * y, y**2])
     arrays = {"scores": lifted}
-    if state.task == "classify" and len(np.unique(state.labels)) == 2:
+    if state.task == "classify" and len(distinct(state.labels)) == 2:
         machine = job.of(SVC(kernel="linear", C=HARD, callback=job.watch))
         machine.fit(lifted, state.labels)
         plane = np.append(np.ravel(machine.coef_), np.ravel(machine.intercept_))

@@ -14,6 +14,7 @@ from mercer.laboratory.frames import Answer
 from mercer.laboratory.jobs import Job
 from mercer.laboratory.refusals import Refusal
 from mercer.laboratory.state import State
+from mercer.native.sorting import distinct
 
 AT_BOUND = 1e-9  # relative distance within which a variable is at its bound
 ZERO, FREE, BOUND = 0, 1, 2
@@ -284,7 +285,7 @@ _DRAWN = {
 
 def two_classes(state: State, what: str) -> np.ndarray:
     """The points' sides as ±1; refused where there are not two classes."""
-    classes = np.unique(state.labels)
+    classes = distinct(state.labels)
     if state.task != "classify" or len(classes) != 2:
         raise Refusal(
             f"{what} is shown for two classes; there are {len(classes)}. Relabel or "

@@ -21,6 +21,7 @@ from mercer.laboratory.state import State
 from mercer.machines.kmeans import KernelKMeans
 from mercer.machines.perceptron import KernelPerceptron
 from mercer.machines.sgd import KernelSGDClassifier
+from mercer.native.sorting import distinct
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.coordinate import CoordinateAscent
 from mercer.solvers.pair_steps import frame_of, hessian, landscape, pair_steps
@@ -341,7 +342,7 @@ def _sgd(run: Run, job: Job) -> Answer:
     stride = -(-len(order) // run.most)
     order = order[: stride * run.most]
     shown = run.gridded(min(run.most, len(order)) + 1)
-    classes = np.unique(state.labels)
+    classes = distinct(state.labels)
     cells, pictures, coefs, objectives, steps = shown.cells(), [], [], [], []
     for first in range(0, len(order), stride):
         job.check()

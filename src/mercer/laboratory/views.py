@@ -14,6 +14,7 @@ from mercer.laboratory.refusals import Refusal
 from mercer.laboratory.state import State
 from mercer.machines.pca import KernelPCA
 from mercer.native.lapack import eigvalsh
+from mercer.native.sorting import distinct
 from mercer.paths.svm import svm_path, svr_path
 from mercer.theory.mistakes import mistake_bound
 from mercer.theory.table import bounds as bounds_table
@@ -87,7 +88,7 @@ def features(state: State, job: Job) -> Answer:
         "fit_share": None,
     }
     arrays = {"scores": scores}
-    if state.task == "classify" and len(np.unique(state.labels)) == 2:
+    if state.task == "classify" and len(distinct(state.labels)) == 2:
         values = class_values(fitted(state, job), state.X)
         design = np.column_stack([scores, np.ones(n)])
         plane = np.linalg.lstsq(design, values, rcond=None)[0]
@@ -131,7 +132,7 @@ def bounds(state: State, job: Job) -> Answer:
 
 def _mistakes(state: State) -> list[dict[str, Any]]:
     """What a perceptron with this kernel can miss at most, for two classes."""
-    if state.task != "classify" or len(np.unique(state.labels)) != 2:
+    if state.task != "classify" or len(distinct(state.labels)) != 2:
         return []
     if not state.kernel.psd:
         return []

@@ -171,6 +171,8 @@ def eigvalsh(A: np.ndarray) -> np.ndarray:
 
 def factor(A: np.ndarray) -> bool:
     """Overwrite the upper triangle of A by R; whether A is positive definite."""
+    if not A.flags.f_contiguous:  # LAPACK would be given a copy, and A stay as it is
+        raise ValueError("A factor is written to a column-major array.")
     n, info = len(A), ctypes.c_int()
     single = A.dtype == np.float32
     routine = _large("spotrf" if single else "dpotrf", A, n**3 / 3)
