@@ -252,6 +252,35 @@ class BoxQP:
         inner = distance[order[outside]] if outside < n else 0.0
         return rho - float(inner), rho + float(inner)
 
+    def joining(
+        self,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: tuple[float, ...],
+        known: np.ndarray,
+        goal: float,
+        most: int,
+    ) -> np.ndarray:
+        """The `most` points outside a working set whose slopes ask the most to move.
+
+        Parameters
+        ----------
+        level : of each group, by the variables of the working set
+        known : (n,) array, whether each point is in the set
+        goal : half of it is what a slope may be off
+        """
+        n = self.gram.shape[0]
+        place = np.arange(n) if self.index is None else np.asarray(self.index)
+        below, above = self.slopes(value, function)
+        rho = np.array([0.0] if self.total is None else level)
+        rho = rho[np.zeros(len(value), int) if self.group is None else self.group]
+        excess = np.maximum(below - rho, rho - above)
+        excess[known[place]] = 0
+        asking = np.flatnonzero(excess > goal / 2)
+        order = asking[np.argsort(-excess[asking], kind="stable")]
+        _, first = np.unique(place[order], return_index=True)
+        return place[order[np.sort(first)[:most]]]
+
     def snapped(self, value: npt.ArrayLike, slack: float = 1e-9) -> np.ndarray:
         """α with what rounding took off a bound put back: within `slack` of that bound.
 

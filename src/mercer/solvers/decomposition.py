@@ -276,17 +276,9 @@ class _Run:
         goal: float,
     ) -> np.ndarray:
         """The points outside whose slopes ask the most to move."""
-        problem = self.problem
-        below, above = problem.slopes(value, function)
-        rho = np.array([0.0] if problem.total is None else level)
-        rho = rho[np.zeros(len(value), int) if problem.group is None else problem.group]
-        excess = np.maximum(below - rho, rho - above)
-        excess[self.set.known[self.place]] = 0
-        asking = np.flatnonzero(excess > goal / 2)
-        order = asking[np.argsort(-excess[asking], kind="stable")]
-        _, first = np.unique(self.place[order], return_index=True)
         most = max(JOIN, len(self.set) // 2)
-        return self.place[order[np.sort(first)[:most]]]
+        known = self.set.known
+        return self.problem.joining(value, function, level, known, goal, most)
 
     def _left(self) -> float | None:
         limit = self.options.time_limit
