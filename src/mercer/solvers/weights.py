@@ -268,9 +268,14 @@ def _on_simplex(best: Evaluation) -> tuple[Callable[[float], np.ndarray], float]
 
 
 def _constrained(matrix: np.ndarray, pull: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """x of min ½ xᵀAx - pullᵀx with rowᵀx = 0, A positive definite."""
-    free, along = np.linalg.solve(matrix, np.column_stack([pull, row])).T
-    return free - along * (row @ free) / (row @ along)
+    """x of min ½ xᵀAx - pullᵀx with rowᵀx = 0, A positive definite.
+
+    On a basis of what rowᵀx = 0 allows: A alone may be singular but for its ridge,
+    where few variables of a machine are free, and what a multiplier would cancel is
+    then larger than x by nine digits.
+    """
+    basis = np.linalg.qr(row[:, None], mode="complete")[0][:, 1:]
+    return basis @ np.linalg.solve(basis.T @ matrix @ basis, basis.T @ pull)
 
 
 def simplex_minimum(H: np.ndarray, slope: np.ndarray, start: np.ndarray) -> np.ndarray:
