@@ -27,6 +27,7 @@ INDEFINITE = 1e-7  # of k(x, x): a pivot so far below 0 is no rounding
 RATE = 1e-13  # of the terms of a rate: what is less is rounding
 REST = 1e-11  # of the largest rate of a variable: one that is at rest, but for rounding
 SAME = 1e-12  # of θ: events that are so near to each other are one
+ON_CORNER = 1e-13  # of the terms of a variable: so near to a corner, it is there
 REFRESH = 64  # steps after which F is summed afresh
 DRIFT = 1e-9  # of the gradient's size: how far the conditions may be off before a solve
 IDLE = 4  # times the number of variables: steps without progress
@@ -601,9 +602,20 @@ class Trace:
         k = self.number(theta) if k is None else k
         piece, state, corners = self.pieces[k], self.state(k), self.corners(theta)
         beta = corners[np.arange(len(state)), state // 2]
-        beta[piece.free] = piece.beta + (theta - piece.theta) * piece.rate
+        beta[piece.free] = self._on_piece(piece, theta, corners[piece.free])
         # Rounding can lead beyond a bound.
         return np.clip(beta, corners[:, 0], corners[:, -1])
+
+    def _on_piece(self, piece: Piece, theta: float, corners: np.ndarray) -> np.ndarray:
+        """The free variables at θ; those that rounding keeps from a corner are there.
+
+        One may move along a corner on the whole piece: free by its state alone.
+        """
+        moved = (theta - piece.theta) * piece.rate
+        beta, size = piece.beta + moved, np.abs(piece.beta) + np.abs(moved)
+        nearest = np.abs(corners - beta[:, None]).argmin(axis=1)
+        corner = corners[np.arange(len(beta)), nearest]
+        return np.where(np.abs(beta - corner) <= ON_CORNER * size, corner, beta)
 
 
 def traced(
