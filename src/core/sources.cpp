@@ -385,6 +385,58 @@ class Joined final : public Source<T> {
   std::vector<State> state_;
 };
 
+// Sums over sparse rows.
+template <class T>
+std::unique_ptr<Source<T>> of_rows(const Recipe& sums, const Points<T>& X, const Points<T>& Y,
+                                   int workers) {
+  bool multiplies = sums.part == Part::product || sums.part == Part::anova;
+  if (multiplies && X.finite && Y.finite) {
+    return std::make_unique<Sweeps<T>>(sums, X, Y, workers);
+  }
+  return std::make_unique<Joined<T>>(sums, X, Y, workers);
+}
+
+// Whether there are so many more columns than entries that a list of all columns would take longer
+// to write than the columns that occur take to be sorted.
+template <class T>
+bool mostly_empty(const Points<T>& X, const Points<T>& Y) {
+  constexpr Index few = Index{1} << 20, share = 64;
+  return X.d > few && X.d / share > static_cast<Index>(X.column.size() + Y.column.size());
+}
+
+// The same sums of points whose columns are numbered anew, those that occur alone, in their order.
+template <class T>
+class Renumbered final : public Source<T> {
+ public:
+  Renumbered(const Recipe& sums, const Points<T>& X, const Points<T>& Y, int workers) {
+    std::vector<std::int32_t> column(X.column);
+    if (&X != &Y) column.insert(column.end(), Y.column.begin(), Y.column.end());
+    std::sort(column.begin(), column.end());
+    column.erase(std::unique(column.begin(), column.end()), column.end());
+    X_ = renumbered(X, column);
+    if (&X != &Y) Y_ = renumbered(Y, column);
+    inner_ = of_rows(sums, X_, &X == &Y ? X_ : Y_, workers);
+    static_cast<Source<T>&>(*this) = *inner_;
+  }
+  void fill(int worker, Index i, Index rows, Index j, Index columns, T* sums, Index ld) override {
+    inner_->fill(worker, i, rows, j, columns, sums, ld);
+  }
+
+ private:
+  static Points<T> renumbered(const Points<T>& points, const std::vector<std::int32_t>& column) {
+    Points<T> out = points;
+    out.d = static_cast<Index>(column.size());
+    for (auto& t : out.column) {
+      auto place = std::lower_bound(column.begin(), column.end(), t);
+      t = static_cast<std::int32_t>(place - column.begin());
+    }
+    return out;
+  }
+
+  Points<T> X_, Y_;
+  std::unique_ptr<Source<T>> inner_;
+};
+
 // Keeps the points that had to be made sparse for one computation.
 template <class T>
 class Kept final : public Source<T> {
@@ -428,10 +480,10 @@ std::unique_ptr<Source<T>> source(const Recipe& recipe, const Points<T>& X, cons
     made = std::make_unique<Tiles<T>>(sums, X, Y, workers);
   } else if (!rows) {
     return std::make_unique<Kept<T>>(recipe, X, Y, workers);
-  } else if (multiplies && X.finite && Y.finite) {
-    made = std::make_unique<Sweeps<T>>(sums, X, Y, workers);
+  } else if (mostly_empty(X, Y)) {
+    made = std::make_unique<Renumbered<T>>(sums, X, Y, workers);
   } else {
-    made = std::make_unique<Joined<T>>(sums, X, Y, workers);
+    made = of_rows(sums, X, Y, workers);
   }
   made->products = by_norms;
   return made;

@@ -315,6 +315,23 @@ def test_a_million_columns_need_little_memory():
     assert L[107, 7] == 0
 
 
+@looped("recipe", RECIPES, ids=str)
+@looped("dtype", DTYPES)
+def test_columns_without_entries_take_neither_time_nor_memory(recipe, dtype):
+    rng = np.random.default_rng(0)
+    few = scipy.sparse.csr_array(points(11, 30, dtype, density=0.3))
+    place = np.sort(rng.choice(2_000_000_000, size=30, replace=False))
+    far = (few.data, place[few.indices].astype(np.int32), few.indptr)
+    Z = scipy.sparse.csr_array(far, shape=(11, 2_000_000_000))
+    near, K = block(recipe, few[:7], few[4:]), block(recipe, Z[:7], Z[4:])
+    assert_near(K, near, dtype)
+    assert_array_equal(K[4:, :3], K[4:, :3].T)
+    V = rng.random((7, 2))
+    assert_near(
+        product(recipe, Z[4:], Z[:7], V), product(recipe, few[4:], few[:7], V), dtype
+    )
+
+
 def test_malformed_csr_is_refused():
     X = scipy.sparse.csr_array(np.eye(3))
     X.indices[1] = 7

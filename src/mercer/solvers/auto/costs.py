@@ -139,11 +139,13 @@ def steps_on_features(kernel: Kernel, X: Points, passes: int | None) -> bool:
     entries = entries_estimate(kernel, X, always=True)
     assert entries is not None
     wide = entries / n
-    if loses_ties(kernel, X):
+    across = float(getattr(X, "shape", (n, wide))[-1])
+    # w, and its sum over the steps, have all columns of sparse vectors.
+    if loses_ties(kernel, X) or not memory.keeps(16.0 * across):
         return False
     if passes is None:
         return wide <= WIDEST_STEP
-    columns = min(wide, float(getattr(X, "shape", (n, wide))[-1]))
+    columns = min(wide, across)
     few = min(passes, STEPS_OF_LLOYD)
     by_points = few * n * (n / 5) * (columns + 20.0)
     by_features = (1000.0 + 200.0 * few) * entries
