@@ -282,7 +282,7 @@ NOT_TAKEN = {
 }
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine, form",
     [
         pytest.param(*entry.values, form, id=f"{entry.id}-{form}")
@@ -412,9 +412,7 @@ def by_turns(machines, kernels, each=3):
     ]
 
 
-@pytest.mark.parametrize(
-    "machine, kernel, points", by_turns(KEEPERS, with_editable_parameters())
-)
+@looped("machine, kernel, points", by_turns(KEEPERS, with_editable_parameters()))
 @pytest.mark.filterwarnings("ignore")
 def test_edits_of_the_kernel_after_fit_change_nothing(machine, kernel, points):
     kernel = copy.deepcopy(kernel)
@@ -532,8 +530,8 @@ def test_without_copy_X_kernel_pca_keeps_the_points_themselves():
     assert not np.shares_memory(KernelPCA(2).fit(X).X_fit_, X)
 
 
-@pytest.mark.parametrize("kernel", [{}, {"kernel": "precomputed"}])
-@pytest.mark.parametrize("machine", MACHINES)
+@looped("kernel", [{}, {"kernel": "precomputed"}])
+@looped("machine", MACHINES)
 @pytest.mark.filterwarnings("ignore")
 def test_a_machine_is_cloned_copied_shown_and_listed(machine, kernel):
     made = clone(machine).set_params(**kernel)
@@ -574,7 +572,7 @@ def messy(X):
     return sp.csr_array((data[order], column[order], start), shape=X.shape)
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine, kernel",
     [
         pytest.param(*entry.values, kernel, id=f"{entry.id}-{kernel}")
@@ -598,8 +596,8 @@ def test_stored_zeros_order_and_repetition_change_nothing(machine, kernel):
         assert_array_equal(said, clean[key], err_msg=key)
 
 
-@pytest.mark.parametrize("form", ["csc", "lil", "dok"])
-@pytest.mark.parametrize("machine", MACHINES)
+@looped("form", ["csc", "lil", "dok"])
+@looped("machine", MACHINES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sparse_points_of_any_format_are_points(machine, form):
     y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5
@@ -710,7 +708,7 @@ def real_parameters(machine):
     ]
 
 
-@pytest.mark.parametrize(
+@looped(
     "machine, name",
     [
         pytest.param(entry.values[0], name, id=f"{entry.id}-{name}")
@@ -750,8 +748,8 @@ def test_a_size_that_is_refused_is_outside_the_sizes_that_are_named(machine):
                     assert not low <= value <= high
 
 
-@pytest.mark.parametrize("weight", [1.0, 2, np.float32(0.5), np.array(3.0)])
-@pytest.mark.parametrize("machine", [m for m in MACHINES if has_weights(m.values[0])])
+@looped("weight", [1.0, 2, np.float32(0.5), np.array(3.0)])
+@looped("machine", [m for m in MACHINES if has_weights(m.values[0])])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_one_weight_is_that_of_all_points(machine, weight):
     y = LABELS if is_classifier(machine) else POINTS[:, 0] ** 2 + 0.5

@@ -131,7 +131,7 @@ def without_functions():
     ]
 
 
-@pytest.mark.parametrize("kernel, points", without_functions())
+@looped("kernel, points", without_functions())
 def test_points_without_end_are_refused(kernel, points):
     for bad in ENDLESS.values():
         for X in (list(bad), [bad, bad]):

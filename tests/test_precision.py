@@ -64,8 +64,8 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("kernel, scale, offset", KERNELS)
+@looped("machine", MACHINES)
+@looped("kernel, scale, offset", KERNELS)
 def test_float32_points_give_what_float64_points_give(machine, kernel, scale, offset):
     X, y = data(scale, offset)
     new = X[::2] + scale / 4

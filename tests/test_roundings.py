@@ -144,7 +144,7 @@ def test_what_is_not_finite_is_infinitely_far():
     assert np.isinf(squares[0, -2:]).all()
 
 
-@pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+@looped("kernel, points", catalog.psd_kernels)
 def test_neighbours_do_not_hang_on_the_points_beside(kernel, points):
     A = points(3, 18)
     old, new = take(A, slice(0, 11)), take(A, slice(11, None))
@@ -154,7 +154,7 @@ def test_neighbours_do_not_hang_on_the_points_beside(kernel, points):
         assert_array_equal(part, whole[rows])
 
 
-@pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+@looped("kernel, points", catalog.psd_kernels)
 def test_equal_points_are_at_distance_0_before_all_others(kernel, points):
     n = 5
     A = points(3, n)

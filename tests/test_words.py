@@ -3,6 +3,7 @@
 import catalog
 import numpy as np
 import pytest
+from looped import looped
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -58,8 +59,8 @@ def said(machine, kernel):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("word", MEANT)
-@pytest.mark.parametrize("machine", OTHERS)
+@looped("word", MEANT)
+@looped("machine", OTHERS)
 def test_a_word_is_the_kernel_of_that_name_with_its_defaults(machine, word):
     assert_allclose(said(machine, word), said(machine, MEANT[word]), rtol=1e-12)
 

@@ -133,7 +133,7 @@ def started(noisy, *words):
 def test_what_was_reached_outlives_kill_9(noisy, tmp_path):
     kept = tmp_path / "kept"
     spent = 0.0
-    for attempt in range(3):
+    for attempt in range(2):
         words = ["--checkpoint", str(kept), "--every", "0.3s", "--resume", "--quiet"]
         process = started(noisy, *words)
         before = kept.stat().st_mtime_ns if kept.exists() else 0
@@ -149,7 +149,7 @@ def test_what_was_reached_outlives_kill_9(noisy, tmp_path):
         spent = found.seconds
     left = [name for name in os.listdir(tmp_path) if name not in ("kept", "noisy.npz")]
     # A kill in the midst of writing may leave the file that was to be renamed.
-    assert len(left) <= 3
+    assert len(left) <= 2
 
 
 def test_ctrl_c_ends_with_the_model_so_far(noisy, tmp_path):

@@ -324,7 +324,7 @@ def test_what_is_no_kernel_works_where_a_machine_allows_it(machine, kernel, poin
     assert np.isfinite(values(learnt, take(X, slice(N, None)))).all()
 
 
-@pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+@looped("kernel, points", catalog.psd_kernels)
 def test_cross_validation_splits_points_of_any_kind(kernel, points):
     machine = mercer.KernelRidge(alpha=0.5, kernel=kernel)
     y = targets(machine)

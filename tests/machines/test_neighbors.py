@@ -191,7 +191,7 @@ def test_a_weight_of_distance_0_is_all_the_weight():
 # Any points
 
 
-@pytest.mark.parametrize("kernel, points", catalog.psd_kernels)
+@looped("kernel, points", catalog.psd_kernels)
 def test_neighbours_are_those_of_the_matrix_of_distances(kernel, points):
     A = points(3, 20)
     old, new = take(A, slice(0, 14)), take(A, slice(14, None))

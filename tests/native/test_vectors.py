@@ -60,10 +60,10 @@ def test_block_is_the_definition(recipe, dtype):
         assert_near(K, expected, dtype)
 
 
-@pytest.mark.parametrize("recipe", RECIPES[:15], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("density", [0.05, 1.0])
-@pytest.mark.parametrize("d", [60, 1100])
+@looped("recipe", RECIPES[:15], ids=str)
+@looped("dtype", DTYPES)
+@looped("density", [0.05, 1.0])
+@looped("d", [60, 1100])
 def test_block_is_the_definition_for_long_points(recipe, dtype, density, d):
     X, Y = points(30, d, dtype, density), points(50, d, dtype, density, seed=1)
     recipe = Recipe(recipe.part, recipe.finish, recipe.scale / d, recipe.offset, 3)
@@ -339,9 +339,9 @@ def test_malformed_csr_is_refused():
         block(Recipe("product", "identity"), X)
 
 
-@pytest.mark.parametrize("recipe", RECIPES[:15], ids=str)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("d", [6, 60])
+@looped("recipe", RECIPES[:15], ids=str)
+@looped("bad", [np.nan, np.inf])
+@looped("d", [6, 60])
 def test_nan_and_infinity_go_where_the_definition_takes_them(recipe, bad, d):
     X, Y = points(15, d, np.float64), points(29, d, np.float64, seed=1)
     X[4, 2], Y[7, 3], X[5] = bad, bad, 0

@@ -863,7 +863,7 @@ import numpy as np
 from mercer import SVC, SVR, Gram, Linear
 from mercer.solvers import SemismoothNewton, svc, svr
 
-n = 600_000
+n = 300_000
 rng = np.random.default_rng(0)
 X = rng.normal(size=(n, 2))
 f = X @ [1.0, -2.0] + rng.normal(size=n)

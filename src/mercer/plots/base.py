@@ -187,8 +187,8 @@ def show_or_save() -> list[Path]:
     for k, number in enumerate(plt.get_fignums(), start=1):
         files.append(folder / f"{name}_{k}.png")
         figure = plt.figure(number)
-        # Axes of equal aspect have their size, and room for titles, after one drawing.
-        figure.canvas.draw()
+        # Axes of equal aspect have their size, and room for titles, after one layout.
+        figure.draw_without_rendering()
         figure.savefig(files[-1])
         print(f"wrote {files[-1]}")
     return files
