@@ -63,7 +63,8 @@ FOUNDATIONS = {
     "io": "container classes records operations formulas svmlight files cells dataset "
     "strings tables".split(),
     "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
-    "structures course catalog pasting views steps figures code answers server".split(),
+    "structures course catalog pasting views steps panels figures code step_code "
+    "figure_code answers server".split(),
 }
 # These see their whole folder, and nothing else in it sees them; "auto" is itself one.
 ROOFS = {"parse", "gradients", "auto", "reading", "__init__"}
@@ -113,7 +114,8 @@ MODULES = {
     "main completion live settings scores pictures report checkpoints training tuning "
     "prediction explaining looking conversion bench lab",
     "laboratory": "refusals fields frames jobs offers formulas state fits datasets "
-    "structures course catalog pasting views steps figures code answers server launch "
+    "structures course catalog pasting views steps panels figures code step_code "
+    "figure_code answers server launch "
     "opening",
 }
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -411,6 +412,21 @@ def test_screens_have_no_serious_finding_of_axe(lab, size, theme):
 
 
 @slow
+def test_first_paint_after_the_start_of_the_command_is_printed(chromium):
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    begin = time.time()
+    with served() as address, chromium.new_context() as context:
+        listens = time.time() - begin
+        page = context.new_page()
+        page.goto(address, wait_until="commit")
+        while (found := page.evaluate(paint)) is None:
+            page.wait_for_timeout(5)
+        painted = page.evaluate("performance.timeOrigin") / 1000 + found / 1000 - begin
+        print(f"\nafter the command: listens {listens:.2f} s, paints {painted:.2f} s")
+        assert listens < painted  # both clocks are that of this computer
+
+
+@slow
 def test_the_page_does_not_jump_while_it_loads(lab):
     page = lab()
     fitted(page)
@@ -433,6 +449,8 @@ def test_the_page_does_not_jump_while_it_loads(lab):
 CASES = [
     ("SVC", "classify", "RBF(1)"),
     ("SVC", "classify", "2*RBF(0.5) + Linear()**2"),
+    ("NuSVC", "classify", "RBF(1)"),
+    ("OneClassSVM", "one-class", "RBF(1)"),
     ("SVR", "regress", "RBF(0.5)"),
     ("KernelRidge", "regress", "RBF(0.5)"),
 ]

@@ -13,10 +13,12 @@ from mercer.laboratory import (
     code,
     course,
     datasets,
+    figure_code,
     figures,
     fits,
     formulas,
     pasting,
+    step_code,
     steps,
     structures,
     views,
@@ -157,14 +159,21 @@ def _path(value: Any) -> Made:
     return Made(client, lambda job: views.path(state, job, frames, ends))
 
 
-def _steps(value: Any) -> Made:
-    fields = Fields(value, (*REQUEST, "algorithm", "most", "seed", "quadratic"))
-    client = client_of(fields)
+_STEPS = (*REQUEST, "algorithm", "most", "seed", "quadratic")
+
+
+def _run(fields: Fields) -> steps.Run:
+    """The run of an algorithm that is asked for."""
     algorithm = fields.choice("algorithm", steps.ALGORITHMS)
     most = fields.whole("most", 1, steps.MOST, default=200)
     seed = fields.whole("seed", 0, SEEDS, default=0)
     hill = steps.read_hill(fields)
-    run = steps.Run(algorithm, read_state(fields, 0 if hill else 2), most, seed, hill)
+    return steps.Run(algorithm, read_state(fields, 0 if hill else 2), most, seed, hill)
+
+
+def _steps(value: Any) -> Made:
+    fields = Fields(value, _STEPS)
+    client, run = client_of(fields), _run(fields)
     return Made(client, run.record)
 
 
@@ -187,20 +196,38 @@ def _match(value: Any) -> Made:
     return Made(client, lambda job: structures.match(left, right, kernel, job))
 
 
-def _figure(value: Any) -> Made:
-    fields = Fields(value, ("name", "state", "client", "request"))
-    client = client_of(fields)
+_FIGURE = ("name", "state", "client", "request")
+
+
+def _figure_of(fields: Fields) -> tuple[str, State | None]:
+    """The name of a figure, and the state of those that need one."""
     name = fields.choice("name", figures.FIGURES)
-    if name not in figures.NEEDS_STATE:
-        return Made(client, lambda job: figures.plain(name, job))
-    state = read_state(fields.inner("state", REQUEST))
-    return Made(client, lambda job: figures.of_state(name, state, job))
+    if name in figures.PLAIN:
+        return name, None
+    return name, read_state(fields.inner("state", REQUEST))
+
+
+def _figure(value: Any) -> Made:
+    fields = Fields(value, _FIGURE)
+    client, (name, state) = client_of(fields), _figure_of(fields)
+    if state is None:
+        return Made(client, figures.PLAIN[name])
+    return Made(client, lambda job: figures.OF_STATE[name](state, job))
 
 
 def _code(value: Any) -> Made:
-    fields = Fields(value, ("state", "structures"))
-    if fields.has("state") == fields.has("structures"):
-        fields.refuse("", "needs either state or structures")
+    known = ("state", "structures", "figure", "steps")
+    fields = Fields(value, known)
+    if sum(fields.has(name) for name in known) != 1:
+        fields.refuse("", "needs one of state, structures, figure and steps")
+    if fields.has("figure"):
+        name, state = _figure_of(fields.inner("figure", _FIGURE))
+        return Made(
+            None, lambda job: figure_code.code_of_figure(name, state, job), plain=True
+        )
+    if fields.has("steps"):
+        run = _run(fields.inner("steps", _STEPS))
+        return Made(None, lambda job: step_code.code_of_steps(run, job), plain=True)
     if fields.has("state"):
         state = read_state(fields.inner("state", REQUEST))
         heavy = len(state.points) > MANY_POINTS

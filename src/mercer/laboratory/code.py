@@ -20,32 +20,39 @@ from mercer.laboratory.structures import Structures, fitted_machine
 def code_of_state(state: State, job: Job) -> Answer:
     """The code of a fit on the plane."""
     machine = fitted(state, job)
-    name = state.offer.name
-    settings = {**state.offer.fixed, **state.params}
     lines = [
         "import numpy as np",
         "",
-        f"from mercer import {name}, parse",
+        f"from mercer import {state.offer.name}, parse",
         "",
-        *_points(state),
+        *point_lines(state),
         "",
-        f"kernel = parse({repr(state.kernel)!r})",
-        _call(name, settings),
-        f"machine.fit(X{', y' if state.y is not None else ''})",
+        *call_lines(state),
         "",
         *_numbers_lines(state, machine),
         "print(numbers)",
     ]
     numbers = _numbers(state, machine)
-    return Answer({"code": _joined(lines), "numbers": numbers}, {})
+    return Answer({"code": joined(lines), "numbers": numbers}, {})
 
 
-def _joined(lines: list[str]) -> str:
+def call_lines(state: State) -> list[str]:
+    """The kernel and the machine of a state, fitted."""
+    settings = {**state.offer.fixed, **state.params}
+    return [
+        f"kernel = parse({repr(state.kernel)!r})",
+        _call(state.offer.name, settings),
+        f"machine.fit(X{', y' if state.y is not None else ''})",
+    ]
+
+
+def joined(lines: list[str]) -> str:
+    """The text of a file."""
     return "\n".join([*lines, ""])
 
 
-def _points(state: State) -> list[str]:
-    """The data as literals that give the same float64."""
+def point_lines(state: State) -> list[str]:
+    """The points as literals that give the same float64."""
     if state.task == "regress":
         lines = ["# x, target"]
         rows = [f"    [{x!r}, {y!r}]," for x, y in state.points.tolist()]
@@ -176,7 +183,7 @@ def code_of_structures(given: Structures, job: Job) -> Answer:
         for i, label in enumerate(machine.predict(given.items)):
             numbers[f"class of item {i}"] = float(label)
     lines.append("print(numbers)")
-    return Answer({"code": _joined(lines), "numbers": numbers}, {})
+    return Answer({"code": joined(lines), "numbers": numbers}, {})
 
 
 def _literal(item: Any) -> str:

@@ -31,7 +31,7 @@ class Example(NamedTuple):
     Attributes
     ----------
     tab : of the page: "plane", "step", "structures" or "figure"
-    panel : of the plane that is opened, or None
+    panel : of the plane that is opened, "slack" to draw that, or None
     """
 
     title: str
@@ -69,21 +69,21 @@ _EXAMPLES = (
         "Exclusive or", 4,
         "No line separates the four points; a plane in six coordinates does. All four "
         "are support vectors, with α = 1/8 each.",
-        "plane", "dual", lambda: _plane("xor"),
+        "figure", None, lambda: {"name": "exclusive", "state": _plane("xor")},
         (
             "Change the kernel to Linear(). What becomes of the margin and of α?",
-            "Which C is small enough that α is at its bound?",
-            "Drag one point towards the middle. When does its α grow, and when not?",
+            "Which C is small enough that α is at its bound? The tab Duality shows it.",
+            "In the tab Step, the perceptron: after how many mistakes does it stop?",
         ),
     ),
     Example(
         "The disc and the ellipse", 1,
-        "Inside both curves or not: x₁² and x₂² are the features that matter.",
-        "plane", "features", lambda: _plane("disc"),
+        "Inside both curves or not: two signs decide, and a line in their plane.",
+        "figure", None, lambda: {"name": "signs", "state": _plane("disc")},
         (
-            "Which coordinates does Polynomial(2) have that Linear() lacks?",
-            "Does Polynomial(3) need more or fewer support vectors?",
-            "Turn the feature space: from where are the classes apart?",
+            "Why is no point at (+1, -1)?",
+            "The rule asks for y₁ + y₂ ≥ 2. Where else could the line be?",
+            "In the tab Plane, which kernel separates them without these signs?",
         ),
     ),
     Example(
@@ -157,21 +157,23 @@ _EXAMPLES = (
     Example(
         "Kernel PCA on three clusters", 5,
         "Eight components: the first two tell the clusters apart, the others cut them.",
-        "step", None, lambda: _step("pca", "three-clusters"),
+        "figure", None,
+        lambda: {"name": "components", "state": _plane("three-clusters")},
         (
             "Which components look inside a cluster?",
             "Halve the width of the kernel. How do the eigenvalues change?",
-            "Drag one cluster away. Which eigenvalue moves most?",
+            "In the tab Plane, drag points away. Which eigenvalue moves most?",
         ),
     ),
     Example(
         "Handwritten digits", 2,
-        "0, 1 and 4 of 8 × 8 pixels, by two kernel principal components of degree 2.",
-        "plane", "bounds", lambda: _plane("digits"),
+        "Images compared by (xᵀz)^d and by a Gaussian: the share of them that is "
+        "misread.",
+        "figure", None, lambda: {"name": "digits"},
         (
-            "Which two digits are mixed up most?",
-            "Does the Gaussian kernel do better than the polynomial one?",
-            "How far is the error in five folds from that on the points themselves?",
+            "Which degree reads best, and why not the highest?",
+            "How far is the Gaussian from the best degree?",
+            "Which of the misread digits would you read?",
         ),
     ),
     Example(
@@ -226,18 +228,20 @@ _EXAMPLES = (
     ),
     Example(
         "Three separating lines", 5,
-        "Many lines separate the classes; one has the widest margin.",
-        "plane", "dual", lambda: _plane("line"),
+        "Many lines separate the classes; H₃ has the widest margin, 1/‖w‖, and lies "
+        "|b|/‖w‖ from 0.",
+        "figure", None,
+        lambda: {"name": "lines", "state": _plane("line", points=_shifted("line"))},
         (
-            "How many points hold the line in its place?",
-            "Move one of them away. Which point takes over?",
-            "The margin is 1/‖w‖: what does the dual objective say of it?",
+            "How many points hold H₃ in its place?",
+            "In the tab Plane, move one of them away. Which point takes over?",
+            "Which of the three lines depends on all points?",
         ),
     ),
     Example(
         "Slack", 5,
         "Points within the margin or beyond it pay ξ = max(0, 1 - y f(x)).",
-        "plane", "dual", lambda: _plane("blobs"),
+        "plane", "slack", lambda: _plane("blobs", 60),
         (
             "Which points have ξ > 1, and what does that mean?",
             "Is every point with ξ > 0 at its bound?",
@@ -247,11 +251,11 @@ _EXAMPLES = (
     Example(
         "PCA beside kernel PCA", 5,
         "Straight lines of constant projection for Linear(), bent ones for RBF.",
-        "step", None, lambda: _step("pca", "cloud"),
+        "figure", None, lambda: {"name": "projections", "state": _plane("cloud")},
         (
-            "Set the kernel to Linear(): how many components are there?",
-            "After how many components are the points rebuilt?",
-            "Which kernel follows the bend with its first component?",
+            "Set the kernel to Linear(): are both pictures the same?",
+            "In the tab Step: after how many components are the points rebuilt?",
+            "Which γ follows the bend with its first component?",
         ),
     ),
     Example(
@@ -305,8 +309,9 @@ def course() -> dict[str, Any]:
     examples = []
     for number, one in enumerate(_EXAMPLES, 1):
         state = one.state()
-        if "points" in state:
-            state["view"] = _view(state["points"])
+        shown = state.get("state", state)
+        if "points" in shown:
+            shown["view"] = _view(shown["points"])
         examples.append(
             {
                 "id": f"E{number}",

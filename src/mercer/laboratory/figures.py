@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mercer.laboratory.fits import fitted
 from mercer.laboratory.frames import Answer
 from mercer.laboratory.jobs import Job
+from mercer.laboratory.panels import (
+    HARD,
+    components,
+    digits,
+    exclusive,
+    lines,
+    projections,
+    signs,
+)
 from mercer.laboratory.refusals import Refusal
 from mercer.laboratory.state import State
 from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from mercer.machines.svm import SVC
 from mercer.native.sorting import distinct
 
-FIGURES = ("losses", "bumps", "saddle", "lift")
-NEEDS_STATE = ("bumps", "lift")
 SIDE = 65
 TOTAL = 4.0  # of x + y, in the problem of the saddle
 MOST_TERMS = 200
-HARD = 1e6  # C of a machine that has to separate
 
 
 def losses(job: Job) -> Answer:
@@ -41,7 +49,14 @@ def losses(job: Job) -> Answer:
         "squared": "(y - f)², over the residual y - f",
         "ε-insensitive": "max(0, |y - f| - ε), ε = 0.5, over the residual",
     }
-    head = {"curves": list(curves), "about": about, "x_title": "y f, or y - f"}
+    numbers = {
+        "hinge at y f = -1": float(Hinge().value(side[:1], -side[:1])[0]),
+        "logistic at y f = 0": float(Logistic().value(side[:1], 0 * side[:1])[0]),
+        "ε-insensitive at y - f = 2": float(
+            EpsilonInsensitive(0.5).value(2 * side[:1], 0 * side[:1])[0]
+        ),
+    }
+    head = {"curves": list(curves), "about": about, "numbers": numbers}
     return Answer(head, {"x": f, **curves})
 
 
@@ -66,7 +81,12 @@ def bumps(state: State, job: Job) -> Answer:
     rows = np.asarray(f.kernel(f.points, across), dtype=float)
     terms = np.asarray(f.coef)[:, None] * rows
     bias = float(np.ravel(f.bias)[0])
-    head = {"kernel": repr(f.kernel), "bias": bias}
+    numbers = {
+        "points with a part": float(len(f.coef)),
+        "sum of |coef|": float(np.abs(f.coef).sum()),
+        "R²": float(machine.score(state.X, state.y)),
+    }
+    head = {"kernel": repr(f.kernel), "bias": bias, "numbers": numbers}
     centres = np.asarray(f.points, dtype=float)[:, 0]
     arrays = {
         "x": across[:, 0], "terms": terms, "sum": terms.sum(axis=0) + bias,
@@ -88,6 +108,7 @@ def saddle(job: Job) -> Answer:
         "value": best**2,
         "about": "L(x, λ) = xy + λ(4 - x - y) on y = x; the saddle is at x = λ = 2",
         "dual": "min over x: 4λ - λ², greatest at λ = 2",
+        "numbers": {"x": best, "y": best, "λ": best, "xy": best**2},
     }
     return Answer(head, {"surface": surface, "x": x, "multiplier": multiplier})
 
@@ -97,20 +118,30 @@ def lift(state: State, job: Job) -> Answer:
     x, y = state.points.T
     lifted = np.column_stack([x**2, np.sqrt(2) * x * y, y**2])
     arrays = {"scores": lifted}
+    numbers = {}
     if state.task == "classify" and len(distinct(state.labels)) == 2:
         machine = job.of(SVC(kernel="linear", C=HARD, callback=job.watch))
         machine.fit(lifted, state.labels)
         plane = np.append(np.ravel(machine.coef_), np.ravel(machine.intercept_))
         arrays["plane"] = plane
+        numbers["error of the plane"] = float(1 - machine.score(lifted, state.labels))
+        numbers["margin"] = float(1 / np.linalg.norm(plane[:3]))
     names = ["x₁²", "√2 x₁x₂", "x₂²"]
-    return Answer({"axes": names}, arrays)
+    return Answer({"axes": names, "numbers": numbers}, arrays)
 
 
-def plain(name: str, job: Job) -> Answer:
-    """A figure that needs nothing."""
-    return {"losses": losses, "saddle": saddle}[name](job)
-
-
-def of_state(name: str, state: State, job: Job) -> Answer:
-    """A figure of what is on the plane."""
-    return {"bumps": bumps, "lift": lift}[name](state, job)
+PLAIN: dict[str, Callable[[Job], Answer]] = {
+    "losses": losses,
+    "saddle": saddle,
+    "digits": digits,
+}
+OF_STATE: dict[str, Callable[[State, Job], Answer]] = {
+    "bumps": bumps,
+    "lift": lift,
+    "exclusive": exclusive,
+    "signs": signs,
+    "lines": lines,
+    "components": components,
+    "projections": projections,
+}
+FIGURES = (*PLAIN, *OF_STATE)

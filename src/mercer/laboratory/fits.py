@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import r2_score
 
+from mercer.kernels.vector import Linear
 from mercer.laboratory.frames import Answer
 from mercer.laboratory.jobs import Job
 from mercer.laboratory.refusals import Refusal
@@ -184,7 +185,25 @@ def _classes(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
         if two:
             sides = np.where(state.labels == machine.classes_[1], 1, -1)
             out["slack"] = np.maximum(0, 1 - sides * out["value"])
+            if isinstance(state.kernel, Linear):
+                out["foot"] = _on_margin(machine, state.points, sides * out["slack"])
+            head["slack"] = float(out["slack"].sum())
     return out
+
+
+def line_of(f: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """(w₁, w₂, b) of a function that is affine."""
+    b, *ends = np.asarray(f(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])), float)
+    return np.array([ends[0] - b, ends[1] - b, b])
+
+
+def _on_margin(machine: Any, points: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Where points with slack would be on their margin; those without, where they are.
+
+    `missing` is by how much f is to change: y ξ.
+    """
+    w = line_of(machine.decision_function)[:2]
+    return points + missing[:, None] * w / (w @ w or np.nan)
 
 
 def _curve(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -206,8 +225,11 @@ def _curve(drawing: Drawing, head: dict[str, Any]) -> dict[str, np.ndarray]:
     if state.offer.dual:
         out |= _dual(state, machine, np.asarray(machine.dual_coef_), head)
         free = 0.0 if tube is None else tube
-        error = np.abs(state.points[:, 1] - out["value"])
-        out["slack"] = np.maximum(0, error - free)
+        error = state.points[:, 1] - out["value"]
+        out["slack"] = np.maximum(0, np.abs(error) - free)
+        edge = state.points[:, 1] - np.sign(error) * out["slack"]
+        out["foot"] = np.column_stack([state.points[:, 0], edge])
+        head["slack"] = float(out["slack"].sum())
     elif state.offer.name == "KernelRidge":
         out["coef"] = np.asarray(machine.dual_coef_)
     return out

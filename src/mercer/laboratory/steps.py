@@ -330,10 +330,7 @@ def _sgd(run: Run, job: Job) -> Answer:
     state = run.state
     _few(state)
     sides = two_classes(state, "Stochastic gradients")
-    mine = state.offer.name == "KernelSGDClassifier"
-    params = {name: value for name, value in state.params.items() if mine}
-    passes, seed = params.pop("max_iter", 10), params.pop("random_state", run.seed)
-    params.setdefault("reg", 1e-3)
+    params, passes, seed = sgd_settings(run)
     machine = KernelSGDClassifier(
         kernel=_resolved(state), random_state=seed, average=False, **params
     )
@@ -365,6 +362,15 @@ def _sgd(run: Run, job: Job) -> Answer:
     return Answer(head, arrays)
 
 
+def sgd_settings(run: Run) -> tuple[dict[str, Any], int, int]:
+    """Parameters of the machine, passes over the points, and the seed."""
+    mine = run.state.offer.name == "KernelSGDClassifier"
+    params = {name: value for name, value in run.state.params.items() if mine}
+    passes, seed = params.pop("max_iter", 10), params.pop("random_state", run.seed)
+    params.setdefault("reg", 1e-3)
+    return params, passes, seed
+
+
 def _loss_of_zero(state: State, machine: KernelSGDClassifier) -> float:
     """The mean loss of f = 0: 1 of the hinge, ln 2 of the logistic loss."""
     return float(np.log(2)) if machine.loss == "logistic" else 1.0
@@ -386,9 +392,7 @@ def _kmeans(run: Run, job: Job) -> Answer:
     state = run.state
     _few(state, 1000)
     kernel, n = _resolved(state), len(state.points)
-    mine = state.offer.name == "KernelKMeans"
-    k = min(state.params["n_clusters"] if mine else 3, n)
-    seed = state.params["random_state"] if mine else run.seed
+    k, seed = kmeans_start(run)
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(n) % k)  # every cluster has a point
     shown = run.gridded(40)
@@ -422,6 +426,14 @@ def _kmeans(run: Run, job: Job) -> Answer:
         "winner": np.array(winners).reshape(-1, *shown.grid[::-1]),
     }
     return Answer(head, arrays)
+
+
+def kmeans_start(run: Run) -> tuple[int, int]:
+    """How many clusters there are, and the seed by which points begin in them."""
+    state, n = run.state, len(run.state.points)
+    if state.offer.name != "KernelKMeans":
+        return min(3, n), run.seed
+    return min(state.params["n_clusters"], n), state.params["random_state"]
 
 
 def _first_regions(

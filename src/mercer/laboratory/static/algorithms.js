@@ -37,12 +37,19 @@ const axesOf = (run, width, height) => planeAxes(run.tight, width, height, run.t
 function planePicture(
   run,
   at,
-  { values = null, highlight = [], groups = null, extra = null, margins = false } = {},
+  {
+    values = null,
+    highlight = [],
+    groups = null,
+    extra = null,
+    margins = false,
+    ground = true,
+  } = {},
 ) {
   if (!run.points.length) return null;
   return (context, width, height, colours) => {
     const axes = axesOf(run, width, height);
-    if (run.array.decision) {
+    if (run.array.decision && ground) {
       const grid = gridOf(run, "decision", at);
       const unit = margins ? 1 : typical(grid.values);
       drawSigned(
@@ -331,29 +338,64 @@ const coordinate = {
   },
 };
 
+/** A name of a picture in its upper left corner. */
+function title(context, axes, colours, text) {
+  context.font = `600 13px ${colours.font}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.globalAlpha = 0.85;
+  context.fillStyle = colours.paper;
+  context.fillRect(axes.box.x + 8, axes.box.y + 8, context.measureText(text).width + 12, 24);
+  context.globalAlpha = 1;
+  context.fillStyle = colours.ink;
+  context.fillText(text, axes.box.x + 14, axes.box.y + 20);
+}
+
+/** The points sized by their counts, and f = Σ countᵢ yᵢ k(xᵢ, ·). */
+const dualPerceptron = (run, at) =>
+  planePicture(run, at, {
+    values: rowOf(run.array.counts, at),
+    highlight: at ? [run.steps[at - 1].point] : [],
+    extra: (context, axes, colours) =>
+      title(context, axes, colours, "Dual: points sized by their counts"),
+  });
+
+/** The line ⟨w, x⟩ + b = 0, and w where the line is nearest to 0. */
+function primalLine(context, axes, colours, w) {
+  const length = Math.hypot(w[0], w[1]);
+  if (!Number.isFinite(length) || !length) return;
+  const unit = [w[0] / length, w[1] / length];
+  const foot = [(-w[2] / length) * unit[0], (-w[2] / length) * unit[1]];
+  const [x, y] = [axes.x(foot[0]), axes.y(foot[1])];
+  const far = 2 * (axes.box.w + axes.box.h);
+  context.strokeStyle = colours.ink;
+  context.lineWidth = 2.5;
+  context.beginPath();
+  line(context, x - far * unit[1], y - far * unit[0], x + far * unit[1], y + far * unit[0]);
+  context.stroke();
+  const size = 70;
+  context.strokeStyle = colours.strong;
+  arrow(context, x, y, x + size * unit[0], y - size * unit[1], 10);
+  context.font = `600 13px ${colours.font}`;
+  context.fillStyle = colours.strong;
+  context.fillText("w", x + (size + 12) * unit[0], y - (size + 12) * unit[1]);
+}
+
 const perceptron = {
   title: "Perceptron",
   barsTitle: "Counts of mistakes",
   main: (run, at) =>
-    planePicture(run, at, {
-      values: rowOf(run.array.counts, at),
-      highlight: at ? [run.steps[at - 1].point] : [],
-      extra: (context, axes, colours) => {
-        const w = run.array.weights && rowOf(run.array.weights, at);
-        if (!w || !Number.isFinite(w[0]) || !Math.hypot(w[0], w[1])) return;
-        const length = Math.hypot(w[0], w[1]);
-        const foot = [(-w[2] * w[0]) / length ** 2, (-w[2] * w[1]) / length ** 2];
-        const size = 70;
-        context.strokeStyle = colours.ink;
-        context.lineWidth = 2.5;
-        const [x, y] = [axes.x(foot[0]), axes.y(foot[1])];
-        arrow(context, x, y, x + (size * w[0]) / length, y - (size * w[1]) / length, 10);
-        context.font = `600 13px ${colours.font}`;
-        context.fillStyle = colours.ink;
-        context.fillText("w", x + ((size + 12) * w[0]) / length, y - ((size + 12) * w[1]) / length);
-      },
-    }),
-  second: () => null,
+    !run.array.weights
+      ? dualPerceptron(run, at)
+      : planePicture(run, at, {
+          ground: false,
+          highlight: at ? [run.steps[at - 1].point] : [],
+          extra: (context, axes, colours) => {
+            title(context, axes, colours, "Primal: the line of w and b");
+            primalLine(context, axes, colours, rowOf(run.array.weights, at));
+          },
+        }),
+  second: (run, at) => (run.array.weights ? dualPerceptron(run, at) : null),
   curve: (run, at, colours) => {
     const series = [
       {

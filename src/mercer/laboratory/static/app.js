@@ -8,7 +8,7 @@ import { $, $$, announce, later, toast } from "./dom.js";
 import { DualityView } from "./duality.js";
 import { download, pngBlob, svgText } from "./export.js";
 import { redrawAll } from "./figure.js";
-import { FigureView } from "./figure_view.js";
+import { FigureView, isOfPoints } from "./figure_view.js";
 import { Fitter, requestOf } from "./fit.js";
 import { viewOf } from "./plane.js";
 import { PlaneView } from "./plane_view.js";
@@ -16,7 +16,7 @@ import { StepView } from "./step.js";
 import { Store, pack, unpack } from "./store.js";
 import { StructuresView } from "./structures.js";
 
-const TABS = ["plane", "duality", "step", "structures"];
+const TABS = ["plane", "duality", "step", "structures", "figure"]; // the last one of the course
 const OF_THE_FIT = ["task", "points", "machine", "kernel", "set"];
 const FIRST = "moons"; // what the page opens with
 
@@ -100,6 +100,7 @@ class Page {
       tab: "plane",
       set: {},
       view: null,
+      slack: false,
       step: { algorithm: "smo" },
       structures,
       figure: null,
@@ -143,6 +144,7 @@ class Page {
     this.#tabs();
     this.#tools();
     this.#show();
+    this.#figureChanged();
     this.#enterTab();
     if (store.state.example) this.course.toggle(true);
     addEventListener("hashchange", () => this.#followLink());
@@ -180,7 +182,7 @@ class Page {
     if (state.tab !== before.tab) this.#enterTab();
     if (state.example !== before.example) this.course.mark(state.example);
     if (state.structures !== before.structures) this.#structuresChanged(kind);
-    if (state.figure !== before.figure && state.tab === before.tab) this.figure.refresh();
+    if (state.figure !== before.figure) this.#figureChanged();
     if (changed(["step"], state, before)) this.step.rest();
     // Undo brings back the view too, and with it the grid.
     const seen = kind === "undo" && state.view !== before.view;
@@ -211,6 +213,19 @@ class Page {
   #rest() {
     this.duality.rest();
     this.step.rest();
+    this.figure.rest();
+  }
+
+  #figureChanged() {
+    $("#tab-figure").hidden = !this.state.figure;
+    this.#showControls();
+    this.figure.rest();
+  }
+
+  /** Figures that are not about the points have nothing to be set. */
+  #showControls() {
+    const { tab, figure } = this.state;
+    $("#controls").hidden = tab === "figure" && !isOfPoints(figure);
   }
 
   #structuresChanged(kind) {
@@ -229,10 +244,10 @@ class Page {
     for (const name of TABS) {
       const on = name === tab;
       $(`#tab-${name}`).setAttribute("aria-selected", String(on));
-      $(`#tab-${name}`).tabIndex = on || (tab === "figure" && name === "plane") ? 0 : -1;
+      $(`#tab-${name}`).tabIndex = on ? 0 : -1;
       $(`#panel-${name}`).hidden = !on;
     }
-    $("#panel-figure").hidden = tab !== "figure";
+    this.#showControls();
     $("#main").scrollTop = 0;
     scrollTo(0, 0);
     this.controls.show();
@@ -248,12 +263,11 @@ class Page {
     tabs.forEach((tab, i) => {
       tab.addEventListener("click", () => this.store.patch({ tab: TABS[i] }, "tab"));
       tab.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -i, End: TABS.length - 1 - i }[
-          event.key
-        ];
+        const count = this.state.figure ? TABS.length : TABS.length - 1;
+        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -i, End: count - 1 - i }[event.key];
         if (step === undefined) return;
         event.preventDefault();
-        const next = (i + step + TABS.length) % TABS.length;
+        const next = (i + step + count) % count;
         this.store.patch({ tab: TABS[next] }, "tab");
         tabs[next].focus();
       });
@@ -336,10 +350,12 @@ class Page {
 
   async #showCode() {
     const { tab, structures } = this.state;
-    const body =
-      tab === "structures"
-        ? { structures }
-        : { state: requestOf(this.state, this.fitter.hooks.view()) };
+    const bodies = {
+      structures: () => ({ structures }),
+      figure: () => ({ figure: this.figure.wanted }),
+      step: () => ({ steps: this.step.wanted }),
+    };
+    const body = bodies[tab]?.() ?? { state: requestOf(this.state, this.fitter.hooks.view()) };
     try {
       const { code, numbers } = await post("/api/code", body);
       $("#code-text").textContent = code;
@@ -354,12 +370,13 @@ class Page {
   /** Sets up the page for an example of the course. */
   openExample(example) {
     const { tab, panel, state } = example;
-    const patch = { example: example.id, set: {}, view: null };
-    if (tab === "figure") Object.assign(patch, { tab: "figure", figure: state });
+    const patch = { example: example.id, set: {}, view: null, slack: panel === "slack" };
+    if (tab === "figure")
+      Object.assign(patch, state.state, { tab: "figure", figure: { name: state.name } });
     else if (tab === "structures") Object.assign(patch, { tab: "structures", structures: state });
     else {
       const { algorithm, most, seed, quadratic, grid, ...plane } = state;
-      Object.assign(patch, plane, { tab: tab === "step" ? "step" : panel ? "duality" : "plane" });
+      Object.assign(patch, plane, { tab: tab === "step" ? "step" : panel && panel !== "slack" ? "duality" : "plane" });
       if (tab === "step")
         patch.step = Object.fromEntries(
           Object.entries({ algorithm, most, seed, quadratic }).filter(([, v]) => v !== undefined),

@@ -5,7 +5,7 @@ import { $, make, put } from "./dom.js";
 import { planeAxes, say, widened } from "./axes.js";
 import { drawBars, drawCurves, drawMatrix, note } from "./charts.js";
 import { Figure } from "./figure.js";
-import { drawFit, drawPoints, drawSigned, layer, sides, strokeAt, trace } from "./field.js";
+import { drawFit, drawPoints, drawSigned, drawSlack, layer, sides, strokeAt, trace } from "./field.js";
 import { requestOf } from "./fit.js";
 import { drawRulers, viewOf } from "./plane.js";
 import { icon } from "./plane_view.js";
@@ -132,6 +132,8 @@ export class DualityView {
         labelled: task === "classify",
         highlight: [this.picked],
       });
+      if (this.store.state.slack)
+        drawSlack(context, axes, colours, { points, fit: this.fit, named: false });
     });
   }
 

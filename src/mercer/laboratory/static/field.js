@@ -3,7 +3,7 @@
 import { ramp, raster, shade, drawRaster, strokeLevel } from "./contours.js";
 import { marker, palette } from "./colours.js";
 import { drawPoint, tracePoint } from "./marks.js";
-import { line } from "./axes.js";
+import { line, say } from "./axes.js";
 
 const STRENGTH = 0.46; // of the colour where the machine is most certain
 
@@ -355,6 +355,43 @@ export function drawPoints(
       context.stroke();
     }
   });
+}
+
+const MOST_NAMED = 40; // points whose slack is written beside them
+
+/** Slack: from a point to its margin, or as a number where the margin is not near. */
+export function drawSlack(context, axes, colours, { points, fit, named = true }) {
+  const { slack, foot } = fit?.head.array ?? {};
+  if (!slack || slack.values.length !== points.length) return;
+  const far = points.map((_, i) => i).filter((i) => slack.values[i] > 1e-9);
+  context.save();
+  context.strokeStyle = colours.strong;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  for (const i of far)
+    if (foot && Number.isFinite(foot.values[2 * i]))
+      line(
+        context,
+        axes.x(points[i][0]),
+        axes.y(points[i][1]),
+        axes.x(foot.values[2 * i]),
+        axes.y(foot.values[2 * i + 1]),
+      );
+  context.stroke();
+  context.font = `600 11px ${colours.font}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  for (const i of named && far.length <= MOST_NAMED ? far : []) {
+    const text = `ξ ${say(slack.values[i], 2)}`;
+    const [x, y] = [axes.x(points[i][0]) + 11, axes.y(points[i][1]) - 11];
+    context.globalAlpha = 0.8;
+    context.fillStyle = colours.paper;
+    context.fillRect(x - 2, y - 7, context.measureText(text).width + 4, 14);
+    context.globalAlpha = 1;
+    context.fillStyle = colours.strong;
+    context.fillText(text, x, y);
+  }
+  context.restore();
 }
 
 /** Arrows and other straight lines over a landscape. */

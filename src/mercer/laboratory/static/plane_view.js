@@ -5,7 +5,7 @@ import { $, announce, later, make, put } from "./dom.js";
 import { say } from "./axes.js";
 import { CLASSES } from "./colours.js";
 import { Figure } from "./figure.js";
-import { drawFit, drawPoints } from "./field.js";
+import { drawFit, drawPoints, drawSlack } from "./field.js";
 import { markPainted } from "./fit.js";
 import { drawPoint } from "./marks.js";
 import { Plane, viewOf } from "./plane.js";
@@ -59,10 +59,11 @@ export class PlaneView {
   }
 
   #marks(context, axes, colours) {
-    const { points, task } = this.store.state;
+    const { points, task, slack } = this.store.state;
     const assigned = task === "cluster" && this.fit?.head.array.assigned;
     const groups = assigned && assigned.values.length === points.length ? assigned.values : null;
     drawPoints(context, axes, colours, { points, fit: this.fit, labelled: this.labelled, groups });
+    if (slack) drawSlack(context, axes, colours, { points, fit: this.fit });
     if (this.refutation && task !== "regress") {
       drawRefutation(context, axes, colours, this.refutation);
     }
@@ -103,6 +104,9 @@ export class PlaneView {
       this.plane.tool = tool;
       $("#plane-canvas").dataset.tool = tool;
     });
+    $("#plane-slack").addEventListener("click", () =>
+      this.store.patch({ slack: !this.store.state.slack }, "view"),
+    );
     $("#plane-frame").addEventListener("click", () => this.frame());
     $("#plane-clear").addEventListener("click", () =>
       this.store.commit({ points: [], example: null }),
@@ -149,6 +153,7 @@ export class PlaneView {
     this.plane.equal = state.task !== "regress";
     this.plane.labelled = this.labelled;
     $("#class-chips").hidden = !this.labelled;
+    $("#plane-slack").setAttribute("aria-pressed", String(Boolean(state.slack)));
     this.plane.show(state.points, state.view ?? viewOf(state.points));
     $("#points-count").textContent = `${state.points.length} points`;
     this.#summary();
@@ -209,6 +214,7 @@ export class PlaneView {
     const facts = [];
     if (head.n_support != null)
       facts.push(["Support vectors", `${head.n_support} of ${this.store.state.points.length}`]);
+    $("#plane-slack").disabled = !head.array.slack;
     if (certificate) {
       facts.push(["Status", certificate.status]);
       if (certificate.n_free != null)
@@ -222,6 +228,7 @@ export class PlaneView {
         );
       else if (certificate.violation != null) facts.push(["Violation", say(certificate.violation)]);
     }
+    if (head.slack != null) facts.push(["Slack Σξ", say(head.slack)]);
     if (head.eigenvalues)
       facts.push([
         "Eigenvalues",

@@ -145,6 +145,22 @@ export class StepView {
     if (this.visible) this.refresh();
   }
 
+  /** What the server is asked for, without a grid. */
+  #wanted(view) {
+    const { state } = this.store;
+    const algorithm = this.#algorithm();
+    const body = { ...requestOf(state, view), algorithm };
+    for (const name of ["most", "seed", "quadratic"])
+      if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate"))
+        body[name] = state.step[name];
+    return body;
+  }
+
+  get wanted() {
+    const { state } = this.store;
+    return this.#wanted(state.view ?? viewOf(state.points));
+  }
+
   async refresh() {
     const algorithm = this.#algorithm();
     this.mark(algorithm);
@@ -154,10 +170,7 @@ export class StepView {
     const { state } = this.store;
     const view = state.view ?? viewOf(state.points);
     const { shown, grid } = this.#grid(view, state.task !== "regress");
-    const body = { ...requestOf(state, shown), grid, algorithm };
-    for (const name of ["most", "seed", "quadratic"])
-      if (state.step?.[name] !== undefined && (name !== "quadratic" || algorithm === "coordinate"))
-        body[name] = state.step[name];
+    const body = { ...this.#wanted(shown), grid };
     this.message = "recording the run …";
     if (this.run?.algorithm !== algorithm) {
       this.run = null;

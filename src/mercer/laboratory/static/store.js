@@ -11,6 +11,7 @@ const KEPT = [
   "kernel",
   "set",
   "view",
+  "slack",
   "step",
   "structures",
   "figure",
