@@ -284,7 +284,7 @@ def _alike(remote: _Futures, shapes: list[_Shape], names: list[str]) -> Partitio
     odd = [one.single != single or one.sparse != sparse for one in shapes]
     if any(odd):
         remote = remote.derived(_cast, [(dtype, sparse)] * len(odd))
-    return Partitions(remote, (n, widths[0]), dtype, names)
+    return Partitions(remote, (n, widths[0]), dtype, names, sparse)
 
 
 def _columns(width: int | None) -> str:

@@ -61,6 +61,7 @@ from mercer.machines.wrappers import (
     fit_key,
     lazy,
 )
+from mercer.maps import has_quick_map
 from mercer.native import memory
 from mercer.outcomes import Run
 from mercer.planning import Plan, least_memory, made
@@ -387,8 +388,9 @@ class KernelEstimator(BaseEstimator, ABC):
         if not isinstance(X, Partitions):
             return False
         linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        mapped = linear or isinstance(self.kernel, Nystrom | Linear)
-        return self._maps_partitions if mapped else self._solves_partitions
+        quick = isinstance(self.kernel, Kernel) and has_quick_map(self.kernel)
+        mapped = (linear or quick) and self._maps_partitions
+        return mapped or self._solves_partitions
 
     def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
         """Points that are read in blocks, each block checked."""

@@ -21,6 +21,7 @@ from mercer.data.copies import owned
 from mercer.data.matching import carried_over
 from mercer.data.partitions import Partitions
 from mercer.data.points import Points, concatenate, count, double, take
+from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
@@ -223,7 +224,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         if hasattr(self, "approximation_"):
             self.X_fit_ = self.expansion_.points
         if isinstance(X, Partitions):  # which are no part of the machine
-            self.X_fit_ = self.expansion_.points
+            self.X_fit_ = getattr(self.expansion_, "points", None)
             del self._problem
         self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         for name in ("loo_predictions_", "_bordered"):
@@ -409,7 +410,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        return self.expansion_.coef
+        f = self.expansion_
+        return f.coef if isinstance(f, Expansion) else self._of_points.coef
 
     @cached_property
     def loo_predictions_(self) -> np.ndarray:

@@ -16,9 +16,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import vectors
+from mercer.data.partitions import Partitions
+from mercer.data.points import Points, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import row_blocks
+from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import Precomputed
 from mercer.native.vectors import SHORT
@@ -90,11 +91,17 @@ def of_sum(terms: np.ndarray) -> float:
     return UNIT * float(np.sqrt(size.size) * size.sum() + LAST * np.linalg.norm(size))
 
 
+def _of_partition(part: Points, kernel: Kernel, largest: float) -> float:
+    return _of_values(Gram(kernel, part), largest)
+
+
 def _of_values(gram: Gram, largest: float) -> float:
     """Units in the last place of a kernel value, by which it may be off."""
     magnitude = abs(float(np.log(largest))) if largest > 0 else 0.0
     if not is_vectors(gram.X):
         return magnitude
+    if isinstance(gram.X, Partitions):
+        return max(gram.X.each(_of_partition, shared=(gram.kernel, largest)))
     d = gram.X.shape[1]
     recipe = gram.kernel.native(gram.X)
     if recipe is None:
