@@ -89,6 +89,15 @@ MACHINES = {
     "svdd": (SVDD(kernel=RBF(0.3), nu=0.2, tol=1e-6), None),
     "ridge": (KernelRidge(kernel=Nystrom(RBF(), 25)), "target"),
     "ridge linear": (KernelRidge(kernel=Linear()), "target"),
+    "ridge of any kernel": (KernelRidge(kernel=RBF(0.3)), "target"),
+    "logistic of any kernel": (
+        KernelLogisticRegression(kernel=RBF(0.3), tol=1e-8),
+        "side",
+    ),
+    "quantile of any kernel": (
+        KernelQuantileRegression(kernel=RBF(0.3), tol=1e-8),
+        "target",
+    ),
     "logistic": (
         KernelLogisticRegression(kernel=Nystrom(RBF(0.3), 25), tol=1e-8),
         "side",
@@ -364,7 +373,7 @@ def test_what_is_wrong_is_said_with_its_partition(client):
         SVC().fit(da.from_array(X, chunks=(100, 3)), side[:-1])
     dX = da.from_array(X, chunks=(100, 3))
     with pytest.raises(ValueError, match="Nystrom"):
-        KernelRidge(kernel=RBF(0.3)).fit(dX, side)
+        KernelPCA(kernel=RBF(0.3)).fit(dX)
     with pytest.raises(TypeError, match="not brought to one machine"):
         np.asarray(distributed.partitions(dX))
     with pytest.raises(ZeroDivisionError):
@@ -380,10 +389,38 @@ def test_without_a_client_the_error_says_how_to_start_one():
     current = distributed.default_client
     distributed.default_client = _no_client
     try:
-        with pytest.raises(distributed.ClusterError, match=r"Client\(n_workers=4\)"):
+        with pytest.raises(distributed.ClusterError, match="client=client"):
             SVC().fit(da.from_array(X, chunks=(100, 3)), side)
     finally:
         distributed.default_client = current
+
+
+def test_a_client_that_is_named_is_the_one_that_computes(client, monkeypatch):
+    X, target, _ = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    machine = KernelRidge(kernel=Linear())
+    here = clone(machine).fit(X, target)
+    other = Client(client.scheduler.address, set_as_default=False)
+    used = []
+    submitted = Client.map
+
+    def counted(self, *args, **options):
+        used.append(self)
+        return submitted(self, *args, **options)
+
+    monkeypatch.setattr(Client, "map", counted)
+    with other:
+        machine.fit(dX, da.from_array(target, chunks=70), client=other)
+        assert used and all(one is other for one in used)
+        found = machine.predict(dX, client=other)
+        np.testing.assert_allclose(other.compute(found).result(), here.predict(X))
+        assert machine.score(dX, target, client=other) == pytest.approx(
+            here.score(X, target)
+        )
+    with pytest.raises(TypeError, match="client is a distributed"):
+        machine.fit(dX, target, client="tcp://somewhere")
+    with pytest.raises(TypeError, match="Leave it out"):
+        machine.fit(X, target, client=client)
 
 
 def _no_client():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -56,6 +57,29 @@ def in_memory(values: Any) -> Any:
 def lazily(call: Callable[[Any], Any], X: Any) -> Any:
     """call(points) of each partition of a collection, when its result is asked for."""
     return _opener(X).lazily(call, X)
+
+
+def computing_on(X: Any, client: Any) -> AbstractContextManager[Any]:
+    """While it is entered, collections are computed by this client; None for any.
+
+    Parameters
+    ----------
+    X : the points, of whose library the client is
+    """
+    if client is None:
+        return nullcontext()
+    if not is_collection(X):
+        raise TypeError(
+            f"client={client!r} computes the points of a distributed collection; these "
+            f"are a {type(X).__name__}. Leave it out, or pass a Dask array, data frame "
+            "or bag."
+        )
+    return _opener(X).using(client)
+
+
+def kept(collection: Any) -> Any:
+    """The same, computed now by the current client, whose workers hold it."""
+    return _opener(collection).kept(collection)
 
 
 class Once(NamedTuple):

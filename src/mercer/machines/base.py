@@ -30,6 +30,7 @@ from mercer.machines.labels import check_classes
 from mercer.machines.words import as_kernel
 from mercer.machines.wrappers import outside
 from mercer.multiclass import names
+from mercer.native import memory
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
 from mercer.solvers.partitioned_rows import PartitionedRows, computed_rows
@@ -296,6 +297,12 @@ class Machine(KernelEstimator):
             every_coef[chosen] = coef
             self._dual = Dual(coef, None)
             return rows.function(every_coef, bias)
+        wide = max([1, *gram.X.shape[1:]])
+        memory.check_room(
+            8.0 * len(chosen) * wide,
+            f"f is a sum over {len(chosen):,} of {gram.X!r}, which take here",
+            "On Nystrom(kernel, size) it is one over landmarks.",
+        )
         return Expansion(gram.kernel, gram.X.fetched(chosen), coef, bias)
 
     def _on_landmarks(

@@ -22,7 +22,12 @@ from mercer.data.checks import brief, check_file, check_nesting
 from mercer.data.copies import owned, shares
 from mercer.data.frames import holds_numbers, is_frame
 from mercer.data.given import sound
-from mercer.data.partitions import Partitions, as_partitions, is_collection
+from mercer.data.partitions import (
+    Partitions,
+    as_partitions,
+    computing_on,
+    is_collection,
+)
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
@@ -132,7 +137,9 @@ class KernelEstimator(BaseEstimator, ABC):
 
     # Plans
 
-    def plan(self, X: Points, y: Any = None, *, pilot: bool = False) -> Plan:
+    def plan(
+        self, X: Points, y: Any = None, *, pilot: bool = False, client: Any = None
+    ) -> Plan:
         """What `fit` would do on these points, before it does it: a `Plan`.
 
         Its road, the kernel values to compute, memory and seconds; where memory is
@@ -144,8 +151,10 @@ class KernelEstimator(BaseEstimator, ABC):
         X, y : as of `fit`; without y the seconds are a wider guess
         pilot : whether to estimate what a way out loses, by the score of fits on up
             to 5,000 points, a fifth of them left out
+        client : of a distributed X; None for the current one
         """
-        return planned(self, X, y, pilot)
+        with computing_on(X, client):
+            return planned(self, X, y, pilot)
 
     def _road(self, X: Points, y: Any) -> Road:
         """How `fit` would solve its problems; of an unfitted copy, which it changes.

@@ -122,6 +122,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     }
 
     _streams: ClassVar[bool] = True
+    _solves_partitions: ClassVar[bool] = True
     _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
         "singular": (  # in scikit-learn's words
@@ -297,8 +298,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             )
         if hasattr(self, "approximation_") or "_problem" not in self.__dict__:
             raise ValueError(
-                f"KernelRidge on Nystrom keeps its landmarks alone; {name} needs all "
-                "points. Fit with the kernel itself."
+                f"KernelRidge on Nystrom keeps its landmarks alone, and of points in "
+                f"partitions f; {name} needs all points. Fit with the kernel itself, on "
+                "points in memory."
             )
         problem, n = self._problem, self._problem.gram.shape[0]
         weight = np.ones(n) if problem.weight is None else problem.weight
@@ -423,8 +425,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         check_is_fitted(self)
         if "_problem" not in self.__dict__:
             raise AttributeError(
-                "loo_predictions_ needs the points of the fit, which KernelRidge on "
-                "Nystrom does not store. Read it before the machine is saved."
+                "loo_predictions_ needs the points of the fit, which KernelRidge does "
+                "not store on Nystrom, nor where they are in partitions. Read it "
+                "before the machine is saved; of partitions, use cross-validation."
             )
         problem, coef = self._problem, self._of_points.coef
         diagonal = AutoLinear().inverse_diagonal(problem)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from mercer.data.partitions import Partitions
 from mercer.data.points import Points, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel, row_blocks
+from mercer.kernels.base import Kernel
 from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import Precomputed
 from mercer.native.vectors import SHORT
@@ -54,7 +54,7 @@ class SumRounding:
         n, psd = gram.shape[0], gram.kernel.psd
         units = _of_values(gram, float(self.length.max(initial=0.0)) ** 2)
         self.of_sums, self.of_values = unit * np.sqrt(n), unit * (LAST + units)
-        self.magnitudes = magnitudes or self._read
+        self.magnitudes = magnitudes or gram.magnitudes
         at_hand = magnitudes or gram.is_held or isinstance(gram.kernel, Precomputed)
         self.bounded = psd is True or (psd is None and not at_hand)
 
@@ -75,14 +75,6 @@ class SumRounding:
         each = self.of_sums * scaled.sum(axis=0) + self.of_values * np.sqrt(squares)
         del size, scaled
         return np.multiply.outer(self.length, each)
-
-    def _read(self, size: np.ndarray) -> np.ndarray:
-        """Σⱼ |kᵢⱼ| |cⱼ|, which costs a pass over K."""
-        n = len(size)
-        added = np.empty(size.shape)
-        for rows in row_blocks(n, n, self.gram.block_mb):
-            added[rows] = np.abs(self.gram.rows(rows)) @ size
-        return added
 
 
 def of_sum(terms: np.ndarray) -> float:
