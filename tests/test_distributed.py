@@ -15,16 +15,22 @@ from mercer import (
     SVDD,
     SVR,
     Gram,
+    Graph,
     KernelLogisticRegression,
     KernelPCA,
     KernelQuantileRegression,
     KernelRidge,
     Linear,
+    Normalized,
     NuSVC,
+    NuSVR,
     Nystrom,
     On,
     OneClassSVM,
+    Polynomial,
+    RandomFourier,
     Spectrum,
+    WeisfeilerLehman,
 )
 from mercer.solvers import decomposition
 
@@ -83,6 +89,15 @@ MACHINES = {
     "svdd": (SVDD(kernel=RBF(0.3), nu=0.2, tol=1e-6), None),
     "ridge": (KernelRidge(kernel=Nystrom(RBF(), 25)), "target"),
     "ridge linear": (KernelRidge(kernel=Linear()), "target"),
+    "ridge of any kernel": (KernelRidge(kernel=RBF(0.3)), "target"),
+    "logistic of any kernel": (
+        KernelLogisticRegression(kernel=RBF(0.3), tol=1e-8),
+        "side",
+    ),
+    "quantile of any kernel": (
+        KernelQuantileRegression(kernel=RBF(0.3), tol=1e-8),
+        "target",
+    ),
     "logistic": (
         KernelLogisticRegression(kernel=Nystrom(RBF(0.3), 25), tol=1e-8),
         "side",
@@ -124,6 +139,112 @@ def test_objective_is_that_of_points_in_memory(client, small_sets, name):
         scale = abs(here.primal) + abs(here.dual)
         assert abs(found.dual - here.dual) <= 1e-6 * scale
         assert abs(found.primal - here.primal) <= 1e-6 * scale
+
+
+def words(n=N):
+    rng = np.random.default_rng(1)
+    return ["".join(rng.choice(list("ACGT"), rng.integers(5, 12))) for _ in range(n)]
+
+
+def graphs(n=N):
+    rng = np.random.default_rng(2)
+    found = []
+    for size in rng.integers(3, 7, size=n).tolist():
+        edges = [(i, int(rng.integers(i))) for i in range(1, size)]
+        found.append(Graph(edges, labels="".join(rng.choice(list("CNO"), size))))
+    return found
+
+
+def as_bag(some, cuts):
+    """A bag with partitions of these sizes."""
+    parts = np.split(np.arange(len(some)), np.cumsum(cuts)[:-1])
+    return db.from_delayed([dask.delayed([some[i] for i in part]) for part in parts])
+
+
+# Explicit maps other than landmarks, whose columns all partitions agree on.
+WAVES, LETTERS, NODES = RandomFourier(RBF(), 20), Spectrum(2), WeisfeilerLehman(2)
+MAPPED = {
+    "svc of waves": (SVC(kernel=WAVES, tol=1e-6), "side"),
+    "ridge of strings": (KernelRidge(kernel=LETTERS), "target"),
+    "logistic of graphs": (KernelLogisticRegression(kernel=NODES, tol=1e-8), "side"),
+    "svr of strings, wide": (SVR(kernel=Spectrum(5), tol=1e-6), "target"),
+    "svc of strings": (SVC(kernel=Normalized(LETTERS), tol=1e-6), "side"),
+    "svc of graphs": (SVC(kernel=NODES, tol=1e-6), "side"),
+    "svr of waves": (SVR(kernel=WAVES, tol=1e-6), "target"),
+    "nu_svr of waves": (NuSVR(kernel=WAVES, tol=1e-6), "target"),
+    "nu_svr of strings, wide": (NuSVR(kernel=Spectrum(5), tol=1e-6), "target"),
+    "one_class of graphs": (OneClassSVM(kernel=NODES, nu=0.2, tol=1e-6), None),
+    "svdd of waves": (SVDD(kernel=WAVES, nu=0.2, tol=1e-6), None),
+    "ridge of products": (KernelRidge(kernel=Polynomial(2)), "target"),
+    "ridge of strings, wide": (KernelRidge(kernel=Spectrum(5)), "target"),
+    "logistic of waves": (KernelLogisticRegression(kernel=WAVES, tol=1e-8), "side"),
+    "logistic of a sum": (
+        KernelLogisticRegression(kernel=LETTERS + 2 * Spectrum(3), tol=1e-8),
+        "side",
+    ),
+    "quantile of graphs": (
+        KernelQuantileRegression(kernel=NODES, tol=1e-8),
+        "target",
+    ),
+}
+QUICK = list(MAPPED)[:4]
+
+
+@pytest.mark.parametrize(
+    "name, cuts",
+    [(name, 5) for name in QUICK]
+    + [
+        pytest.param(name, cuts, marks=pytest.mark.cluster)
+        for name in MAPPED
+        for cuts in CUTS
+    ],
+)
+def test_explicit_maps_have_the_same_columns_in_all_partitions(client, name, cuts):
+    machine, what = MAPPED[name]
+    X, target, side = points()
+    cuts = CUTS[cuts]
+    if isinstance(machine.kernel, RandomFourier | Polynomial):
+        here, there = X, da.from_array(X, chunks=(cuts, 3))
+    else:
+        here = graphs() if machine.kernel is NODES else words()
+        there = as_bag(here, cuts)
+    y = {"side": side, "target": target, None: None}[what]
+    a, b = fitted(machine, here, y), fitted(machine, there, y)
+    assert b.run_.status == "optimal"
+    scale = abs(a.certificate_.primal) + abs(a.certificate_.dual)
+    assert abs(a.certificate_.dual - b.certificate_.dual) <= 1e-6 * scale
+    again = pickle.loads(pickle.dumps(b))
+    said = "predict" if what == "target" else "decision_function"
+    np.testing.assert_allclose(
+        getattr(again, said)(here), getattr(a, said)(here), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        LETTERS,
+        pytest.param(Spectrum(5), marks=pytest.mark.cluster),
+        pytest.param(Normalized(LETTERS), marks=pytest.mark.cluster),
+    ],
+    ids=repr,
+)
+def test_components_of_strings_are_those_of_points_in_memory(client, kernel):
+    machine, some = KernelPCA(2, kernel=kernel), words()
+    here, there = clone(machine).fit(some), clone(machine).fit(as_bag(some, CUTS[5]))
+    np.testing.assert_allclose(there.eigenvalues_, here.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(there.transform(some), here.transform(some), atol=1e-7)
+
+
+def test_weights_of_features_have_their_names(client):
+    some, target = words(), points()[1]
+    machine = SVR(kernel=LETTERS).fit(as_bag(some, CUTS[2]), target)
+    here = SVR(kernel=LETTERS).fit(some, target)
+    assert sorted(machine.feature_names_) == sorted(here.feature_names_)
+    order = np.argsort(machine.feature_names_), np.argsort(here.feature_names_)
+    np.testing.assert_allclose(
+        machine.coef_[:, order[0]], here.coef_[:, order[1]], atol=1e-2
+    )
 
 
 def test_landmarks_are_those_of_points_in_memory(client):
@@ -252,7 +373,7 @@ def test_what_is_wrong_is_said_with_its_partition(client):
         SVC().fit(da.from_array(X, chunks=(100, 3)), side[:-1])
     dX = da.from_array(X, chunks=(100, 3))
     with pytest.raises(ValueError, match="Nystrom"):
-        KernelRidge(kernel=RBF(0.3)).fit(dX, side)
+        KernelPCA(kernel=RBF(0.3)).fit(dX)
     with pytest.raises(TypeError, match="not brought to one machine"):
         np.asarray(distributed.partitions(dX))
     with pytest.raises(ZeroDivisionError):
@@ -268,10 +389,38 @@ def test_without_a_client_the_error_says_how_to_start_one():
     current = distributed.default_client
     distributed.default_client = _no_client
     try:
-        with pytest.raises(distributed.ClusterError, match=r"Client\(n_workers=4\)"):
+        with pytest.raises(distributed.ClusterError, match="client=client"):
             SVC().fit(da.from_array(X, chunks=(100, 3)), side)
     finally:
         distributed.default_client = current
+
+
+def test_a_client_that_is_named_is_the_one_that_computes(client, monkeypatch):
+    X, target, _ = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    machine = KernelRidge(kernel=Linear())
+    here = clone(machine).fit(X, target)
+    other = Client(client.scheduler.address, set_as_default=False)
+    used = []
+    submitted = Client.map
+
+    def counted(self, *args, **options):
+        used.append(self)
+        return submitted(self, *args, **options)
+
+    monkeypatch.setattr(Client, "map", counted)
+    with other:
+        machine.fit(dX, da.from_array(target, chunks=70), client=other)
+        assert used and all(one is other for one in used)
+        found = machine.predict(dX, client=other)
+        np.testing.assert_allclose(other.compute(found).result(), here.predict(X))
+        assert machine.score(dX, target, client=other) == pytest.approx(
+            here.score(X, target)
+        )
+    with pytest.raises(TypeError, match="client is a distributed"):
+        machine.fit(dX, target, client="tcp://somewhere")
+    with pytest.raises(TypeError, match="Leave it out"):
+        machine.fit(X, target, client=client)
 
 
 def _no_client():

@@ -42,7 +42,8 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows single_rows partitioned_rows partition cluster_states "
+    "feature_rows computed_rows single_rows partitioned_map partitioned_rows "
+    "partition cluster_states "
     "features landmark_rows smoothed newton_steps overlap roads class_pairs weights "
     "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
     "components bayes posterior smo feature_descent ascent laplace".split(),
@@ -86,7 +87,8 @@ MODULES = {
     "generative slopes landmarks approximate nystrom random_features multiple "
     "differences gradient_rules gradient_links gradients",
     "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
-    "computed_rows single_rows partitioned_rows features landmark_rows smoothed "
+    "computed_rows single_rows partitioned_map partitioned_rows features "
+    "landmark_rows smoothed "
     "newton_steps overlap feature_descent primal semismooth penalized krylov smo hull "
     "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
     "feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "

@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,8 @@ FAN_IN = 4  # sums that are added at a time
 KEPT = 0.25  # of the memory of workers, for kernel values that are kept
 NO_CLIENT = (
     "These points are in a Dask collection, and there is no client of a cluster to "
-    "compute on them. Start one, as with Client(n_workers=4): or make yours the "
-    "current one, with client.as_current():. For points that fit into memory here, "
-    "pass X.compute()."
+    "compute on them. Start one, as with Client(n_workers=4): or name yours, as "
+    "fit(X, y, client=client). For points that fit into memory here, pass X.compute()."
 )
 
 
@@ -102,6 +101,20 @@ def partitions(
     if found.ndim == 2 and hasattr(X, "columns"):
         found.columns = [str(name) for name in X.columns]
     return found
+
+
+def using(client: Client) -> AbstractContextManager[Any]:
+    """While it is entered, this client is the current one."""
+    if not isinstance(client, Client):
+        raise TypeError(
+            f"client is a distributed.Client, as Client(address); got {client!r}."
+        )
+    return client.as_current()
+
+
+def kept(collection: Any) -> Any:
+    """The same, which the workers of the current client compute now, and hold."""
+    return _client(None).persist(collection)
 
 
 def gathered(values: Any) -> Any:
@@ -284,7 +297,7 @@ def _alike(remote: _Futures, shapes: list[_Shape], names: list[str]) -> Partitio
     odd = [one.single != single or one.sparse != sparse for one in shapes]
     if any(odd):
         remote = remote.derived(_cast, [(dtype, sparse)] * len(odd))
-    return Partitions(remote, (n, widths[0]), dtype, names)
+    return Partitions(remote, (n, widths[0]), dtype, names, sparse)
 
 
 def _columns(width: int | None) -> str:

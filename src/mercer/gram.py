@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from mercer.data.checks import describe
 from mercer.data.partitions import Once, Partitions
 from mercer.data.points import Index, Points, as_points, count, double, take
 from mercer.kernels.algebra import Centered, Exp, Normalized
-from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.kernels.operators import Constant, Power, Product, Scaled, Sum
 from mercer.kernels.vector import TransformedKernel, VectorKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed
@@ -169,7 +170,21 @@ class Gram(LinearOperator):
         """
         if self._matrix is not None:
             return self._matrix[_many(index)]
-        return self.kernel(take(self.X, _many(index)), self._right)
+        some, right = take(self.X, _many(index)), self._right
+        if isinstance(right, Partitions):
+            shared = self.kernel, Once(some)
+            return np.concatenate(right.each(_values, shared=shared)).T
+        return self.kernel(some, right)
+
+    def magnitudes(self, V: np.ndarray) -> np.ndarray:
+        """|K| V, in a pass over K."""
+        if isinstance(self.X, Partitions) and self.Y is None:
+            return _of_partitions(self.kernel, self.X, self.X, V, _cross_sizes)
+        n, m = self.shape
+        out = np.empty((n, *V.shape[1:]))
+        for rows in row_blocks(n, m, self.block_mb):
+            out[rows] = np.abs(self.rows(rows)) @ V
+        return out
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
@@ -296,10 +311,20 @@ def _without_preparation(kernel: Kernel) -> bool:
     return isinstance(kernel, VectorKernel | TransformedKernel | Constant)
 
 
-def _of_partitions(kernel: Kernel, X: Points, Y: Points, V: np.ndarray) -> np.ndarray:
+def _of_partitions(
+    kernel: Kernel,
+    X: Points,
+    Y: Points,
+    V: np.ndarray,
+    cross: Callable[..., np.ndarray] | None = None,
+) -> np.ndarray:
     """K(X, Y) V where X, or Y, or both are in partitions.
 
     Each partition of Y goes to all of X, one after another.
+
+    Parameters
+    ----------
+    cross : what is computed of two partitions; None for a product with K
     """
     if not isinstance(X, Partitions):
         sent = [(X, *some) for some in Y.remote.slices(V)]
@@ -309,7 +334,8 @@ def _of_partitions(kernel: Kernel, X: Points, Y: Points, V: np.ndarray) -> np.nd
     out = np.zeros((len(X), *V.shape[1:]))
     for number, (rows,) in enumerate(Y.remote.slices(V)):
         tick("products with kernel values", number / len(Y.names))
-        found = X.remote.crossed(Y.remote, number, _cross, (rows,), (kernel,))
+        call = _cross if cross is None else cross
+        found = X.remote.crossed(Y.remote, number, call, (rows,), (kernel,))
         out += np.concatenate(found)
     return out
 
@@ -324,6 +350,16 @@ def _times(part: Points, kernel: Kernel, sent: tuple[Points, np.ndarray]) -> np.
 
 def _cross(part: Points, other: Points, V: np.ndarray, kernel: Kernel) -> np.ndarray:
     return kernel.matmul(part, other, V)
+
+
+def _cross_sizes(
+    part: Points, other: Points, V: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    return Gram(kernel, part, other).magnitudes(V)
+
+
+def _values(part: Points, kernel: Kernel, Y: Points) -> np.ndarray:
+    return kernel(part, Y)
 
 
 def _diag(part: Points, kernel: Kernel) -> np.ndarray:

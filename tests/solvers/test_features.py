@@ -18,6 +18,7 @@ from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.operators import Constant
 from mercer.kernels.radial import RBF
+from mercer.kernels.random_features import RandomFourier
 from mercer.kernels.string import WeightedDegree
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.vector import Linear, Polynomial
@@ -758,6 +759,16 @@ def test_a_solver_on_features_can_be_asked_for(solver):
     without = svc(Gram(Linear(), X), y, 1.0, bias=False)
     found = AutoSMO(solver=solver(tol=1e-6)).solve(without)
     assert found.bias == 0 and found.status == "optimal"
+
+
+def test_targets_that_differ_by_rounding_alone_are_the_same():
+    X = data()[0]
+    kernel = RandomFourier(RBF(0.3), 20).resolve(X)  # cos² + sin² is about 1
+    problem = svdd(Gram(kernel, X), 0.2, np.ones(len(X)))
+    assert 0 < np.ptp(problem.linear) < 1e-10
+    found, exact = SemismoothNewton(1e-6).solve(problem), SMO(1e-6).solve(problem)
+    assert found.status == "optimal"
+    assert found.dual == pytest.approx(exact.dual, rel=1e-9)
 
 
 def test_a_linear_kernel_is_multiplied_through_its_weights():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -56,6 +57,29 @@ def in_memory(values: Any) -> Any:
 def lazily(call: Callable[[Any], Any], X: Any) -> Any:
     """call(points) of each partition of a collection, when its result is asked for."""
     return _opener(X).lazily(call, X)
+
+
+def computing_on(X: Any, client: Any) -> AbstractContextManager[Any]:
+    """While it is entered, collections are computed by this client; None for any.
+
+    Parameters
+    ----------
+    X : the points, of whose library the client is
+    """
+    if client is None:
+        return nullcontext()
+    if not is_collection(X):
+        raise TypeError(
+            f"client={client!r} computes the points of a distributed collection; these "
+            f"are a {type(X).__name__}. Leave it out, or pass a Dask array, data frame "
+            "or bag."
+        )
+    return _opener(X).using(client)
+
+
+def kept(collection: Any) -> Any:
+    """The same, computed now by the current client, whose workers hold it."""
+    return _opener(collection).kept(collection)
 
 
 class Once(NamedTuple):
@@ -183,6 +207,7 @@ class Partitions(Blocks):
     shape : (n, d) of vectors, (n,) of other points
     dtype : float32 or float64 of vectors, object of others
     names : what each partition is called, for a message
+    sparse : whether vectors are rows of CSR
     """
 
     def __init__(
@@ -191,8 +216,9 @@ class Partitions(Blocks):
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         names: Sequence[str],
+        sparse: bool = False,
     ):
-        self.remote, self.names = remote, list(names)
+        self.remote, self.names, self.sparse = remote, list(names), sparse
         self.columns: list[str] | None = None  # of a data frame
         self.source: Any = id(remote)  # what tells the collection from others
         self.shape = shape  # type: ignore[assignment]
@@ -257,19 +283,21 @@ class Partitions(Blocks):
         sizes = [len(one[0]) for one in split if one is not None]
         remote = self.remote.derived(taken, split, sizes=sizes)
         names = [n for n, one in zip(self.names, split, strict=True) if one is not None]
-        return Partitions(remote, (len(places), *self.shape[1:]), self.dtype, names)
+        shape = len(places), *self.shape[1:]
+        return Partitions(remote, shape, self.dtype, names, self.sparse)
 
     def double(self) -> Partitions:
         if self.dtype != np.float32:
             return self
         wide = self.remote.derived(_doubled)
-        return Partitions(wide, self.shape, np.dtype(float), self.names)
+        return Partitions(wide, self.shape, np.dtype(float), self.names, self.sparse)
 
     def mapped(self, call: Callable[..., Any], *arguments: Any) -> Partitions:
         """Other points that a call makes of those of each partition, one of each."""
         remote = self.remote.derived(call, [arguments] * len(self.names))
         first = remote.each(_kind, [()] + [None] * (len(self.names) - 1))[0]
-        return Partitions(remote, (len(self), *first[0]), first[1], self.names)
+        wide, dtype, sparse = first
+        return Partitions(remote, (len(self), *wide), dtype, self.names, sparse)
 
     def check(self, missing: bool = False) -> None:
         if self.ndim != 2:
@@ -324,12 +352,13 @@ def joined(parts: Sequence[Any]) -> Any:
     return [point for part in parts for point in part]
 
 
-def _kind(part: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The width of points, () where they are no vectors, and their dtype."""
+def _kind(part: Any) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """The width of points, () of other than vectors, their dtype, if they are CSR."""
     if not hasattr(part, "shape"):
-        return (), np.dtype(object)
+        return (), np.dtype(object), False
     single = part.dtype == np.float32
-    return part.shape[1:], np.dtype(np.float32 if single else np.float64)
+    dtype = np.dtype(np.float32 if single else np.float64)
+    return part.shape[1:], dtype, sp.issparse(part)
 
 
 def _doubled(part: Any) -> Any:

@@ -315,6 +315,12 @@ def vectors(X: Points, who: str = "A vector kernel") -> Vectors:
     return X if X.dtype in _PRECISIONS else X.astype(_real(X.dtype, who))
 
 
+def width(X: Points, who: str = "A vector kernel") -> int:
+    """d of (n, d) vectors, wherever they are."""
+    there = isinstance(X, Blocks) and X.ndim == 2
+    return X.shape[1] if there else vectors(X, who).shape[1]
+
+
 def _real(dtype: np.dtype, who: str) -> npt.DTypeLike:
     if dtype.kind in "biuf":
         return dtype.newbyteorder("=") if dtype.str[1:] == "f4" else np.float64

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.fft import irfft, rfft
 
 from mercer.data.checks import describe
-from mercer.data.points import Points, double, vectors
+from mercer.data.points import Points, double, vectors, width
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel, Rule, check_kernels
 from mercer.kernels.checks import Range, check_whole
@@ -100,7 +100,7 @@ class RandomFourier(Approximation):
         kernel = self.kernel.resolve(X, weight)
         drawn = self.frequencies
         if drawn is None:
-            drawn = self._drawn(kernel, vectors(X, "RandomFourier").shape[1])
+            drawn = self._drawn(kernel, width(X, "RandomFourier"))
         elif kernel is self.kernel:
             return self
         return RandomFourier(kernel, self.size, self.seed, self.orthogonal, drawn)
@@ -241,7 +241,7 @@ class PolynomialSketch(Approximation):
         kernel = self.kernel.resolve(X, weight)
         hashes = self.hashes
         if hashes is None:
-            shape = self._degree, vectors(X, "PolynomialSketch").shape[1] + 1
+            shape = self._degree, width(X, "PolynomialSketch") + 1
             rng = np.random.default_rng(self.seed)
             hashes = rng.integers(-int(self.size), int(self.size), size=shape)
         elif kernel is self.kernel:

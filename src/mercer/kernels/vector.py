@@ -80,7 +80,7 @@ class VectorKernel(Kernel):
         return vectors.product(self.recipe(), X, X if Y is None else Y, V)
 
     def native(self, X: Points) -> Recipe | None:
-        if not is_vectors(X) or self._stretch() is not None:
+        if not is_vectors(X) or isinstance(X, Blocks) or self._stretch() is not None:
             return None
         self._pair(X)  # refuses what `__call__` would refuse
         return self.recipe()
@@ -646,6 +646,8 @@ def about_the_middle(X: Points) -> Kernel:
     square of a large offset, and few digits of what varies. Sparse points too large
     to be made dense stay as they are.
     """
+    if isinstance(X, Blocks):
+        return _about_the_middle_of_blocks(X)
     X = points.vectors(X, "Linear")
     if 0 in X.shape or (sp.issparse(X) and np.prod(X.shape, dtype=float) > MADE_DENSE):
         return Linear()
@@ -659,3 +661,21 @@ def about_the_middle(X: Points) -> Kernel:
         spread = X.std(axis=0, dtype=float).max()
         far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
     return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()
+
+
+def _about_the_middle_of_blocks(X: Blocks) -> Kernel:
+    """The same, of points that are read in blocks."""
+    if getattr(X, "sparse", False):
+        return Linear()
+    mean = sum(X.each(_column_sums)) / len(X)
+    spread = np.sqrt(max(sum(X.each(_column_squares, shared=(mean,))) / len(X)))
+    far = np.abs(mean).max() > OFFSET.get(X.dtype, 100.0) * spread > 0
+    return FeatureFunction(Shift(mean)) if far and np.isfinite(mean).all() else Linear()
+
+
+def _column_sums(part: np.ndarray) -> np.ndarray:
+    return part.sum(axis=0, dtype=float)
+
+
+def _column_squares(part: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    return np.square(part - mean).sum(axis=0)

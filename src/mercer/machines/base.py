@@ -30,9 +30,10 @@ from mercer.machines.labels import check_classes
 from mercer.machines.words import as_kernel
 from mercer.machines.wrappers import outside
 from mercer.multiclass import names
+from mercer.native import memory
 from mercer.native.clock import breakable
 from mercer.outcomes import Certificate, Run, Status
-from mercer.solvers.partitioned_rows import computed_rows
+from mercer.solvers.partitioned_rows import PartitionedRows, computed_rows
 from mercer.solvers.resume import begun
 
 MANY = 10_000  # points whose weights are kept as one number
@@ -246,21 +247,25 @@ class Machine(KernelEstimator):
         coef: np.ndarray,
         bias: Any = 0.0,
         chosen: np.ndarray | None = None,
-    ) -> Expansion:
+        on_points: bool = False,
+    ) -> Any:
         """f with these coefficients at points of the Gram, in memory of its own.
+
+        An `Expansion`; of points in partitions and a map with fewer columns than there
+        are points in f, a `FeatureExpansion`.
 
         Parameters
         ----------
         X : the checked points of the fit
         chosen : the numbers of the points that coef belongs to; None for all
+        on_points : whether it is an `Expansion` in any case
         """
         self.__dict__.pop("_dual", None)
         # Kernel values of new points come with them: no need for the old ones.
         kernel = Precomputed() if self._precomputed else gram.kernel
         # All points, in a file perhaps, are not copied only to be taken.
         if isinstance(gram.X, Partitions) and not isinstance(kernel, Nystrom | Linear):
-            assert chosen is not None
-            return Expansion(kernel, gram.X.fetched(chosen), coef, bias)
+            return self._of_partitions(gram, coef, bias, chosen, on_points)
         if isinstance(gram.X, Blocks):
             every_coef = np.zeros((gram.shape[0], *coef.shape[1:]))
             every_coef[slice(None) if chosen is None else chosen] = coef
@@ -274,6 +279,31 @@ class Machine(KernelEstimator):
         every = chosen is None or np.array_equal(chosen, np.arange(gram.shape[0]))
         points = gram.X if every else take(gram.X, chosen)
         return Expansion(kernel, self._own(points, X), coef, bias)
+
+    def _of_partitions(
+        self,
+        gram: Gram,
+        coef: np.ndarray,
+        bias: Any,
+        chosen: np.ndarray | None,
+        on_points: bool,
+    ) -> Any:
+        """f in memory here: by its points, or its weights, whichever are fewer."""
+        n, rows = gram.shape[0], gram._features
+        chosen = np.arange(n) if chosen is None else chosen
+        by_weights = isinstance(rows, PartitionedRows) and not on_points
+        if by_weights and len(chosen) > rows.shape[1]:
+            every_coef = np.zeros((n, *coef.shape[1:]))
+            every_coef[chosen] = coef
+            self._dual = Dual(coef, None)
+            return rows.function(every_coef, bias)
+        wide = max([1, *gram.X.shape[1:]])
+        memory.check_room(
+            8.0 * len(chosen) * wide,
+            f"f is a sum over {len(chosen):,} of {gram.X!r}, which take here",
+            "On Nystrom(kernel, size) it is one over landmarks.",
+        )
+        return Expansion(gram.kernel, gram.X.fetched(chosen), coef, bias)
 
     def _on_landmarks(
         self, f: Expansion, coef: np.ndarray, weights: np.ndarray | None = None

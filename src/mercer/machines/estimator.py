@@ -22,7 +22,12 @@ from mercer.data.checks import brief, check_file, check_nesting
 from mercer.data.copies import owned, shares
 from mercer.data.frames import holds_numbers, is_frame
 from mercer.data.given import sound
-from mercer.data.partitions import Partitions, as_partitions, is_collection
+from mercer.data.partitions import (
+    Partitions,
+    as_partitions,
+    computing_on,
+    is_collection,
+)
 from mercer.data.points import (
     FOR_STRINGS,
     Points,
@@ -61,6 +66,7 @@ from mercer.machines.wrappers import (
     fit_key,
     lazy,
 )
+from mercer.maps import has_quick_map
 from mercer.native import memory
 from mercer.outcomes import Run
 from mercer.planning import Plan, least_memory, made
@@ -131,7 +137,9 @@ class KernelEstimator(BaseEstimator, ABC):
 
     # Plans
 
-    def plan(self, X: Points, y: Any = None, *, pilot: bool = False) -> Plan:
+    def plan(
+        self, X: Points, y: Any = None, *, pilot: bool = False, client: Any = None
+    ) -> Plan:
         """What `fit` would do on these points, before it does it: a `Plan`.
 
         Its road, the kernel values to compute, memory and seconds; where memory is
@@ -143,8 +151,10 @@ class KernelEstimator(BaseEstimator, ABC):
         X, y : as of `fit`; without y the seconds are a wider guess
         pilot : whether to estimate what a way out loses, by the score of fits on up
             to 5,000 points, a fifth of them left out
+        client : of a distributed X; None for the current one
         """
-        return planned(self, X, y, pilot)
+        with computing_on(X, client):
+            return planned(self, X, y, pilot)
 
     def _road(self, X: Points, y: Any) -> Road:
         """How `fit` would solve its problems; of an unfitted copy, which it changes.
@@ -387,8 +397,9 @@ class KernelEstimator(BaseEstimator, ABC):
         if not isinstance(X, Partitions):
             return False
         linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        mapped = linear or isinstance(self.kernel, Nystrom | Linear)
-        return self._maps_partitions if mapped else self._solves_partitions
+        quick = isinstance(self.kernel, Kernel) and has_quick_map(self.kernel)
+        mapped = (linear or quick) and self._maps_partitions
+        return mapped or self._solves_partitions
 
     def _checked_blocks(self, X: Blocks, reset: bool) -> Blocks:
         """Points that are read in blocks, each block checked."""

@@ -28,7 +28,6 @@ from mercer.data.points import Points, count, double, precision
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
-from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, about_the_middle, has_widths, is_vectors
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
@@ -165,7 +164,7 @@ class KernelPCA(
 
     @property
     def _maps_partitions(self) -> bool:
-        return isinstance(self.kernel, Nystrom)
+        return True
 
     X_fit_: Points
     _found: Eigenpairs
@@ -375,7 +374,7 @@ class KernelPCA(
         self.expansion_ = self._on_landmarks(f, coef)
         self.X_fit_, self._found, self.run_ = X, found, found.run
         if isinstance(X, Partitions):  # which are no part of the machine
-            self.X_fit_ = self.expansion_.points
+            self.X_fit_ = getattr(self.expansion_, "points", None)
         if inverse is not None:
             self._inverse = inverse
             self.X_transformed_fit_ = inverse.points

@@ -21,6 +21,7 @@ from mercer.data.copies import owned
 from mercer.data.matching import carried_over
 from mercer.data.partitions import Partitions
 from mercer.data.points import Points, concatenate, count, double, take
+from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.machines.base import NO_PAIRWISE_MATRIX, Machine
@@ -121,6 +122,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
     }
 
     _streams: ClassVar[bool] = True
+    _solves_partitions: ClassVar[bool] = True
     _not_square = NO_PAIRWISE_MATRIX
     _advice: ClassVar[dict[str, str]] = {
         "singular": (  # in scikit-learn's words
@@ -223,7 +225,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         if hasattr(self, "approximation_"):
             self.X_fit_ = self.expansion_.points
         if isinstance(X, Partitions):  # which are no part of the machine
-            self.X_fit_ = self.expansion_.points
+            self.X_fit_ = getattr(self.expansion_, "points", None)
             del self._problem
         self.run_, self.certificate_ = solution.run, certificate(problem, solution)
         for name in ("loo_predictions_", "_bordered"):
@@ -296,8 +298,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             )
         if hasattr(self, "approximation_") or "_problem" not in self.__dict__:
             raise ValueError(
-                f"KernelRidge on Nystrom keeps its landmarks alone; {name} needs all "
-                "points. Fit with the kernel itself."
+                f"KernelRidge on Nystrom keeps its landmarks alone, and of points in "
+                f"partitions f; {name} needs all points. Fit with the kernel itself, on "
+                "points in memory."
             )
         problem, n = self._problem, self._problem.gram.shape[0]
         weight = np.ones(n) if problem.weight is None else problem.weight
@@ -409,7 +412,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        return self.expansion_.coef
+        f = self.expansion_
+        return f.coef if isinstance(f, Expansion) else self._of_points.coef
 
     @cached_property
     def loo_predictions_(self) -> np.ndarray:
@@ -421,8 +425,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
         check_is_fitted(self)
         if "_problem" not in self.__dict__:
             raise AttributeError(
-                "loo_predictions_ needs the points of the fit, which KernelRidge on "
-                "Nystrom does not store. Read it before the machine is saved."
+                "loo_predictions_ needs the points of the fit, which KernelRidge does "
+                "not store on Nystrom, nor where they are in partitions. Read it "
+                "before the machine is saved; of partitions, use cross-validation."
             )
         problem, coef = self._problem, self._of_points.coef
         diagonal = AutoLinear().inverse_diagonal(problem)

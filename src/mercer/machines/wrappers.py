@@ -21,7 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.checks import describe
 from mercer.data.given import sound
-from mercer.data.partitions import in_memory, is_collection, lazily
+from mercer.data.partitions import (
+    computing_on,
+    in_memory,
+    is_collection,
+    kept,
+    lazily,
+)
 from mercer.data.points import Points, count
 from mercer.kernels.checks import is_number
 from mercer.machines.checks import check_numbers, checked_weight, is_scalar
@@ -43,10 +49,18 @@ _INSIDE = ("mercer", "sklearn")
 
 
 def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit that an error or Ctrl-C ends leaves the machine as it was before."""
+    """A fit that an error or Ctrl-C ends leaves the machine as it was before.
+
+    It takes a keyword more, `client`: that of a distributed X, where it is not the
+    current one.
+    """
 
     @wraps(fit)
-    def whole(self: Any, *args: Any, **options: Any) -> Any:
+    def whole(self: Any, *args: Any, client: Any = None, **options: Any) -> Any:
+        with computing_on(args[0] if args else options.get("X"), client):
+            return fitted(self, *args, **options)
+
+    def fitted(self: Any, *args: Any, **options: Any) -> Any:
         before, begin = dict(self.__dict__), time.perf_counter()
         # Targets and weights are some numbers for each point, wherever these are.
         args = (*args[:1], *map(in_memory, args[1:]))
@@ -55,7 +69,7 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         reached = self._left_by_error(args, options)
         try:
             with timed(self), keeping(reached):
-                fitted = fit(self, *args, **options)
+                found = fit(self, *args, **options)
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -74,7 +88,7 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         self.__dict__.pop("_interrupted", None)
         # A machine without a solver reports its time alone.
         self.__dict__.setdefault("run_", Run(seconds=time.perf_counter() - begin))
-        return fitted
+        return found
 
     return whole
 
@@ -85,18 +99,25 @@ LAZY |= {"transform", "score_samples"}
 
 
 def lazy(name: str, method: Any) -> Any:
-    """A method of points that, of a distributed collection, gives a lazy one."""
+    """A method of points that, of a distributed collection, gives a lazy one.
+
+    With the keyword `client` it is computed at once, and held by the client's workers.
+    """
     if not inspect.isfunction(method):  # available_if has it inside
         method.method = lazy(name, method.method)
         return method
 
     @wraps(method)
-    def called(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_collection(X):
-            return method(self, X, *args, **options)
-        check_is_fitted(self)
-        # A later fit changes the machine, not what was asked of it now.
-        return lazily(_Asked(copy.copy(self), name, args, options), X)
+    def called(
+        self: Any, X: Any, *args: Any, client: Any = None, **options: Any
+    ) -> Any:
+        with computing_on(X, client):
+            if not is_collection(X):
+                return method(self, X, *args, **options)
+            check_is_fitted(self)
+            # A later fit changes the machine, not what was asked of it now.
+            found = lazily(_Asked(copy.copy(self), name, args, options), X)
+            return found if client is None else kept(found)
 
     return called
 
@@ -188,7 +209,18 @@ def checked_score(score: Callable[..., float]) -> Callable[..., float]:
 
     @wraps(score)
     def checked(
-        self: Any, X: Points, y: Any, sample_weight: npt.ArrayLike | None = None
+        self: Any,
+        X: Points,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        client: Any = None,
+    ) -> float:
+        with computing_on(X, client):
+            return scored(self, X, y, sample_weight)
+
+    def scored(
+        self: Any, X: Points, y: Any, sample_weight: npt.ArrayLike | None
     ) -> float:
         if y is None:
             raise ValueError(

@@ -18,7 +18,8 @@ from mercer.kernels.vector import Linear
 from mercer.kernels.ways import FeatureKernel
 from mercer.native.interruptible import elementwise
 from mercer.outcomes import Run, Status
-from mercer.solvers.partitioned_rows import computed_rows
+from mercer.solvers.features import partitioned_of
+from mercer.solvers.partitioned_rows import PartitionedRows
 from mercer.solvers.rounding import UNIT, SumRounding
 
 
@@ -68,16 +69,28 @@ class Components:
         None also where more components are sought than there are columns.
         """
         gram = self.gram
+        if isinstance(gram.X, Partitions):
+            gram.diag()
+            return self._partitioned()
         if not isinstance(gram.kernel, FeatureKernel | Linear):
             return None
         gram.diag()  # refuses what overflows
-        if isinstance(gram.X, Partitions):
-            features = computed_rows(gram.kernel, gram.X)
-        else:
-            features = gram.kernel.features(gram.X)
+        features = gram.kernel.features(gram.X)
         n, p = features.shape
         missing = self.n_components is not None and self.n_components > p
         return None if 2 * p >= n or missing else features
+
+    def _partitioned(self) -> PartitionedRows:
+        """Φ of points in partitions, without which there is no way."""
+        features, c = partitioned_of(self.gram), self.n_components
+        p = None if features is None else features.shape[1]
+        if features is None or (c is not None and c > features.shape[1]):
+            raise ValueError(
+                f"Components of {self.gram.X!r} are those of an explicit map, of which "
+                f"{self.gram.kernel} has {p or 'no'} columns; got "
+                f"n_components={c!r}. Use Nystrom(kernel, size), or fewer components."
+            )
+        return features
 
 
 @dataclass(frozen=True, eq=False)

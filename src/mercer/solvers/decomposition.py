@@ -3,9 +3,9 @@
 α, F = Kβ and a working set of points are here. A round solves for the variables of the
 working set by `SMO`, sends the points whose coefficients moved to all partitions, and
 adds what these return, K(partition, moved) Δβ, to F, which then tells which points are
-to join the set. What partitions keep beside their points are kernel values: these, and
-results that are lost, are computed from their arguments again, and F, at the end, from
-α alone.
+to join the set. Where the kernel has an explicit map, points are its rows. What
+partitions keep beside their points are kernel values: these, and results that are lost,
+are computed from their arguments again, and F, at the end, from α alone.
 
 Osuna, Freund and Girosi, "An improved training algorithm for support vector machines"
 (1997); Joachims, "Making large-scale SVM learning practical" (1999).
@@ -25,6 +25,7 @@ from mercer.data.partitions import Once, Partitions, Remote, joined, taken
 from mercer.data.points import Points, double
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
+from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
 from mercer.native.clock import tick
@@ -35,6 +36,7 @@ from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.computed_rows import SHORT
 from mercer.solvers.features import check_bounds
+from mercer.solvers.partitioned_rows import MappedRows
 from mercer.solvers.resume import begun
 from mercer.solvers.smo import SMO, ValueErrors, value_errors
 
@@ -96,14 +98,13 @@ class _Run:
     def __init__(self, options: Decomposition, problem: BoxQP, watch: Watch | None):
         self.options, self.problem, self.watch = options, problem, watch
         self.begin = time.perf_counter()
-        gram = problem.gram
-        assert isinstance(gram.X, Partitions)
-        n = gram.shape[0]
-        self.products = _Products(gram.kernel, gram.X)
-        self.place = np.arange(n) if problem.index is None else problem.index
-        self.set = _WorkingSet(
-            gram.kernel, gram.X, np.dtype(np.float32), self.products.quick
-        )
+        kernel, X = problem.gram.kernel, problem.gram.X
+        if isinstance(problem.gram._features, MappedRows):
+            kernel, X = Linear(), problem.gram._features.X
+        assert isinstance(X, Partitions)
+        self.products = _Products(kernel, X)
+        self.place = np.arange(len(X)) if problem.index is None else problem.index
+        self.set = _WorkingSet(kernel, X, np.dtype(np.float32), self.products.quick)
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -308,7 +309,9 @@ class _Products:
             )
         # Of long points kernel values take longer to compute than to read.
         self.quick = self.compiled and max(X.shape[1:], default=0) <= SHORT
-        self.room = 0.0 if self.quick else X.remote.room()
+        # Products of Linear take time linear in the numbers of X, without any values.
+        kept = not self.quick and not isinstance(kernel, Linear)
+        self.room = X.remote.room() if kept else 0.0
         self._blocks: list[Remote] = []  # of float32 kernel values
         self._columns: list[np.ndarray] = []  # whose they are
         self._known = np.zeros(len(X), dtype=bool)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -201,8 +202,7 @@ class Covariance:
                 f"points and no fewer than the components; got the {problem.gram!r} "
                 f"and n_components={problem.n_components!r}. Use BlockKrylov or Lapack."
             )
-        held = not isinstance(features, ComputedRows)
-        product = Features(features) if held else RowFeatures(features)
+        product = _products_of(features)
         C = finite(product.covariance(), problem.gram.kernel)
         p = len(C)
         c = min(problem.count, p)
@@ -222,6 +222,12 @@ class Covariance:
             least=0.0,
             run=Run(iterations=1, seconds=time.perf_counter() - begin),
         )
+
+
+def _products_of(features: Any) -> Features:
+    """Products with Φ, in memory or computed when they are read."""
+    computed = isinstance(features, ComputedRows)
+    return RowFeatures(features) if computed else Features(features)
 
 
 @dataclass(frozen=True)
@@ -288,7 +294,8 @@ class BlockKrylov:
         ticking = _Ticking(watch, begin)
         features = problem.features
         if features is not None:
-            search = _Search(self, problem, Features(features), None, tol, ticking)
+            product = _products_of(features)
+            search = _Search(self, problem, product, None, tol, ticking)
             return search.run(search.random if start is None else start, watch)
         order = np.random.default_rng(self.seed).permutation(n)
         single = self.precision == "single" or (

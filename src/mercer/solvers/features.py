@@ -1,6 +1,7 @@
 """Φ with K = ΦΦᵀ, where a kernel has a finite explicit map, and problems on it.
 
 features_of(gram)    Φ of a Gram, made once and kept with it
+partitioned_of(gram) the same of points in partitions, where it can be made
 rows_of(gram)        the same for descent, in as few entries as it can be
 placed_of(gram)      the same for products with vectors, in as little time as it can be
 solution_on(...)     the solution of a `BoxQP` whose β was found on features
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, precision
 from mercer.gram import Gram
 from mercer.kernels.algebra import Normalized
@@ -34,7 +36,11 @@ from mercer.solvers.feature_rows import (
     PlacedTries,
     SparseRows,
 )
-from mercer.solvers.partitioned_rows import computed_rows
+from mercer.solvers.partitioned_rows import (
+    PartitionedRows,
+    computed_rows,
+    partitioned_rows,
+)
 from mercer.solvers.rounding import UNIT
 
 
@@ -60,8 +66,17 @@ def features_of(gram: Gram, once: bool = False) -> FeatureRows:
     return gram._features
 
 
+def partitioned_of(gram: Gram) -> PartitionedRows | None:
+    """Φ of points in partitions, as of `features_of`; None where it cannot be made."""
+    if gram._features is None:
+        gram._features = partitioned_rows(gram.kernel, gram.X)
+    return gram._features
+
+
 def rows_of(gram: Gram) -> FeatureRows:
     """Φ of the points of a Gram for descent, in as few entries as it can be."""
+    if isinstance(gram.X, Partitions):
+        return features_of(gram)
     if gram._packed is None and gram._features is None:
         packed = _packed_map(gram.kernel, gram.X)
         gram._packed = None if packed is None else PackedRows(packed)
@@ -156,6 +171,8 @@ def _is_quick(gram: Gram) -> bool:
 
 
 def _made(kernel: Kernel, X: Points) -> FeatureRows:
+    if isinstance(X, Partitions):
+        return computed_rows(kernel, X)
     columns = dense_columns(kernel, X)
     if columns is not None and is_computed(kernel, X, columns):
         return computed_rows(kernel, X)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from mercer.data.partitions import Partitions
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
 from mercer.native import memory
@@ -107,6 +108,10 @@ class Products:
         # What single precision cannot hold is in double.
         if float(np.max(self.gram.diag(), initial=0.0)) > LARGEST:
             dtype = np.float64
+        self.tiles: Tiles | None = None
+        if isinstance(gram.X, Partitions):
+            self.single = False
+            return  # products are computed where the points are
         self.single = dtype == np.float32
         room = memory.room_to_keep() if keep else 0.0
         n = gram.shape[0]
@@ -115,7 +120,6 @@ class Products:
         if not native and 10.0 * n * n <= room:
             gram = gram.held()  # one call computes each pair of points once
         tiles = Tiles(gram, None, dtype, room / 2**20)
-        self.tiles: Tiles | None = None
         if tiles.fits:
             try:
                 self.tiles = tiles.filled(self._ticking("kernel values", breaks=True))
@@ -167,6 +171,8 @@ def whole_products(
 
 def kept_by_products(gram: Gram) -> float:
     """Bytes of the tiles that `Products` in single precision keeps: all, or none."""
+    if isinstance(gram.X, Partitions):
+        return 0.0
     n = gram.shape[0]
     size = Tiles.bytes_of(n, np.dtype(np.float32))
     return size if size <= memory.room_to_keep() else 0.0

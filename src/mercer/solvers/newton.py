@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from mercer.data.partitions import Partitions
 from mercer.native import lapack
 from mercer.native.interruptible import elementwise, interruptible, multiply
 from mercer.native.threads import blas_for, one_blas_thread
@@ -121,7 +122,7 @@ class Newton:
         if self.features:
             return FeatureNewton(self, problem, begin, watch, limit).solve(start)
         side = problem.gram.shape[0] * LossColumns(problem).k
-        if side <= self.direct:
+        if side <= self.direct and not isinstance(problem.gram.X, Partitions):
             with blas_for(side):
                 return _Run(self, problem, _Factored(problem), begin, watch)(start)
         pulse = Pulse(None if watch is None else partial(_preparing, watch, begin))

@@ -2,6 +2,8 @@
 
 What solvers see are `ComputedRows`: vectors with a number for each point are here, and
 their slices travel; sums over points (Φᵀv, ΦᵀDΦ) are added up in a tree on the way.
+Maps of landmarks and of vectors are computed whenever they are read; others are points
+of their own (`partitioned_map`), with the kernel `Linear`.
 """
 
 from __future__ import annotations
@@ -10,22 +12,46 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.data.partitions import Partitions
-from mercer.data.points import Points, count
+from mercer.data.points import Points, count, double
+from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel
+from mercer.kernels.nystrom import Nystrom
+from mercer.kernels.vector import Linear
+from mercer.maps import FeatureExpansion, has_quick_map
 from mercer.native import memory
 from mercer.solvers.computed_rows import FEW_MB, ComputedRows
 from mercer.solvers.feature_rows import RUN, Between, FeatureRows
+from mercer.solvers.partitioned_map import PartitionedMap, mapped, names_of
 from mercer.solvers.rounding import LAST, UNIT
 from mercer.solvers.single_rows import SingleRows, in_single, suits_single
 
 
 def computed_rows(kernel: Kernel, X: Points) -> ComputedRows:
     """Φ whose rows are computed when they are read, wherever the points are."""
-    if isinstance(X, Partitions):
+    if not isinstance(X, Partitions):
+        return ComputedRows(kernel, X)
+    found = partitioned_rows(kernel, X)
+    if found is None:
+        raise MemoryError(
+            f"The explicit map of {kernel} on {X!r} finds no room with the workers. "
+            "Add workers, or choose a map of fewer columns: Nystrom(kernel, size)."
+        )
+    return found
+
+
+def partitioned_rows(kernel: Kernel, X: Partitions) -> PartitionedRows | None:
+    """Φ of points in partitions; None where there is no map, or no room for one."""
+    if isinstance(kernel, Nystrom | Linear):
         return PartitionedRows(kernel, X)
-    return ComputedRows(kernel, X)
+    if not has_quick_map(kernel):
+        return None
+    found = mapped(kernel, X)
+    if found is not None:
+        return MappedRows(kernel, X, found)
+    return PartitionedRows(kernel, X) if isinstance(kernel, Approximation) else None
 
 
 class PartitionedRows(ComputedRows):
@@ -53,11 +79,20 @@ class PartitionedRows(ComputedRows):
             gain = suits_single(self)
             self.narrow = PartitionedRows(kernel, X, center, True) if gain else self
 
+    def centered(self) -> FeatureRows:
+        # Sparse rows less their mean would not be sparse any more.
+        return self if self.X.sparse else super().centered()
+
     def _less(self, center: np.ndarray) -> FeatureRows:
         return PartitionedRows(self.kernel, self.X, center)
 
     def forget(self) -> None:
         """Nothing is held here."""
+
+    def function(self, coef: np.ndarray, bias: Any) -> FeatureExpansion:
+        """f = Σᵢ coefᵢ k(xᵢ, ·) + bias by its weights, one for each column."""
+        keys, names = range(self.shape[1]), list(self.kernel.feature_names())  # type: ignore[attr-defined]
+        return FeatureExpansion(self.kernel, keys, names, self.pull(coef), bias)
 
     # What is asked of the rows of each partition
 
@@ -120,6 +155,7 @@ class PartitionedRows(ComputedRows):
         # As of `FeatureRows`, whose sums are those of partitions.
         terms = int(np.count_nonzero(coef))
         of_sums = np.sqrt(min(terms, RUN)) + np.sqrt(terms / RUN)
+        of_sums = np.sqrt(terms) if self._stays_sparse else of_sums
         sizes = self.X.remote.slices(np.abs(coef))
         pulled = self._total("pulled_sizes", sizes)
         off = (of_sums + LAST) * pulled
@@ -129,13 +165,18 @@ class PartitionedRows(ComputedRows):
     # Some of the rows
 
     def held(self) -> FeatureRows:
-        return FeatureRows(np.concatenate(self._each("matrix", self._alike())))
+        parts = self._each("whole", self._alike())
+        if self.X.sparse:
+            return FeatureRows(sp.vstack(parts, format="csr"))
+        return FeatureRows(np.concatenate(parts))
 
-    def nearby(self, index: np.ndarray) -> ComputedRows:
+    def nearby(self, index: np.ndarray) -> FeatureRows:
         """Rows of some points: computed here, where these are few."""
         X = self.X.take(index)
         if isinstance(X, Partitions):
             return PartitionedRows(self.kernel, X, self.center, self.single)
+        if self._stays_sparse:
+            return FeatureRows(sp.csr_array(double(X)))
         rows = _Near(self.kernel, X, self.shape[1], self.center)
         narrow = in_single(rows) if self.single else rows
         return narrow if isinstance(narrow, SingleRows) else rows
@@ -143,11 +184,35 @@ class PartitionedRows(ComputedRows):
     def some(self, index: np.ndarray) -> FeatureRows:
         return self.nearby(index)
 
+    @property
+    def _stays_sparse(self) -> bool:
+        return self.X.sparse and isinstance(self.kernel, Linear)
+
     def take(self, index: np.ndarray) -> FeatureRows:
         rows = self.nearby(index)
+        if not rows.computed:
+            return rows
         rows = rows.fine if isinstance(rows, SingleRows) else rows
         few = memory.block_mb(FEW_MB) * 2**20
         return rows.held() if 8.0 * rows.entries <= few else rows
+
+
+class MappedRows(PartitionedRows):
+    """Φ of a map with columns of its own, which is kept where the points are.
+
+    Parameters
+    ----------
+    kernel, X : whose map it is, and of which points
+    found : Φ, and what its columns are known by
+    """
+
+    def __init__(self, kernel: Kernel, X: Partitions, found: PartitionedMap):
+        super().__init__(Linear(), found.points)
+        self.of, self.source, self.keys = kernel, X, found.keys
+
+    def function(self, coef: np.ndarray, bias: Any) -> FeatureExpansion:
+        names = names_of(self.of, self.source, self.keys)
+        return FeatureExpansion(self.of, self.keys, names, self.pull(coef), bias)
 
 
 class _Near(ComputedRows):
@@ -161,7 +226,7 @@ class _Near(ComputedRows):
     def held(self) -> FeatureRows:
         return FeatureRows(self._part(slice(0, count(self.X))))
 
-    def matrix(self) -> np.ndarray:
+    def whole(self) -> np.ndarray:
         return self.held().matrix
 
     def pulled_sizes(self, sizes: np.ndarray) -> np.ndarray:
@@ -177,6 +242,34 @@ class _Near(ComputedRows):
         return float(max(found, default=0.0))
 
 
+class _NearSparse(FeatureRows):
+    """Φ of points that are rows of CSR, as they are."""
+
+    def whole(self) -> Any:
+        return self.matrix
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        return self._pull(v) if v.ndim == 1 else np.asarray(self.matrix.T @ v)
+
+    def normal(self, weights: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
+        """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
+        scaled = sp.csr_array(self.matrix.multiply(weights[:, None]))
+        out = (self.matrix.T @ scaled).toarray()
+        if shift is not None:
+            total = self._pull(weights)
+            out -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
+            out += float(weights.sum()) * np.multiply.outer(shift, shift)
+        return out
+
+    def pulled_sizes(self, sizes: np.ndarray) -> np.ndarray:
+        """|Φ|ᵀ sizes."""
+        return self._pull(sizes, magnitudes=True)
+
+    def largest_size(self, off: np.ndarray) -> float:
+        """The largest entry of |Φ| off."""
+        return float(np.max(self._times(off, magnitudes=True), initial=0.0))
+
+
 def _asked(
     part: Points,
     center: np.ndarray | None,
@@ -186,6 +279,9 @@ def _asked(
     kernel: Kernel,
 ) -> Any:
     """What the rows of a partition answer."""
+    if sp.issparse(part) and isinstance(kernel, Linear):
+        sparse = _NearSparse(sp.csr_array(double(part)))
+        return getattr(sparse, method)(*arguments)
     width = part.shape[1] if not hasattr(kernel, "n_columns") else kernel.n_columns
     rows: ComputedRows = _Near(kernel, part, width, center)
     rows.holds = False

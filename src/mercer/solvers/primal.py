@@ -18,13 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.gram import Gram
 from mercer.maps import entries_estimate, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import BLOCK, FeatureRows
-from mercer.solvers.features import features_of
+from mercer.solvers.features import features_of, partitioned_of
 from mercer.solvers.krylov import conjugate_gradient
 from mercer.solvers.rounding import LAST, UNIT
 
@@ -233,6 +234,8 @@ def has_small_map(gram: Gram, few: int) -> bool:
     `few` points K is as good, and so it is where it is in memory already.
     """
     n, kernel = gram.shape[0], gram.kernel
+    if isinstance(gram.X, Partitions):
+        return partitioned_of(gram) is not None
     if isinstance(gram.X, Blocks):
         return True  # there is no other way
     if n <= few or gram.is_held or kernel.psd is not True or not has_quick_map(kernel):

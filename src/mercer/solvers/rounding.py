@@ -16,9 +16,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.points import vectors
+from mercer.data.partitions import Partitions
+from mercer.data.points import Points, vectors
 from mercer.gram import Gram
-from mercer.kernels.base import row_blocks
+from mercer.kernels.base import Kernel
 from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import Precomputed
 from mercer.native.vectors import SHORT
@@ -53,7 +54,7 @@ class SumRounding:
         n, psd = gram.shape[0], gram.kernel.psd
         units = _of_values(gram, float(self.length.max(initial=0.0)) ** 2)
         self.of_sums, self.of_values = unit * np.sqrt(n), unit * (LAST + units)
-        self.magnitudes = magnitudes or self._read
+        self.magnitudes = magnitudes or gram.magnitudes
         at_hand = magnitudes or gram.is_held or isinstance(gram.kernel, Precomputed)
         self.bounded = psd is True or (psd is None and not at_hand)
 
@@ -75,14 +76,6 @@ class SumRounding:
         del size, scaled
         return np.multiply.outer(self.length, each)
 
-    def _read(self, size: np.ndarray) -> np.ndarray:
-        """Σⱼ |kᵢⱼ| |cⱼ|, which costs a pass over K."""
-        n = len(size)
-        added = np.empty(size.shape)
-        for rows in row_blocks(n, n, self.gram.block_mb):
-            added[rows] = np.abs(self.gram.rows(rows)) @ size
-        return added
-
 
 def of_sum(terms: np.ndarray) -> float:
     """How far Σ terms can be off where each is known to a few units."""
@@ -90,11 +83,17 @@ def of_sum(terms: np.ndarray) -> float:
     return UNIT * float(np.sqrt(size.size) * size.sum() + LAST * np.linalg.norm(size))
 
 
+def _of_partition(part: Points, kernel: Kernel, largest: float) -> float:
+    return _of_values(Gram(kernel, part), largest)
+
+
 def _of_values(gram: Gram, largest: float) -> float:
     """Units in the last place of a kernel value, by which it may be off."""
     magnitude = abs(float(np.log(largest))) if largest > 0 else 0.0
     if not is_vectors(gram.X):
         return magnitude
+    if isinstance(gram.X, Partitions):
+        return max(gram.X.each(_of_partition, shared=(gram.kernel, largest)))
     d = gram.X.shape[1]
     recipe = gram.kernel.native(gram.X)
     if recipe is None:

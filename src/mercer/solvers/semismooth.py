@@ -376,7 +376,7 @@ class _Run:
     ) -> np.ndarray:
         """b of the variables of a part, by the method of multipliers."""
         best, idle = np.inf, 0
-        while idle < IDLE:
+        while idle < IDLE and len(part):
             point = self._predicted(part, w, rho, anchor, band)
             enough = min(goal, 0.01 * band)
             point = self._minimised(part, point, anchor, band, enough)

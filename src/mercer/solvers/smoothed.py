@@ -22,6 +22,7 @@ SOME = 8  # variables of which no more than one is read apart from the others
 MANY_PRODUCTS = 4  # times as many variables as columns, whose ΦΦᵀ takes less than steps
 MOST_PRODUCTS = 5000  # variables whose ΦΦᵀ is small beside other things
 HELD_MB = 512.0  # of φ near a kink
+SAME = 1e-12  # of the largest target: those that differ by no more are the same
 
 
 class Point(NamedTuple):
@@ -342,6 +343,6 @@ def scale_of(terms: Terms) -> float:
         return 1.0
     largest = float(np.max(np.abs(terms.target)))
     size = float(np.ptp(terms.target)) if len(terms.totals) == 1 else largest
-    if size == 0:
+    if size <= SAME * largest:
         size = float(np.ptp(terms.times(terms.pull(terms.even()))))
     return size or largest or 1.0

@@ -54,6 +54,7 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
     """f = Σᵢ cᵢ k(xᵢ, ·) + b of least penalty and loss, by a `Penalized` problem."""
 
     _streams: ClassVar[bool] = True
+    _solves_partitions: ClassVar[bool] = True
     # The parameter of `regularization_path`, and whether more of it regularises more.
     _path: ClassVar[tuple[str, bool]] = ("reg", True)
 

@@ -358,11 +358,12 @@ class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
         chosen = order[used[order]]
         gram = counted.gram
         if label is None:
-            f = self._expanded(gram, X, coef[chosen], bias, chosen)
+            on_points = not self._f_is_expansion
+            f = self._expanded(gram, X, coef[chosen], bias, chosen, on_points)
             self.expansion_ = self._on_landmarks(f, coef[chosen])
         else:
             assert isinstance(bias, np.ndarray)  # one for each of many pairs
-            f = self._expanded(gram, X, coef[chosen], chosen=chosen)
+            f = self._expanded(gram, X, coef[chosen], chosen=chosen, on_points=True)
             self.__dict__.pop("_expansion", None)
             self._pair_function = multiclass.PairExpansion(
                 f.kernel, f.points, label[chosen], f.coef, bias

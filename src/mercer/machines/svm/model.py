@@ -18,7 +18,7 @@ from mercer.kernels.base import Kernel, row_blocks
 from mercer.kernels.vector import Linear
 from mercer.machines.base import Machine, WeightedGram, biases
 from mercer.machines.labels import check_same
-from mercer.maps import Features, explicit, has_quick_map
+from mercer.maps import FeatureExpansion, Features, explicit, has_quick_map
 from mercer.native.vectors import symmetric_product
 from mercer.outcomes import Certificate, together
 from mercer.solvers.box_certificate import certified
@@ -153,8 +153,12 @@ class SupportVectorModel(Machine):
             rows = np.ascontiguousarray(rows)
             rows.flags.writeable = False
             return rows
-        features = None if self._is_linear else self._explicit
         f = self._function
+        if isinstance(f, FeatureExpansion):
+            rows = np.array(f.coef.reshape(-1, f.n_outputs).T)
+            rows.flags.writeable = False
+            return rows
+        features = None if self._is_linear else self._explicit
         pairs = isinstance(f, multiclass.PairExpansion)
         coef = f.matrix() if pairs else f.coef.reshape(-1, f.n_outputs)
         if features is not None:
@@ -177,6 +181,8 @@ class SupportVectorModel(Machine):
             return [str(name) for name in self.feature_names_in_]
         if hasattr(self, "approximation_"):
             return self.approximation_.feature_names()
+        if isinstance(self._function, FeatureExpansion):
+            return list(self._function.names)
         return list(self._explicit.names())
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.partitions import Partitions
 from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.outcomes import Watch
@@ -76,6 +77,8 @@ class AutoComponents:
         n, features = problem.gram.shape[0], problem.features
         if features is not None and features.shape[1] <= WIDEST:
             return Covariance()
+        if isinstance(problem.gram.X, Partitions):
+            return self.krylov  # which needs products with Φ alone
         share = DENSE_SHARE["double" if n <= DOUBLE else "single"]
         dense = n <= DENSE or problem.count > share * n
         return Lapack() if dense else self.krylov

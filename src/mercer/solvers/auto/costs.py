@@ -12,8 +12,7 @@ from mercer.data.partitions import Partitions
 from mercer.data.points import Points, as_points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.nystrom import Nystrom
-from mercer.kernels.vector import Linear, is_vectors
+from mercer.kernels.vector import is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.maps import dense_columns, entries_estimate, explicit, has_quick_map
 from mercer.native import memory
@@ -21,7 +20,13 @@ from mercer.solvers.auto.small import SMALL
 from mercer.solvers.chunking import Chunking
 from mercer.solvers.decomposition import Decomposition
 from mercer.solvers.feature_descent import FeatureDescent
-from mercer.solvers.features import features_of, packed_entries, placed_numbers, rows_of
+from mercer.solvers.features import (
+    features_of,
+    packed_entries,
+    partitioned_of,
+    placed_numbers,
+    rows_of,
+)
 from mercer.solvers.semismooth import SemismoothNewton
 
 OnFeatures = SemismoothNewton | FeatureDescent | Chunking | Decomposition
@@ -35,7 +40,9 @@ MANY_TO_STEP = 500  # points from which on steps are made on features
 WIDEST_STEP = 2**14  # features of a point of a stream
 
 
-def on_features(gram: Gram, n: int | None = None) -> type | None:
+def on_features(
+    gram: Gram, n: int | None = None, tube_is_found: bool = False
+) -> type | None:
     """What solves n of its points, or all, on features at less cost than SMO on K.
 
     All costs are in multiplications, and rough: from fits of 5,000 to 1,000,000 points
@@ -45,10 +52,14 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     some 1500 times as many entries as Φ has, most of them of free variables. SMO
     computes half of K, and an entry takes as long as 20 multiplications and one for
     each column. The kernel values that chunking needs are a part of those of SMO.
+
+    Parameters
+    ----------
+    tube_is_found : as of the `BoxQP`, which has no working sets then
     """
     n = gram.shape[0] if n is None else n
-    if isinstance(gram.X, Partitions) and not has_dense_map(gram):
-        return Decomposition
+    if isinstance(gram.X, Partitions):
+        return _on_partitions(gram, tube_is_found)
     if isinstance(gram.X, Blocks):
         return SemismoothNewton  # there is no other way
     if n < MANY_POINTS or gram.is_held or not has_quick_map(gram.kernel):
@@ -78,9 +89,13 @@ def on_features(gram: Gram, n: int | None = None) -> type | None:
     return FeatureDescent if 1500.0 * n * wide < smo else None
 
 
-def has_dense_map(gram: Gram) -> bool:
-    """Whether Φ has dense columns, their number known, of each point by itself."""
-    return isinstance(gram.kernel, Nystrom | Linear)
+def _on_partitions(gram: Gram, tube_is_found: bool) -> type:
+    """Newton's method where its systems are small, else a working set at a time."""
+    rows = partitioned_of(gram)
+    wide = rows is not None and rows.X.sparse and rows.shape[1] > FEW_COLUMNS
+    if rows is None or (wide and not tube_is_found):
+        return Decomposition
+    return SemismoothNewton
 
 
 def _is_worth_making(gram: Gram, entries: float) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.partitions import Partitions
 from mercer.data.points import precision
 from mercer.gram import Gram
 from mercer.native.clock import OutOfTime, breakable
@@ -124,17 +125,22 @@ class BySize:
             return found.ended(Status.TIME_LIMIT)
 
     def chosen(self, problem: LinearSystem) -> Cholesky | ConjugateGradient:
-        """What is tried first."""
+        """What is tried first; of points in partitions, what is."""
+        if isinstance(problem.gram.X, Partitions):
+            return self._gradients(problem)
         if problem.gram.shape[0] <= self.few or not self._is_definite(problem):
             return Cholesky()
         return self._gradients(problem)
 
     def _gradients(self, problem: LinearSystem) -> ConjugateGradient:
         single = precision(problem.gram.X) == np.float32
+        # So many products cost about as much as the factors.
+        most = max(30, problem.gram.shape[0] // 60)
+        if isinstance(problem.gram.X, Partitions):
+            most = ConjugateGradient.max_iter  # there are no factors
         return ConjugateGradient(
             1e-6 if single else self.tol,
-            # So many products cost about as much as the factors.
-            max(30, problem.gram.shape[0] // 60),
+            most,
             precision="single" if self._factors_fit(problem) else "auto",
             trust=Cholesky.tol,
         )
@@ -148,7 +154,8 @@ class BySize:
     @staticmethod
     def _factors_fit(problem: LinearSystem) -> bool:
         n = problem.gram.shape[0]
-        return n <= MOST_FACTORED and fits(8.0 * n * n)
+        there = isinstance(problem.gram.X, Partitions)
+        return not there and n <= MOST_FACTORED and fits(8.0 * n * n)
 
 
 def linear_road(gram: Gram, solver: Any) -> Road:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.data.blocks import Blocks
+from mercer.data.partitions import Partitions
 from mercer.outcomes import Solution, Status, Watch
 from mercer.solvers.auto.costs import on_features
 from mercer.solvers.auto.holding import holds_for_many
@@ -89,7 +90,8 @@ class AutoPenalized:
             return on_map(gram, solver, n_problems=many, parameters={"solver": solver})
         held = many > 1 and holds_for_many(gram, self.solver is None)
         n, k = gram.shape[0], getattr(problem.loss, "k", 1)
-        if held or n * k <= solver.direct:
+        there = isinstance(gram.X, Partitions)
+        if held or (n * k <= solver.direct and not there):
             return by_matrix(gram, solver, n_problems=many)
         never = replace(solver, direct=0)
         return Road(

@@ -212,7 +212,8 @@ class AutoSMO:
         solver, finite = self.solver, problem.has_finite_bounds
         linear = None
         if solver is None and finite:
-            linear = on_features(problem.gram)
+            found = problem.tube_is_found
+            linear = on_features(problem.gram, tube_is_found=found)
         if linear is not None:
             solver = linear(self.tol, self.max_iter)
         elif solver is None:
