@@ -7,7 +7,8 @@
 #   make test-cluster   fits on clusters whose processes are killed and paused
 #   make test-browser   the page of the laboratory in Chromium: every tab, accessibility,
 #                latency; pictures of it go to build/laboratory
-#   make test-requests   10,000 bad requests to the laboratory, made from its contract
+#   make test-requests   10,000 bad requests to the laboratory, made from its contract,
+#                and 64 clients for a minute
 #   make test-roundings   the tests that rounding could break, with other roundings:
 #                our instruction sets, OpenBLAS cores, threads, numpy's features
 #   make sanitize   the core under ASan and UBSan, its threads under TSan
@@ -48,7 +49,8 @@ test-browser: $(VENV)/.test
 		$(python) -m pytest -s tests/laboratory/test_browser.py
 
 test-requests: $(VENV)/.test
-	MERCER_REQUESTS=10000 $(python) -m pytest tests/laboratory/test_requests.py
+	MERCER_REQUESTS=10000 MERCER_LOAD=60 $(python) -m pytest -s \
+		tests/laboratory/test_requests.py tests/laboratory/test_launch.py
 
 test-roundings: $(VENV)/.test
 	$(python) tools/roundings.py -- -n auto

@@ -127,6 +127,18 @@ def show_structures(film: Film) -> None:
     film.take(HELD)
 
 
+def show_course(film: Film) -> None:
+    page = film.page
+    page.click("#course-toggle")
+    for name in ("E16", "E9"):
+        page.click(f"[data-example={name}]")
+        expect(page.locator("#figure-facts")).not_to_be_empty()
+        ready(page)
+        page.mouse.move(700, 500)
+        page.wait_for_timeout(200)
+        film.take(HELD)
+
+
 def main() -> None:
     state = plane(moons(60), kernel="RBF(1)")
     state["view"] = {"x": [-1.8, 2.6], "y": [-1.6, 1.8]}
@@ -145,6 +157,7 @@ def main() -> None:
         show_duality(film)
         step_smo(film)
         show_structures(film)
+        show_course(film)
         browser.close()
     film.save(OUT)
     seconds = sum(film.times) / 1000

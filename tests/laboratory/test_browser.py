@@ -285,6 +285,30 @@ def test_an_example_of_the_course_sets_up_the_page(lab):
 
 
 @slow
+def test_a_figure_of_the_course_follows_the_kernel_and_leaves_with_it(lab):
+    page = lab()
+    fitted(page)
+    page.click("#course-toggle")
+    page.click("[data-example=E18]")
+    value = page.locator("#figure-facts dt:text-is('eigenvalue of Kernel PCA') + dd")
+    expect(value).not_to_be_empty()
+    before = value.inner_text()
+    page.fill("#kernel", "RBF(3)")
+    expect(value).not_to_have_text(before)
+    page.click("#python")
+    expect(page.locator("#code-text")).to_contain_text("KernelPCA(1, kernel=one)")
+    page.click("#code-close")
+    page.click("[data-example=E10]")
+    expect(page.locator("#figure-facts")).to_contain_text("misread, Gaussian")
+    expect(page.locator("#controls")).to_be_hidden()
+    page.click("[data-example=E17]")
+    expect(page.locator("#tab-figure")).to_be_hidden()
+    expect(page.locator("#plane-slack")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#result-facts")).to_contain_text("Slack")
+    assert state_of(page)["slack"]
+
+
+@slow
 def test_copied_code_gives_the_numbers_on_screen(lab):
     page = lab(plane(moons(40), machine="SVC"))
     fitted(page)

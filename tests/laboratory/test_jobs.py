@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from labclient import frames, make_client
 
-from mercer.laboratory import jobs
+from mercer.laboratory import fits, jobs
+from mercer.laboratory.fields import Fields
 from mercer.laboratory.frames import Answer
 from mercer.laboratory.jobs import Desk, Job
+from mercer.laboratory.offers import OFFERS
 from mercer.laboratory.refusals import Refusal
+from mercer.laboratory.state import REQUEST, read_state
 from mercer.native.clock import tick
 
 PATIENCE = 30  # seconds, in which what was begun must have ended
@@ -147,6 +150,41 @@ def test_warnings_of_a_job_are_told_to_it():
     with jobs.warnings_to_jobs():
         job.run()
     assert b"It is late." in job.body
+
+
+class Replaced(Job):
+    """A job that a newer request replaces when its solver reports the second time."""
+
+    def watch(self, progress):
+        if self.reports == 1:
+            self.abort()
+        return super().watch(progress)
+
+
+def fit_of(machine, kind=Job, **options):
+    random = np.random.default_rng(0)
+    points = [[x, y, i % 2] for i, (x, y) in enumerate(random.normal(size=(300, 2)))]
+    asked = {"task": OFFERS[machine].tasks[0], "points": points, "grid": [4, 4]}
+    asked |= {"machine": {"name": machine}, "kernel": "RBF(1)"}
+    state = read_state(Fields(asked, REQUEST))
+    job = kind(lambda job: fits.fit(state, job), lambda: None, **options)
+    job.run()
+    return job
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "machine", ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD", "KernelKMeans"]
+)
+def test_a_replaced_fit_ends_at_the_next_report_of_its_solver(machine):
+    job = fit_of(machine, Replaced)
+    assert job.reports == 2 and job.body is None and job.refusal is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_out_of_time_is_refused():
+    job = fit_of("SVC", seconds=1e-9)
+    assert job.body is None and job.refusal.status == 408
 
 
 def slow_state(C):

@@ -5,6 +5,7 @@ MERCER_REQUESTS says how many; `make test-requests` asks for 10,000.
 
 import copy
 import os
+import time
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -39,7 +40,21 @@ def so_many(number):
     )
 
 
-def check_answer(status, kind, content, asked):
+SLOWEST: dict = {"seconds": 0.0, "count": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def told():
+    """Says at the end how long refusals took at most."""
+    yield
+    count, seconds = SLOWEST["count"], SLOWEST["seconds"]
+    print(f"\n{count} refusals, the slowest after {seconds:.2f} s")
+
+
+def check_answer(status, kind, content, asked, seconds):
+    if 400 <= status < 500:
+        SLOWEST["count"] += 1
+        SLOWEST["seconds"] = max(SLOWEST["seconds"], seconds)
     assert status < 500, (asked, content[:500])
     if "frames" in kind:
         head, _ = frames(content)[-1]
@@ -57,9 +72,11 @@ def test_requests_from_the_contract_never_fail_the_server(laboratory, operation,
     @so_many(REQUESTS // (2 * len(MODES) * len(OPERATIONS)))
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case):
+        begin = time.monotonic()
         found = case.call(base_url=laboratory[0], headers=AUTH)
+        seconds = time.monotonic() - begin
         [kind] = found.headers.get("content-type", [""])
-        check_answer(found.status_code, kind, found.content, case.body)
+        check_answer(found.status_code, kind, found.content, case.body, seconds)
 
     ask()
 
@@ -129,8 +146,10 @@ def test_good_requests_with_a_part_changed_never_fail_the_server(client):
     @given(changed())
     def ask(asked):
         route, body = asked
+        begin = time.monotonic()
         found = client.post(f"/api/{route}", json=body)
+        seconds = time.monotonic() - begin
         kind = found.headers.get("content-type", "")
-        check_answer(found.status_code, kind, found.content, asked)
+        check_answer(found.status_code, kind, found.content, asked, seconds)
 
     ask()

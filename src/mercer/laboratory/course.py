@@ -199,9 +199,9 @@ _EXAMPLES = (
     Example(
         "Regression on powers", 2,
         "A line in the coordinates 1, x, x², x³ is a cubic curve.",
-        "plane", "gram", lambda: _plane("powers"),
+        "plane", None, lambda: _plane("powers"),
         (
-            "How many eigenvalues of the Gram matrix are not 0, and why?",
+            "In the tab Duality: how many eigenvalues of K are not 0, and why?",
             "What happens at the edges if powers up to 9 are allowed?",
             "Raise α: towards which curve does f go?",
         ),

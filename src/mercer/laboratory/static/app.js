@@ -370,13 +370,14 @@ class Page {
   /** Sets up the page for an example of the course. */
   openExample(example) {
     const { tab, panel, state } = example;
-    const patch = { example: example.id, set: {}, view: null, slack: panel === "slack" };
+    const slack = panel === "slack";
+    const patch = { example: example.id, set: {}, view: null, slack, figure: null };
     if (tab === "figure")
       Object.assign(patch, state.state, { tab: "figure", figure: { name: state.name } });
     else if (tab === "structures") Object.assign(patch, { tab: "structures", structures: state });
     else {
       const { algorithm, most, seed, quadratic, grid, ...plane } = state;
-      Object.assign(patch, plane, { tab: tab === "step" ? "step" : panel && panel !== "slack" ? "duality" : "plane" });
+      Object.assign(patch, plane, { tab: tab === "step" ? "step" : panel && !slack ? "duality" : "plane" });
       if (tab === "step")
         patch.step = Object.fromEntries(
           Object.entries({ algorithm, most, seed, quadratic }).filter(([, v]) => v !== undefined),

@@ -37,11 +37,13 @@ export function drawCurves(context, width, height, colours, options) {
     return null;
   }
   const bounds = (values, log, given) => given ?? (log ? widened(values) : extent(values, 0.05));
-  const named = legend && series.some((s) => s.name);
+  const room = { left: 44, right: 14, ...options.room };
+  const named = legend ? series.filter((s) => s.name) : [];
+  const rows = legendRows(context, colours, named, labels[1], width - room.left - room.right);
   const box = inner(width, height, {
-    top: named || labels[1] ? 26 : 10,
+    ...room,
+    top: rows.length || labels[1] ? 10 + LEGEND_ROW * Math.max(1, rows.length) : 10,
     bottom: labels[0] ? 36 : 22,
-    ...options.room,
   });
   const xRange = bounds(
     xs,
@@ -70,13 +72,9 @@ export function drawCurves(context, width, height, colours, options) {
   }
   for (const s of series) drawSeries(context, axes, s, logX, logY);
   context.restore();
-  if (legend)
-    drawLegend(
-      context,
-      box,
-      colours,
-      series.filter((s) => s.name),
-    );
+  rows.forEach((row, i) =>
+    drawLegend(context, box, colours, row, box.y - 13 - LEGEND_ROW * (rows.length - 1 - i)),
+  );
   return axes;
 }
 
@@ -119,15 +117,35 @@ function drawSeries(context, axes, s, logX, logY) {
   }
 }
 
-/** The names of the curves in a row above them. */
-function drawLegend(context, box, colours, series) {
+const LEGEND_ROW = 16; // pixels
+const legendWidth = (context, { name }) => context.measureText(name).width + 38;
+
+/** Named curves in rows that fit; the last leaves room for the name of the axis. */
+function legendRows(context, colours, series, label, width) {
+  context.font = `12px ${colours.font}`;
+  const taken = label ? context.measureText(label).width + 16 : 0;
+  const rows = [];
+  let left = 0;
+  for (const one of series.toReversed()) {
+    const wanted = legendWidth(context, one);
+    if (!rows.length || wanted > left) {
+      left = width - (rows.length ? 0 : taken);
+      rows.unshift([]);
+    }
+    left -= wanted;
+    rows[0].unshift(one);
+  }
+  return rows;
+}
+
+/** The names of some curves in a row above them. */
+function drawLegend(context, box, colours, series, y) {
   context.save();
   context.font = `12px ${colours.font}`;
   context.textBaseline = "middle";
   context.textAlign = "left";
-  const widths = series.map((s) => context.measureText(s.name).width + 38);
+  const widths = series.map((s) => legendWidth(context, s));
   let x = box.x + box.w - widths.reduce((a, b) => a + b, 0) + 12;
-  const y = box.y - 13;
   series.forEach((s, i) => {
     context.strokeStyle = s.colour;
     context.lineWidth = s.width ?? 2;

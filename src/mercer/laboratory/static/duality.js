@@ -45,7 +45,7 @@ function closingGap({ array }, colours) {
       { x, y: dual, colour: colours.classes[0], name: "dual", dots: 2.5 },
     ],
     logX: true,
-    labels: ["steps", ""],
+    labels: ["steps", "objective"],
     range: { y: [low - room, high + room] },
   };
 }
@@ -57,10 +57,9 @@ function violations(history, colours) {
       x: history.map((row) => row[0]),
       y: history.map((row) => row[2]),
       colour: colours.strong,
-      name: "violation",
     },
   ];
-  return { series, logY: true, labels: ["steps", ""] };
+  return { series, logY: true, labels: ["steps", "violation"] };
 }
 
 const MOST_CLOSING = 1000; // points of which the server shows how the gap closes
@@ -118,7 +117,7 @@ export class DualityView {
       sheet,
       "boundary",
       "Boundary, margins, support vectors",
-      "The size of a point is its α. A dark ring: on the margin; a wine-red ring: α at its bound.",
+      "The size of a point is its α. A plain ring: on the margin; a red or pink one: α at its bound.",
     );
     this.boundaryNote = foot;
     this.boundary = new Figure(canvas, (context, width, height, colours) => {
@@ -257,7 +256,7 @@ export class DualityView {
         values,
         log,
         tints: values.map((v) => (v < 0 ? colours.bad : colours.classes[0])),
-        labels: ["eigenvalue", ""],
+        labels: ["number", "eigenvalue"],
         empty: "",
       });
     });

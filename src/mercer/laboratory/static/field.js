@@ -357,7 +357,7 @@ export function drawPoints(
   });
 }
 
-const MOST_NAMED = 40; // points whose slack is written beside them
+const NAMED_AREA = 25000; // pixels for each point whose slack is written beside it
 
 /** Slack: from a point to its margin, or as a number where the margin is not near. */
 export function drawSlack(context, axes, colours, { points, fit, named = true }) {
@@ -381,7 +381,8 @@ export function drawSlack(context, axes, colours, { points, fit, named = true })
   context.font = `600 11px ${colours.font}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const i of named && far.length <= MOST_NAMED ? far : []) {
+  const roomy = far.length * NAMED_AREA <= axes.box.w * axes.box.h;
+  for (const i of named && roomy ? far : []) {
     const text = `ξ ${say(slack.values[i], 2)}`;
     const [x, y] = [axes.x(points[i][0]) + 11, axes.y(points[i][1]) - 11];
     context.globalAlpha = 0.8;

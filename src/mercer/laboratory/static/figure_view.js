@@ -214,7 +214,6 @@ export class FigureView {
       series,
       labels: ["degree d", "misread, %"],
       range: { x: [first - 0.4, last + 0.4], y: [0, 1.15 * most] },
-      room: { top: 44 },
     });
     const box = beside
       ? { x: width / 2 + 16, y: 12, w: width / 2 - 28, h: height - 24 }

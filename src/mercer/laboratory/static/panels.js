@@ -264,6 +264,7 @@ export function drawDigits(context, { x, y, w, h }, colours, { array, misread })
     context.fillStyle = colours.ink;
     context.textAlign = "center";
     context.textBaseline = "alphabetic";
-    context.fillText(`${say(truth)} read as ${say(read)}`, left + 4 * side, top - 6);
+    const middle = side > 9 ? "read as" : "→";
+    context.fillText(`${say(truth)} ${middle} ${say(read)}`, left + 4 * side, top - 6);
   });
 }

@@ -74,9 +74,7 @@ export class Scatter {
       const [x, y] = [a * c - b * s, a * s + b * c];
       return [width / 2 + scale * x, height / 2 - scale * (d * C - y * S), y * C + d * S];
     };
-    context.font = `11px ${colours.font}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
+    const ends = [];
     for (let axis = 0; axis < 3; axis++) {
       const end = [0, 0, 0];
       end[axis] = size * 1.1;
@@ -87,8 +85,7 @@ export class Scatter {
       context.beginPath();
       line(context, from[0], from[1], to[0], to[1]);
       context.stroke();
-      context.fillStyle = colours.soft;
-      context.fillText(this.names[axis], to[0] + Math.sign(to[0] - width / 2) * 10, to[1] - 8);
+      ends.push([to[0] + Math.sign(to[0] - width / 2) * 10, to[1] - 8]);
     }
     if (this.plane) this.#drawPlane(context, place, size, colours);
     const placed = this.points.map((point) => ({ point, at: place(point.at) }));
@@ -101,6 +98,22 @@ export class Scatter {
         edge: point.ring ? colours.ink : null,
       });
     }
+    // Names last, or points would hide them.
+    ends.forEach((at, axis) => this.#name(context, at, this.names[axis], width, colours));
+  }
+
+  #name(context, [x, y], text, width, colours) {
+    context.font = `11px ${colours.font}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const half = context.measureText(text).width / 2 + 3;
+    const at = Math.max(half, Math.min(width - half, x));
+    context.globalAlpha = 0.75;
+    context.fillStyle = colours.paper;
+    context.fillRect(at - half, y - 8, 2 * half, 16);
+    context.globalAlpha = 1;
+    context.fillStyle = colours.ink;
+    context.fillText(text, at, y);
   }
 
   /** The part of the plane inside of the cube around the points. */
