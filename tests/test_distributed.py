@@ -16,6 +16,7 @@ from mercer import (
     SVR,
     Gram,
     Graph,
+    KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
     KernelQuantileRegression,
@@ -557,6 +558,43 @@ def test_components_are_those_of_points_in_memory(client):
     assert found.chunks == ((*CUTS[5],), (3,))
     np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-8)
     assert emptied(client)
+
+
+GROUPS = {
+    "strings": KernelKMeans(2, kernel=Normalized(LETTERS), random_state=0),
+    "landmarks": KernelKMeans(3, kernel=Nystrom(RBF(0.3), 20), random_state=0),
+    "waves": KernelKMeans(3, kernel=WAVES, random_state=0),
+    "vectors": KernelKMeans(3, kernel=Linear(), random_state=0),
+    "cut": KernelKMeans(
+        3, kernel=Nystrom(RBF(0.3), 20), normalized_cut=True, random_state=0
+    ),
+    "one by one": KernelKMeans(
+        3, kernel=WAVES, algorithm="hartigan", shift=0.1, random_state=0
+    ),
+    "given": KernelKMeans(2, kernel=LETTERS, init=words(2)),
+}
+
+
+@pytest.mark.parametrize(
+    "name, cuts",
+    [("strings", 5), ("landmarks", 2)]
+    + [
+        pytest.param(name, cuts, marks=pytest.mark.cluster)
+        for name in GROUPS
+        for cuts in CUTS
+    ],
+)
+def test_clusters_are_those_of_points_in_memory(client, name, cuts):
+    machine, cuts, X = GROUPS[name], CUTS[cuts], points()[0]
+    of_strings = name in ("strings", "given")
+    here = words() if of_strings else X
+    there = as_bag(here, cuts) if of_strings else da.from_array(X, chunks=(cuts, 3))
+    a, b = clone(machine).fit(here), clone(machine).fit(there)
+    assert b.run_.status == "optimal"
+    assert b.inertia_ == pytest.approx(a.inertia_, rel=1e-9)
+    np.testing.assert_array_equal(b.labels_, a.labels_)
+    np.testing.assert_array_equal(np.asarray(b.predict(there).compute()), a.labels_)
+    np.testing.assert_allclose(b.transform(here), a.transform(here), atol=1e-9)
 
 
 def test_a_plan_says_who_holds_what_and_what_travels(client):

@@ -296,7 +296,7 @@ class Machine(KernelEstimator):
             every_coef = np.zeros((n, *coef.shape[1:]))
             every_coef[chosen] = coef
             self._dual = Dual(coef, None)
-            return rows.function(every_coef, bias)
+            return rows.function(rows.pull(every_coef), bias)
         wide = max([1, *gram.X.shape[1:]])
         memory.check_room(
             8.0 * len(chosen) * wide,

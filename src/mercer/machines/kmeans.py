@@ -32,6 +32,7 @@ from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import features_of
 from mercer.solvers.limits import solve_within
 from mercer.solvers.partition import Clustering, Partition, weighted_sums
+from mercer.solvers.partitioned_rows import PartitionedRows
 from mercer.solvers.roads import Road, by_matrix, on_map
 
 DOUBLE = 4000  # up to so many points kernel values are in double precision
@@ -124,6 +125,10 @@ class KernelKMeans(
     >>> round(machine.inertia_, 6)
     2.0
     """
+
+    @property
+    def _maps_partitions(self) -> bool:
+        return True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -416,7 +421,7 @@ class KernelKMeans(
 
     def _centroids(
         self, X: Points, points: Points, problem: Partition, best: Clustering
-    ) -> Expansion:
+    ) -> Any:
         """f, on the centroids or on landmarks where the kernel's map allows that."""
         kernel, bias, w = problem.gram.kernel, -best.norm / 2, best.centroids
         self.__dict__.pop("approximation_", None)
@@ -426,6 +431,8 @@ class KernelKMeans(
             return Expansion(kernel.kernel, kernel.base_points(), coef, bias)
         if w is not None and isinstance(kernel, Linear):
             return Expansion(kernel, w, np.eye(len(w)), bias)  # ⟨w, x⟩ is k(w, x)
+        if w is not None and isinstance(problem.features, PartitionedRows):
+            return problem.features.function(w.T, bias)
         n, k = len(problem), len(best.volume)
         coef = np.zeros((n, k))
         coef[np.arange(n), best.label] = problem.mass / best.volume[best.label]

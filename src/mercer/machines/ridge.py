@@ -298,9 +298,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CallbackSupportMixin, Machin
             )
         if hasattr(self, "approximation_") or "_problem" not in self.__dict__:
             raise ValueError(
-                f"KernelRidge on Nystrom keeps its landmarks alone, and of points in "
-                f"partitions f; {name} needs all points. Fit with the kernel itself, on "
-                "points in memory."
+                f"KernelRidge on Nystrom keeps its landmarks alone, and on partitions "
+                f"f; {name} needs all points. Fit with the kernel itself, on points in "
+                "memory."
             )
         problem, n = self._problem, self._problem.gram.shape[0]
         weight = np.ones(n) if problem.weight is None else problem.weight

@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.partitions import Once
+from mercer.data.points import Points
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
 from mercer.outcomes import Run, Status
 from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.partition import BLOCK, Clustering, Partition, product
+from mercer.solvers.partitioned_rows import PartitionedRows, rows_of_part
 from mercer.solvers.rounding import LAST, UNIT, SumRounding, of_sum
 
 AFRESH = 4  # centroids are summed anew where more than n/4 points moved
@@ -335,6 +340,64 @@ class FeatureState(ClusterState):
         volume = np.where(self.count > 0, self.volume, 1.0)
         of_within = 2 * units * added * np.sqrt(self._within()) / volume
         return float(of_within.sum()) + of_sum(problem.weight * problem.squares)
+
+
+class PartitionedState(FeatureState):
+    """The same on Φ of points in partitions, where the nearest centroids are found."""
+
+    def _nearest_label(self) -> np.ndarray:
+        problem, rows = self.problem, self.features
+        assert isinstance(rows, PartitionedRows)
+        arrays = self.label, problem.weight, problem.scale, problem.squares
+        sent = Once((problem.n_clusters, problem.shift, self._seen()))
+        split = rows.X.remote.slices(*arrays)
+        shared = rows.kernel, sent
+        return np.concatenate(rows.X.remote.each(_nearest_of_part, split, shared))
+
+    def _seen(self) -> dict[str, Any]:
+        """What the distances from the centroids follow from."""
+        names = "sums", "count", "volume", "norm"
+        return {name: getattr(self, name) for name in names}
+
+    def _summed(self) -> np.ndarray:
+        problem = self.problem
+        return self.features.grouped(self.label, problem.mass, problem.n_clusters)
+
+    def _changed(self, index: np.ndarray, former: np.ndarray) -> np.ndarray:
+        return self._summed()
+
+    def _blocks(self) -> Iterator[slice]:
+        yield slice(0, len(self.problem))
+
+    def _products(self, rows: slice, factor: np.ndarray) -> np.ndarray:
+        return self.features.times((self.sums * factor[:, None]).T)[rows].T
+
+
+class _PartState(PartitionedState):
+    """That of a partition, whose centroids are those of all."""
+
+    def __init__(self, problem: Partition, label: np.ndarray, seen: dict[str, Any]):
+        self.problem, self.label = problem, label
+        self.__dict__.update(seen)
+
+    def _nearest_label(self) -> np.ndarray:
+        return ClusterState._nearest_label(self)
+
+
+def _nearest_of_part(
+    part: Points,
+    label: np.ndarray,
+    weight: np.ndarray,
+    scale: np.ndarray | None,
+    squares: np.ndarray,
+    kernel: Kernel,
+    sent: tuple[int, float, dict[str, Any]],
+) -> np.ndarray:
+    k, shift, seen = sent
+    rows, gram = rows_of_part(part, kernel), Gram(kernel, part)
+    problem = Partition(gram, k, weight, scale, shift, rows)
+    problem.__dict__["squares"] = squares  # known already
+    return _PartState(problem, label, seen)._nearest_label()
 
 
 class _Bounds:

@@ -12,8 +12,14 @@ import numpy as np
 
 from mercer.native.clock import is_over, tick
 from mercer.outcomes import Progress, Watch
-from mercer.solvers.cluster_states import ClusterState, FeatureState, KernelState
+from mercer.solvers.cluster_states import (
+    ClusterState,
+    FeatureState,
+    KernelState,
+    PartitionedState,
+)
 from mercer.solvers.partition import Clustering, Partition
+from mercer.solvers.partitioned_rows import PartitionedRows
 
 # What the iteration calls its numbers.
 WORDS = (("objective", "inertia"), ("violation", "points moved"))
@@ -99,7 +105,10 @@ class KernelLloyd:
     ) -> Clustering:
         """From n labels to a partition; `watch` returns True to stop."""
         begin = time.perf_counter()
+        kind: type[ClusterState]
         kind = KernelState if problem.features is None else FeatureState
+        if isinstance(problem.features, PartitionedRows):
+            kind = PartitionedState
         state = kind(problem, start)
         history, status, n_iter = [state.inertia], "", 1
         while True:

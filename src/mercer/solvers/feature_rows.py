@@ -264,6 +264,16 @@ class FeatureRows:
             out[rows] = np.einsum("ij,ij->i", part, part)
         return out
 
+    def squared_norms(self) -> np.ndarray:
+        """The same, never more."""
+        return FeatureRows.lengths(self)
+
+    def grouped(self, label: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray:
+        """Σ massᵢ φᵢ over the rows of each of k labels, (k, p)."""
+        masses = np.zeros((self.shape[0], k))
+        masses[np.arange(len(label)), label] = mass
+        return np.ascontiguousarray(self.against(masses).T)
+
     def weighted(
         self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
     ) -> np.ndarray:

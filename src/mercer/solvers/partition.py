@@ -84,7 +84,7 @@ class Partition:
     def squares(self) -> np.ndarray:
         """‖sᵢφ(xᵢ)‖², the shift left out."""
         if self.features is not None:
-            return self.scales**2 * self.features.lengths()
+            return self.scales**2 * self.features.squared_norms()
         return self.scales**2 * np.asarray(self.gram.diag(), dtype=float)
 
     @cached_property
@@ -110,7 +110,9 @@ class Partition:
         if self.features is None:
             return self.gram.rows(chosen)
         some = self.features.take(chosen).matrix
-        some = some.toarray() if self.features.sparse else some
+        some = some.toarray() if sp.issparse(some) else some
+        if self.features.computed:
+            return self.features.times(some.T).T
         return np.asarray(multiply(self.features.matrix, some.T)).T
 
     def nearest_of(self, Y: Points) -> np.ndarray:
@@ -122,7 +124,8 @@ class Partition:
         own, features = kernel.diag(Y), self._features_of(Y)
         if features is not None:
             return self._nearest_features(features, own)
-        rows = np.asarray(kernel(Y, double(self.gram.X)), dtype=float)
+        rows = np.asarray(Gram(kernel, Y, double(self.gram.X)).rows(slice(None)))
+        rows = rows.astype(float, copy=False)
         scale = np.ones(len(rows)) if self.scale is None else 1 / (rows @ self.mass)
         label = np.empty(len(self), dtype=np.intp)
         for some in row_blocks(len(self), len(rows), BLOCK / 2**17):
@@ -134,7 +137,7 @@ class Partition:
 
     def _features_of(self, Y: Points) -> np.ndarray | None:
         """Φ of some points in the columns that Φ of all has; None where sparse."""
-        if self.features is None or self.features.sparse:
+        if self.features is None or self.features.sparse or self.features.computed:
             return None
         found = explicit(self.gram.kernel, Y)
         # Columns that are known by their place are those of Φ.

@@ -89,10 +89,10 @@ class PartitionedRows(ComputedRows):
     def forget(self) -> None:
         """Nothing is held here."""
 
-    def function(self, coef: np.ndarray, bias: Any) -> FeatureExpansion:
-        """f = Σᵢ coefᵢ k(xᵢ, ·) + bias by its weights, one for each column."""
+    def function(self, weights: np.ndarray, bias: Any) -> FeatureExpansion:
+        """f(x) = ⟨weights, φ(x)⟩ + bias, the columns of φ known by their names."""
         keys, names = range(self.shape[1]), list(self.kernel.feature_names())  # type: ignore[attr-defined]
-        return FeatureExpansion(self.kernel, keys, names, self.pull(coef), bias)
+        return FeatureExpansion(self.kernel, keys, names, weights, bias)
 
     # What is asked of the rows of each partition
 
@@ -131,6 +131,13 @@ class PartitionedRows(ComputedRows):
 
     def lengths(self) -> np.ndarray:
         return np.concatenate(self._each("lengths", self._alike()))
+
+    def squared_norms(self) -> np.ndarray:
+        return np.concatenate(self._each("squared_norms", self._alike()))
+
+    def grouped(self, label: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray:
+        split = self.X.remote.slices(label, mass)
+        return self._total("grouped", [(*some, k) for some in split])
 
     def added(
         self, index: np.ndarray, weight: np.ndarray, border: np.ndarray
@@ -210,9 +217,9 @@ class MappedRows(PartitionedRows):
         super().__init__(Linear(), found.points)
         self.of, self.source, self.keys = kernel, X, found.keys
 
-    def function(self, coef: np.ndarray, bias: Any) -> FeatureExpansion:
+    def function(self, weights: np.ndarray, bias: Any) -> FeatureExpansion:
         names = names_of(self.of, self.source, self.keys)
-        return FeatureExpansion(self.of, self.keys, names, self.pull(coef), bias)
+        return FeatureExpansion(self.of, self.keys, names, weights, bias)
 
 
 class _Near(ComputedRows):
@@ -270,6 +277,18 @@ class _NearSparse(FeatureRows):
         return float(np.max(self._times(off, magnitudes=True), initial=0.0))
 
 
+def rows_of_part(
+    part: Points, kernel: Kernel, center: np.ndarray | None = None
+) -> FeatureRows:
+    """Φ of a partition, where that is."""
+    if sp.issparse(part) and isinstance(kernel, Linear):
+        return _NearSparse(sp.csr_array(double(part)))
+    width = part.shape[1] if not hasattr(kernel, "n_columns") else kernel.n_columns
+    rows = _Near(kernel, part, width, center)
+    rows.holds = False
+    return rows
+
+
 def _asked(
     part: Points,
     center: np.ndarray | None,
@@ -279,12 +298,7 @@ def _asked(
     kernel: Kernel,
 ) -> Any:
     """What the rows of a partition answer."""
-    if sp.issparse(part) and isinstance(kernel, Linear):
-        sparse = _NearSparse(sp.csr_array(double(part)))
-        return getattr(sparse, method)(*arguments)
-    width = part.shape[1] if not hasattr(kernel, "n_columns") else kernel.n_columns
-    rows: ComputedRows = _Near(kernel, part, width, center)
-    rows.holds = False
+    rows = rows_of_part(part, kernel, center)
     if single and method in ("times", "pull", "pull_some", "added", "normal"):
         narrow = in_single(rows)
         if isinstance(narrow, SingleRows):
