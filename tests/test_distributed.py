@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from mercer import (
@@ -21,6 +22,7 @@ from mercer import (
     KernelPCA,
     KernelQuantileRegression,
     KernelRidge,
+    KernelSearchCV,
     Linear,
     Normalized,
     NuSVC,
@@ -595,6 +597,31 @@ def test_clusters_are_those_of_points_in_memory(client, name, cuts):
     np.testing.assert_array_equal(b.labels_, a.labels_)
     np.testing.assert_array_equal(np.asarray(b.predict(there).compute()), a.labels_)
     np.testing.assert_allclose(b.transform(here), a.transform(here), atol=1e-9)
+
+
+def test_a_search_is_judged_by_the_workers_or_on_partitions(client):
+    X, _, side = points()
+    space = {"C": [0.1, 1.0], "kernel": [RBF(0.3), RBF()]}
+    search = KernelSearchCV(SVC(), space, cv=2)
+    here = clone(search).fit(X, side)
+    there = clone(search).fit(X, side, client=client)
+    assert there.best_params_ == here.best_params_
+    scores = "split0_test_score", "split1_test_score"
+    for name in scores:
+        assert_array_equal(there.cv_results_[name], here.cv_results_[name])
+    assert emptied(client)
+    search.set_params(space={"kernel": [Nystrom(RBF(0.3), 10)]})
+    here = clone(search).fit(X, side)
+    there = clone(search).fit(da.from_array(X, chunks=(110, 3)), side)
+    for name in scores:
+        assert_array_equal(there.cv_results_[name], here.cv_results_[name])
+    with pytest.raises(ZeroDivisionError):
+        broken = KernelSearchCV(SVC(kernel=_not_a_kernel), {"C": [1.0]}, cv=2)
+        broken.set_params(error_score="raise").fit(X, side, client=client)
+
+
+def _not_a_kernel(X, Y):
+    raise ZeroDivisionError
 
 
 def test_a_plan_says_who_holds_what_and_what_travels(client):

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -224,6 +226,63 @@ def test_a_scheduler_that_is_gone_is_an_error(cluster, monkeypatch):
         with pytest.raises((distributed.ClusterError, OSError)):
             fit(client, "svc", dX, y)
         assert time.monotonic() - begin < LONGEST
+
+
+# A driver that says when its fit is under way, how it ended, and what it left behind.
+DRIVER = """
+import gc, sys, time
+import dask.array as da
+import numpy as np
+from distributed import Client
+from mercer import RBF, SVC, Nystrom
+
+def ours(dask_scheduler):
+    return [str(key) for key in dask_scheduler.tasks if "mercer" in str(key)]
+
+kernel = {"any kernel": RBF(0.5), "landmarks": Nystrom(RBF(0.5), 200)}[sys.argv[2]]
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(10000, 8)), rng.choice([-1, 1], size=10000)
+with Client(sys.argv[1], timeout=60) as client:
+    dX = client.persist(da.from_array(X, chunks=(3000, 8)))
+    said = []
+
+    def report(progress):
+        if not said:
+            said.append(print("under way", flush=True))
+
+    try:
+        SVC(kernel=kernel, tol=1e-9, callback=report).fit(dX, y)
+        print("no interrupt")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    for _ in range(100):
+        gc.collect()
+        left = client.run_on_scheduler(ours)
+        if not left:
+            break
+        time.sleep(0.1)
+    print("left", left, flush=True)
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("kernel", ["any kernel", "landmarks"])
+def test_an_interrupt_of_the_driver_ends_the_fit_and_leaves_no_task(lasting, kernel):
+    cluster, client = lasting
+    client.wait_for_workers(2, timeout=60)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, cluster.address(), kernel],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    with driver:
+        assert driver.stdout.readline() == "under way\n"
+        driver.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        assert driver.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - begin < LONGEST
+        assert driver.stdout.readline() == "left []\n"
 
 
 def _filled(part):

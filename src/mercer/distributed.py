@@ -117,6 +117,34 @@ def kept(collection: Any) -> Any:
     return _client(None).persist(collection)
 
 
+def threads_of(client: Client) -> int:
+    """How many tasks the workers run at once."""
+    with using(client):
+        return max(1, sum(client.nthreads().values()))
+
+
+def completed(
+    client: Client,
+    call: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    shared: Sequence[Any] = (),
+) -> Iterator[tuple[int, Any]]:
+    """The number and the result of each call(*arguments, *shared), as they come."""
+    found = _Futures(_client(client), [], [0])
+    held = [found._load(one) for one in shared]
+    tasks = found._mapped(call, [], list(arguments), held)
+    left = {task: i for i, task in enumerate(tasks)}
+    watch = _Watch(client)
+    try:
+        while left:
+            watch(list(left), "FIRST_COMPLETED")
+            for task in [one for one in left if one.done()]:
+                yield left.pop(task), found._results([task], [task])[0]
+    finally:
+        for task in (*left, *held):
+            task.release()
+
+
 def gathered(values: Any) -> Any:
     """Targets or weights of a Dask collection as an array, in order."""
     client = _client(None)
@@ -412,22 +440,35 @@ class _Futures(Remote):
     ) -> list[Future | None]:
         arguments = [()] * len(self.futures) if arguments is None else arguments
         chosen = [i for i, some in enumerate(arguments) if some is not None]
-        held = [one.futures for one in (self, *beside) if isinstance(one, _Futures)]
-        same = [call, len(held)], [self._share(one) for one in shared]
-        with quiet():  # one message to the scheduler for all partitions
-            tasks = self.client.map(
-                _task,
-                *([one] * len(chosen) for one in same[0]),
-                *([objects[i] for i in chosen] for objects in held),
-                [_Sent(arguments[i]) for i in chosen],
-                *([one] * len(chosen) for one in same[1]),
-                pure=False,
-                key=_name(call),
-            )
+        every = [one.futures for one in (self, *beside) if isinstance(one, _Futures)]
+        held = [[objects[i] for i in chosen] for objects in every]
+        sent = [arguments[i] for i in chosen]
+        tasks = self._mapped(call, held, sent, [self._share(one) for one in shared])
         found: list[Future | None] = [None] * len(arguments)
         for i, task in zip(chosen, tasks, strict=True):
             found[i] = task
         return found
+
+    def _mapped(
+        self,
+        call: Callable[..., Any],
+        held: Sequence[Sequence[Future]],
+        sent: Sequence[tuple[Any, ...] | None],
+        shared: Sequence[Future],
+    ) -> list[Future]:
+        """One task for each of the arguments, in one message to the scheduler."""
+        n = len(sent)
+        with quiet():
+            return self.client.map(
+                _task,
+                [call] * n,
+                [len(held)] * n,
+                *held,
+                [_Sent(one) for one in sent],
+                *([one] * n for one in shared),
+                pure=False,
+                key=_name(call),
+            )
 
     def _share(self, one: Any) -> Future:
         """What all partitions are sent, once; part of the graph."""
@@ -468,10 +509,10 @@ class _Watch:
         self.client = client
         self.answered = self.working = self.asked = time.monotonic()
 
-    def __call__(self, tasks: list[Future]) -> None:
+    def __call__(self, tasks: list[Future], when: str = "ALL_COMPLETED") -> None:
         while True:
-            with suppress(TimeoutError):
-                wait(tasks, timeout=LOOK)
+            with suppress(TimeoutError), self.client.as_current():
+                wait(tasks, timeout=LOOK, return_when=when)
                 return
             tick()
             if any(task.status in ("error", "cancelled") for task in tasks):

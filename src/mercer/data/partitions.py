@@ -21,7 +21,7 @@ from mercer.data.blocks import TAKEN_MB, Blocks
 from mercer.native.memory import block_mb
 
 # The library whose collections are opened, and the module that opens them.
-OPENERS = {"dask": "mercer.distributed"}
+OPENERS = {"dask": "mercer.distributed", "distributed": "mercer.distributed"}
 
 Arguments = Sequence[tuple[Any, ...] | None]  # of each partition; None for no call
 
@@ -36,6 +36,10 @@ def _package(X: Any) -> str:
 
 
 def _opener(X: Any) -> Any:
+    if _package(X) not in OPENERS:
+        raise TypeError(
+            f"client is a distributed.Client, as Client(address); got {X!r}."
+        )
     return importlib.import_module(OPENERS[_package(X)])
 
 
@@ -68,18 +72,36 @@ def computing_on(X: Any, client: Any) -> AbstractContextManager[Any]:
     """
     if client is None:
         return nullcontext()
-    if not is_collection(X):
+    if X is not None and not is_collection(X):
         raise TypeError(
             f"client={client!r} computes the points of a distributed collection; these "
             f"are a {type(X).__name__}. Leave it out, or pass a Dask array, data frame "
             "or bag."
         )
-    return _opener(X).using(client)
+    return _opener(client).using(client)
 
 
 def kept(collection: Any) -> Any:
     """The same, computed now by the current client, whose workers hold it."""
     return _opener(collection).kept(collection)
+
+
+def threads_of(client: Any) -> int:
+    """How many tasks the workers of a client run at once."""
+    return _opener(client).threads_of(client)
+
+
+def completed(
+    client: Any,
+    call: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    shared: Sequence[Any] = (),
+) -> Iterator[tuple[int, Any]]:
+    """The number and the result of each call(*arguments, *shared), as they come.
+
+    They are tasks of the client's workers, which are sent what is shared once.
+    """
+    return _opener(client).completed(client, call, arguments, shared)
 
 
 class Once(NamedTuple):

@@ -28,6 +28,7 @@ from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from mercer import plots
+from mercer.data.partitions import computing_on, in_memory, is_collection
 from mercer.data.points import Points
 from mercer.machines.checks import TIME_LIMIT
 from mercer.search.journal import Journal, digest, text_of
@@ -141,15 +142,26 @@ class KernelSearchCV(BaseSearchCV):
         return self.machine
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
-    def fit(self, X: Points, y: Any = None, **params: Any) -> Self:
+    def fit(
+        self, X: Points, y: Any = None, *, client: Any = None, **params: Any
+    ) -> Self:
         """Judge all candidates and fit the best one to all points; returns self.
 
         Parameters
         ----------
         X, y : points and targets of the machine's `fit`
+        client : of a Dask cluster, whose workers judge the candidates on points that
+            are sent to them, in place of n_jobs threads; None for this process. Where
+            X is a Dask array or data frame, each fit is one on its partitions
         **params : of the machine's `fit`, such as sample_weight, which the folds
             divide; `groups` are for the folds themselves
         """
+        there = is_collection(X)
+        with computing_on(X if there else None, client):
+            y = in_memory(y)
+            return self._searched(X, y, None if there else client, params)
+
+    def _searched(self, X: Points, y: Any, client: Any, params: dict[str, Any]) -> Self:
         begin = time.perf_counter()
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
@@ -169,7 +181,7 @@ class KernelSearchCV(BaseSearchCV):
         self._check_kernels(candidates, X)
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        run = Run(self, candidates, scorers, begin, random)
+        run = Run(self, candidates, scorers, begin, random, client)
         about = self._about(task, candidates)
         with Journal(self.resume, about) as journal:
             rungs = run.rungs(task)

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from mercer.data.partitions import completed, threads_of
 from mercer.native import memory
 from mercer.native.sorting import distinct
 from mercer.search.journal import Journal, Key
@@ -43,6 +45,7 @@ class Run:
     ----------
     search : with its parameters
     begin : when it began, by `time.perf_counter`
+    client : whose workers judge; None for this process
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class Run:
         scorer: Any,
         begin: float,
         random: np.random.RandomState,
+        client: Any = None,
     ):
+        self.client = client
         self.search, self.candidates, self.begin = search, candidates, begin
         self.random, self.skipped = random, 0
         self.words: dict[str, int] = {}
@@ -175,6 +180,9 @@ class Run:
         if self.limit is not None:
             groups = [groups[i] for i in self.random.permutation(len(groups))]
         self.table.begin(len(numbers) * len(task.folds), task, len(numbers))
+        if self.client is not None:
+            self._judge_elsewhere(rung, task, groups, machine, journal)
+            return self._complete(rung, task, numbers, journal)
         works = [(group, k) for group in groups for k in range(len(task.folds))]
         waiting = {id(group): len(task.folds) for group in groups}
 
@@ -196,11 +204,53 @@ class Run:
                 group.release()
 
         _side_by_side(works, work, task.workers)
+        return self._complete(rung, task, numbers, journal)
+
+    def _complete(
+        self, rung: int, task: Task, numbers: Sequence[int], journal: Journal
+    ) -> list[int]:
+        """The candidates that were judged on all folds."""
         return [
             number
             for number in numbers
             if all(journal.get((rung, number, k)) for k in range(len(task.folds)))
         ]
+
+    def _judge_elsewhere(
+        self,
+        rung: int,
+        task: Task,
+        groups: Sequence[Group],
+        machine: Any,
+        journal: Journal,
+    ) -> None:
+        """Judge on the workers of the client, a task for each kernel.
+
+        One for each kernel and fold, where these are too few for all workers.
+        """
+        every = range(len(task.folds))
+        few = len(groups) < threads_of(self.client)
+        parts = [(k,) for k in every] if few else [tuple(every)]
+        works = []
+        for group in groups:
+            for part in parts:
+                keys: list[Key] = [(rung, i, k) for k in part for i in group.members]
+                for key in keys:
+                    if journal.get(key) is not None:
+                        self.table.add(self.candidates[key[1]], key, journal)
+                wanted = {
+                    k: [i for i in group.members if not journal.get((rung, i, k))]
+                    for k in part
+                }
+                works.append((group.members, wanted))
+        alone = replace(task, workers=1)
+        rules = replace(self.rules, left=_Left(self._left()))
+        shared = alone, machine, list(self.candidates), rules
+        for _, found in completed(self.client, judged_part, works, shared):
+            for k, number, result in found:
+                journal.put((rung, number, k), result)
+                self._set_aside(task, result)
+                self.table.add(self.candidates[number], (rung, number, k), journal)
 
     def _set_aside(self, task: Task, result: dict[str, Any]) -> None:
         """Time for the last fit, as long as the longest of those that were judged."""
@@ -215,6 +265,44 @@ class Run:
             f"{n} kernel{'s' * (n != 1)}: {word}" for word, n in self.words.items()
         ]
         return "; ".join(parts)
+
+
+class _Left:
+    """Seconds that are left, from when a worker first asks; None without a limit."""
+
+    def __init__(self, seconds: float | None):
+        self.seconds, self.begin = seconds, -1.0
+
+    def __call__(self) -> float | None:
+        if self.seconds is None:
+            return None
+        if self.begin < 0:
+            self.begin = time.perf_counter()
+        return self.seconds - (time.perf_counter() - self.begin)
+
+
+def judged_part(
+    members: Sequence[int],
+    wanted: dict[int, list[int]],
+    task: Task,
+    machine: Any,
+    candidates: Sequence[dict[str, Any]],
+    rules: Rules,
+) -> list[tuple[int, int, dict[str, Any]]]:
+    """Fold, number and result of candidates of one kernel in some folds of a task."""
+    folds = list(wanted)
+    part = replace(task, folds=[task.folds[k] for k in folds])
+    made = [
+        clone(machine).set_params(**clone(candidates[i], safe=False)) for i in members
+    ]
+    group = groups_of(part, made)[0]
+    return [
+        (k, number, result)
+        for place, k in enumerate(folds)
+        for number, result in judge_fold(
+            group, place, machine, candidates, wanted[k], rules
+        )
+    ]
 
 
 def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -> None:
