@@ -350,6 +350,12 @@ def test_approximations_are_transformers_by_a_map():
     assert machine.get_feature_names_out().tolist() == names
 
 
+def test_more_columns_than_names_find_room_for_are_refused():
+    X = sp.csr_array(([1.0, 2.0], ([0, 1], [0, 10**12 - 1])), shape=(2, 10**12))
+    with pytest.raises(MemoryError, match=r"names of 1,000,000,000,000 columns"):
+        FeatureMap(Linear()).fit(X)
+
+
 def test_a_kernel_without_a_map_is_refused_and_the_way_out_named():
     with pytest.raises(TypeError, match=r"no explicit map.*Nystrom\(kernel, size\)"):
         FeatureMap(RBF()).fit(X)

@@ -30,12 +30,14 @@ from mercer.data.frames import (
 )
 from mercer.data.partitions import Partitions, as_partitions, is_collection
 from mercer.native import sparsity
+from mercer.native.memory import check_room
 from mercer.native.sparsity import Vectors
 
 Points = Any  # (n, d) array, CSR, data frame, or a sequence of n objects
 Index = Any  # which points: a slice, or an array of whole numbers or booleans
 
 _PRECISIONS = (np.float64, np.float32)
+NAME_BYTES = 70.0  # of the name of a column in a list
 FOR_STRINGS = (
     "Spectrum, Subsequence, Mismatch, WeightedDegree, WeightedSubstrings and "
     "EditSimilarity compare strings"
@@ -472,4 +474,10 @@ def column_names(X: Points) -> list[str]:
     """The names of a data frame's columns; x0, x1, ... for other vectors."""
     if is_frame(X):
         return [str(name) for name in opened(X).columns]
-    return [f"x{j}" for j in range(vectors(X).shape[1])]
+    d = vectors(X).shape[1]
+    check_room(
+        NAME_BYTES * d,
+        f"The names of {d:,} columns take",
+        "Keep the columns that are not empty: X[:, np.unique(X.indices)].",
+    )
+    return [f"x{j}" for j in range(d)]
