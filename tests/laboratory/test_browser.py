@@ -188,6 +188,12 @@ def test_a_point_is_placed_dragged_relabelled_erased_and_brought_back(lab):
     page.keyboard.press("3")
     expect(page.locator("#points-count")).to_have_text("5 points")
     assert np.allclose(state_of(page)["points"][4], [0, -2, 2], atol=0.02)
+    page.click("#class-chips [data-value='1']")
+    page.click("#plane-tools [data-value=label]")
+    page.mouse.click(*pixel(page, 0, -2, state))
+    page.wait_for_timeout(50)
+    assert state_of(page)["points"][4][2] == 1
+    page.click("#undo")
     page.click("#plane-tools [data-value=erase]")
     page.mouse.click(*pixel(page, 0, -2, state))
     expect(page.locator("#points-count")).to_have_text("4 points")
