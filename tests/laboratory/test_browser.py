@@ -307,6 +307,10 @@ def test_a_figure_of_the_course_follows_the_kernel_and_leaves_with_it(lab):
     page.click("[data-example=E10]")
     expect(page.locator("#figure-facts")).to_contain_text("misread, Gaussian")
     expect(page.locator("#controls")).to_be_hidden()
+    page.click("#undo")
+    page.click("#undo")
+    page.click("#undo")  # the kernel and both examples
+    expect(page.locator("#panel-plane")).to_be_visible()
     page.click("[data-example=E17]")
     expect(page.locator("#tab-figure")).to_be_hidden()
     expect(page.locator("#plane-slack")).to_have_attribute("aria-pressed", "true")
@@ -427,8 +431,9 @@ def test_screens_have_no_serious_finding_of_axe(lab, size, theme):
     fitted(page)
     page.add_script_tag(content=axe)
     OUT.mkdir(parents=True, exist_ok=True)
-    for tab in (*TABS, "course"):
-        page.click("#course-toggle" if tab == "course" else f"#tab-{tab}")
+    others = {"course": "#course-toggle", "figure": "[data-example=E16]"}
+    for tab in (*TABS, *others):
+        page.click(others.get(tab, f"#tab-{tab}"))
         page.wait_for_timeout(400)
         page.wait_for_load_state("networkidle")
         page.screenshot(path=OUT / f"{tab}-{size}-{theme}.png")

@@ -217,7 +217,11 @@ class Page {
   }
 
   #figureChanged() {
-    $("#tab-figure").hidden = !this.state.figure;
+    const { tab, figure } = this.state;
+    $("#tab-figure").hidden = !figure;
+    // Undo keeps the tab; that of a figure goes with it, after this change is all told.
+    if (tab === "figure" && !figure)
+      setTimeout(() => this.store.patch({ tab: "plane" }, "tab"), 0);
     this.#showControls();
     this.figure.rest();
   }
