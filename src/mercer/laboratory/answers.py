@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,10 +217,10 @@ def _figure(value: Any) -> Made:
 
 
 def _code(value: Any) -> Made:
-    known = ("state", "structures", "figure", "steps")
+    known = ("state", "duality", "structures", "figure", "steps")
     fields = Fields(value, known)
     if sum(fields.has(name) for name in known) != 1:
-        fields.refuse("", "needs one of state, structures, figure and steps")
+        fields.refuse("", "needs one of state, duality, structures, figure and steps")
     if fields.has("figure"):
         name, state = _figure_of(fields.inner("figure", _FIGURE))
         return Made(
@@ -228,10 +229,14 @@ def _code(value: Any) -> Made:
     if fields.has("steps"):
         run = _run(fields.inner("steps", _STEPS))
         return Made(None, lambda job: step_code.code_of_steps(run, job), plain=True)
-    if fields.has("state"):
-        state = read_state(fields.inner("state", REQUEST))
-        heavy = len(state.points) > MANY_POINTS
-        return Made(None, lambda job: code.code_of_state(state, job), True, heavy)
+    for part, code_of in (
+        ("state", code.code_of_state),
+        ("duality", code.code_of_duality),
+    ):
+        if fields.has(part):
+            shown = read_state(fields.inner(part, REQUEST))
+            heavy = len(shown.points) > MANY_POINTS
+            return Made(None, partial(code_of, shown), True, heavy)
     given = structures.read_structures(fields.inner("structures", _STRUCTURES))
     return Made(None, lambda job: code.code_of_structures(given, job), plain=True)
 

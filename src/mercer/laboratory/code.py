@@ -12,15 +12,65 @@ import numpy as np
 from mercer.data.graphs import Graph
 from mercer.laboratory.fits import fitted
 from mercer.laboratory.frames import Answer
-from mercer.laboratory.jobs import Job
+from mercer.laboratory.jobs import UNFIT, Job
 from mercer.laboratory.state import State
 from mercer.laboratory.structures import Structures, fitted_machine
+from mercer.laboratory.views import MOST_BOUNDS, MOST_REFITS, MOST_WHOLE, gram
+from mercer.theory.table import bounds as bounds_table
 
 
 def code_of_state(state: State, job: Job) -> Answer:
     """The code of a fit on the plane."""
     machine = fitted(state, job)
-    lines = [
+    lines = [*_fit_lines(state, machine), "print(numbers)"]
+    numbers = _numbers(state, machine)
+    return Answer({"code": joined(lines), "numbers": numbers}, {})
+
+
+def code_of_duality(state: State, job: Job) -> Answer:
+    """The code of a fit with its bounds and the spectrum of K."""
+    machine = fitted(state, job)
+    numbers = _numbers(state, machine)
+    lines = _fit_lines(state, machine)
+    if len(state.points) <= MOST_WHOLE:
+        values = gram(state, job).arrays["eigenvalues"]
+        numbers["greatest eigenvalue of K"] = float(values[0])
+        lines += [
+            "values = np.linalg.eigvalsh(kernel.resolve(X)(X))",
+            "numbers['greatest eigenvalue of K'] = float(values[-1])",
+        ]
+    found = _bounds(state, machine)
+    if found:
+        refit = len(state.points) <= MOST_REFITS
+        names = f"from mercer import {state.offer.name}, parse"
+        lines[lines.index(names)] = (
+            f"from mercer import {state.offer.name}, bounds, parse"
+        )
+        lines += [
+            f"for row in bounds(machine, X, y, refit={refit}):",
+            "    if np.isfinite(row.value):",
+            "        numbers[row.name] = float(row.value)",
+        ]
+        numbers |= found
+    lines.append("print(numbers)")
+    return Answer({"code": joined(lines), "numbers": numbers}, {})
+
+
+def _bounds(state: State, machine: Any) -> dict[str, float]:
+    """The bounds that are shown; none where there are none."""
+    if state.y is None or len(state.points) > MOST_BOUNDS:
+        return {}
+    try:
+        table = bounds_table(
+            machine, state.X, state.y, refit=len(state.points) <= MOST_REFITS
+        )
+    except UNFIT:  # the page says why beside the empty table
+        return {}
+    return {row.name: float(row.value) for row in table if np.isfinite(row.value)}
+
+
+def _fit_lines(state: State, machine: Any) -> list[str]:
+    return [
         "import numpy as np",
         "",
         f"from mercer import {state.offer.name}, parse",
@@ -30,10 +80,7 @@ def code_of_state(state: State, job: Job) -> Answer:
         *call_lines(state),
         "",
         *_numbers_lines(state, machine),
-        "print(numbers)",
     ]
-    numbers = _numbers(state, machine)
-    return Answer({"code": joined(lines), "numbers": numbers}, {})
 
 
 def call_lines(state: State) -> list[str]:

@@ -103,7 +103,7 @@ def _word(name: str, title: str, *choices: str) -> Parameter:
 
 
 C = Parameter("C", "C", "price of an error", 1.0, 1e-3, 1e6)
-NU = Parameter("nu", "ν", "share of errors", 0.5, 0.01, 1.0, scale="linear")
+NU = Parameter("nu", "ν", "share of errors", 0.5, 0.01, 1.0)
 EPSILON = Parameter("epsilon", "ε", "half width of the tube", 0.1, 1e-3, 10.0)
 REG = Parameter("reg", "λ", "weight of ‖f‖²", 1e-3, 1e-8, 10.0)
 BIAS = _flag("fit_intercept", "with a bias", True)

@@ -217,7 +217,11 @@ class Page {
   }
 
   #figureChanged() {
-    $("#tab-figure").hidden = !this.state.figure;
+    const { tab, figure } = this.state;
+    $("#tab-figure").hidden = !figure;
+    // Undo keeps the tab; that of a figure goes with it, after this change is all told.
+    if (tab === "figure" && !figure)
+      setTimeout(() => this.store.patch({ tab: "plane" }, "tab"), 0);
     this.#showControls();
     this.figure.rest();
   }
@@ -350,14 +354,16 @@ class Page {
 
   async #showCode() {
     const { tab, structures } = this.state;
+    const state = () => requestOf(this.state, this.fitter.hooks.view());
     const bodies = {
+      plane: () => ({ state: state() }),
+      duality: () => ({ duality: state() }),
       structures: () => ({ structures }),
       figure: () => ({ figure: this.figure.wanted }),
       step: () => ({ steps: this.step.wanted }),
     };
-    const body = bodies[tab]?.() ?? { state: requestOf(this.state, this.fitter.hooks.view()) };
     try {
-      const { code, numbers } = await post("/api/code", body);
+      const { code, numbers } = await post("/api/code", bodies[tab]());
       $("#code-text").textContent = code;
       $("#code-numbers").textContent =
         `It runs, and gives the ${Object.keys(numbers ?? {}).length} numbers on this page.`;

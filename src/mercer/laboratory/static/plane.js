@@ -138,6 +138,9 @@ export class Plane {
     } else if (this.tool === "erase") {
       this.drag = { kind: "erase" };
       if (hit >= 0) this.#remove(hit);
+    } else if (this.tool === "label") {
+      this.drag = { kind: "label" };
+      if (hit >= 0) this.#relabelAt(hit);
     } else if (hit >= 0) {
       this.selected = hit;
       const [px, py] = this.points[hit];
@@ -170,6 +173,10 @@ export class Plane {
     if (drag.kind === "erase") {
       const hit = this.pointAt(x, y);
       if (hit >= 0) this.#remove(hit);
+    }
+    if (drag.kind === "label") {
+      const hit = this.pointAt(x, y);
+      if (hit >= 0) this.#relabelAt(hit);
     }
     if (
       drag.kind === "add" &&
@@ -340,8 +347,13 @@ export class Plane {
   #relabel(label) {
     if (!this.labelled || !this.editable) return;
     if (this.selected < 0) return this.hooks.labelled?.(label);
-    const [x, y] = this.points[this.selected];
-    this.points = this.points.with(this.selected, [x, y, label]);
+    this.#relabelAt(this.selected, label);
+  }
+
+  #relabelAt(index, label = this.label) {
+    const [x, y, before] = this.points[index];
+    if (!this.labelled || before === label) return;
+    this.points = this.points.with(index, [x, y, label]);
     this.hooks.changed(this.points, "done");
     this.hooks.say(`now class ${label + 1}`);
     this.figure.redraw();

@@ -97,6 +97,7 @@ export class PlaneView {
     this.markClass = segmented($("#class-chips"), chips, 0, (label) => this.#pickClass(label));
     const tools = [
       { value: "place", label: "Place and move", content: icon("place") },
+      { value: "label", label: "Relabel with the class", content: icon("label") },
       { value: "erase", label: "Erase", content: icon("erase") },
       { value: "pan", label: "Pan", content: icon("pan") },
     ];
@@ -153,6 +154,7 @@ export class PlaneView {
     this.plane.equal = state.task !== "regress";
     this.plane.labelled = this.labelled;
     $("#class-chips").hidden = !this.labelled;
+    $("#plane-tools [data-value=label]").hidden = !this.labelled;
     $("#plane-slack").setAttribute("aria-pressed", String(Boolean(state.slack)));
     this.plane.show(state.points, state.view ?? viewOf(state.points));
     $("#points-count").textContent = `${state.points.length} points`;
