@@ -23,6 +23,8 @@ from mercer import (
     KernelQuantileRegression,
     KernelRidge,
     KernelSearchCV,
+    KernelSGDClassifier,
+    KernelSGDRegressor,
     Linear,
     Normalized,
     NuSVC,
@@ -597,6 +599,23 @@ def test_clusters_are_those_of_points_in_memory(client, name, cuts):
     np.testing.assert_array_equal(b.labels_, a.labels_)
     np.testing.assert_array_equal(np.asarray(b.predict(there).compute()), a.labels_)
     np.testing.assert_allclose(b.transform(here), a.transform(here), atol=1e-9)
+
+
+def test_a_stream_is_learnt_a_partition_after_another(client):
+    X, target, side = points()
+    weight, cuts = np.linspace(0.5, 2, N), CUTS[5]
+    dX = da.from_array(X, chunks=(cuts, 3))
+    here, there = (KernelSGDClassifier(kernel=RBF(0.3)) for _ in range(2))
+    for part in np.split(np.arange(N), np.cumsum(cuts)[:-1]):
+        if len(part):
+            here.partial_fit(X[part], side[part], [-1, 1], sample_weight=weight[part])
+    dy = da.from_array(side, chunks=70)
+    there.partial_fit(dX, dy, classes=[-1, 1], sample_weight=weight)
+    np.testing.assert_array_equal(there.decision_function(X), here.decision_function(X))
+    with pytest.raises(ValueError, match="inconsistent"):
+        KernelSGDRegressor().partial_fit(dX, target[:-1])
+    with pytest.raises(ValueError, match="partial_fit"):
+        KernelSGDRegressor().fit(dX, target)
 
 
 def test_a_search_is_judged_by_the_workers_or_on_partitions(client):

@@ -65,6 +65,7 @@ from mercer.machines.wrappers import (
     checked_score,
     fit_key,
     lazy,
+    streamed,
 )
 from mercer.maps import has_quick_map
 from mercer.native import memory
@@ -73,6 +74,7 @@ from mercer.planning import Plan, least_memory, made
 from mercer.solvers.resume import Reached, begun, reading
 from mercer.solvers.roads import Road
 
+PARTS = " partial_fit takes a collection, a partition after another."
 ALWAYS = 2000  # points that every fit has room for, and that none takes long with
 ANNOUNCED = 10.0  # seconds of a fit that `verbose` announces
 
@@ -103,6 +105,8 @@ class KernelEstimator(BaseEstimator, ABC):
         super().__init_subclass__(**options)
         for name in {"fit", "fit_transform"} & vars(cls).keys():
             setattr(cls, name, all_or_nothing(getattr(cls, name)))
+        if "partial_fit" in vars(cls):
+            cls.partial_fit = streamed(vars(cls)["partial_fit"])
         for name in LAZY & vars(cls).keys():
             setattr(cls, name, lazy(name, vars(cls)[name]))
         if getattr(cls, "score", None) in (ClassifierMixin.score, RegressorMixin.score):
@@ -409,7 +413,7 @@ class KernelEstimator(BaseEstimator, ABC):
                 f"{name}(kernel={brief(self.kernel)}) compares points in memory; got "
                 f"{X!r}. Support vector machines, KernelRidge and regularised machines "
                 "with kernel=Nystrom(kernel, size), or Linear(), read them in blocks; "
-                "or pass an array."
+                f"or pass an array.{PARTS if hasattr(self, 'partial_fit') else ''}"
             )
         d = X.shape[1] if X.ndim == 2 else None
         if reset:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,55 @@ def all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return whole
+
+
+def streamed(partial_fit: Any) -> Any:
+    """A partial_fit that takes a distributed collection as a stream of its partitions.
+
+    They come to this machine one after another, each a batch. An error leaves what was
+    learnt from those before it.
+    """
+    if not inspect.isfunction(partial_fit):  # available_if has it inside
+        partial_fit.method = streamed(partial_fit.method)
+        return partial_fit
+
+    @wraps(partial_fit)
+    def batches(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        client = options.pop("client", None)
+        with computing_on(X, client):
+            if not is_collection(X):
+                return partial_fit(self, X, *args, **options)
+            X, args = self._sound(X), tuple(map(in_memory, args))
+            options = {name: in_memory(value) for name, value in options.items()}
+            _check_lengths(self, len(X), args, options)
+            for begin, end in pairwise(X.remote.bounds):
+                part = X.fetched(np.arange(begin, end))
+                some = slice(begin, end)
+                rest = (y if j != 0 else y[some] for j, y in enumerate(args))
+                of_part = {
+                    name: value[some] if name in PER_POINT and np.ndim(value) else value
+                    for name, value in options.items()
+                }
+                partial_fit(self, part, *rest, **of_part)
+            return self
+
+    return batches
+
+
+PER_POINT = ("y", "sample_weight")  # options with a value for each point
+
+
+def _check_lengths(machine: Any, n: int, args: Any, options: dict[str, Any]) -> None:
+    """Refuse targets or weights that are not as many as the points."""
+    given = {"y": args[0]} if args else {}
+    given |= {name: options[name] for name in PER_POINT if name in options}
+    for name, values in given.items():
+        if np.ndim(values) and len(values) != n:
+            raise ValueError(
+                f"{type(machine).__name__}.partial_fit needs {name} for each of the "
+                f"{n} points, or the numbers of samples are inconsistent; got "
+                f"{len(values)}."
+            )
 
 
 # What is said of new points, a row for each.
