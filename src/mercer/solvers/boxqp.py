@@ -136,8 +136,11 @@ class BoxQP:
     @cached_property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper bounds of β = sign∘α."""
-        low = combined(np.multiply, self.sign, self.lower)
         high = combined(np.multiply, self.sign, self.upper)
+        if is_one(self.lower) and self.lower[0] == 0:
+            low = np.broadcast_to(0.0, high.shape)
+        else:
+            low = combined(np.multiply, self.sign, self.lower)
         return combined(np.minimum, low, high), combined(np.maximum, low, high)
 
     @property
