@@ -18,6 +18,7 @@ from mercer import (
     Gram,
     Graph,
     KernelKMeans,
+    KernelKNNClassifier,
     KernelLogisticRegression,
     KernelPCA,
     KernelQuantileRegression,
@@ -32,10 +33,13 @@ from mercer import (
     Nystrom,
     On,
     OneClassSVM,
+    ParzenDensity,
     Polynomial,
     RandomFourier,
+    Sigmoid,
     Spectrum,
     WeisfeilerLehman,
+    check,
 )
 from mercer.solvers import decomposition
 
@@ -616,6 +620,57 @@ def test_a_stream_is_learnt_a_partition_after_another(client):
         KernelSGDRegressor().partial_fit(dX, target[:-1])
     with pytest.raises(ValueError, match="partial_fit"):
         KernelSGDRegressor().fit(dX, target)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(0.3),
+        LETTERS,
+        pytest.param(Linear(), marks=pytest.mark.cluster),
+        pytest.param(RBF(0.3) + Polynomial(2), marks=pytest.mark.cluster),
+        pytest.param(Normalized(LETTERS), marks=pytest.mark.cluster),
+    ],
+    ids=repr,
+)
+def test_neighbours_are_those_of_points_in_memory(client, kernel):
+    X, _, side = points()
+    X = np.round(2 * X)  # of which many are equal, and many at the same distance
+    of_strings = kernel is LETTERS or isinstance(kernel, Normalized)
+    here = words() if of_strings else X
+    cuts = CUTS[5]
+    there = as_bag(here, cuts) if of_strings else da.from_array(X, chunks=(cuts, 3))
+    a, b = (
+        KernelKNNClassifier(7, kernel=kernel).fit(some, side) for some in (here, there)
+    )
+    for known, found in zip(a.kneighbors(here), b.kneighbors(here), strict=True):
+        np.testing.assert_allclose(found, known, atol=1e-7)
+    np.testing.assert_array_equal(b.predict(here), a.predict(here))
+    with pytest.raises(TypeError, match="points in memory"):
+        pickle.dumps(b)
+    with pytest.raises(TypeError, match="points in memory"):
+        b.predict(there)
+
+
+def test_a_density_is_the_sum_over_partitions(client):
+    X = points()[0]
+    dX, weight = da.from_array(X, chunks=(CUTS[5], 3)), np.linspace(1, 2, N)
+    for kernel in (None, "epanechnikov"):
+        machine = ParzenDensity(0.7, kernel=kernel)
+        here = clone(machine).fit(X, sample_weight=weight)
+        there = clone(machine).fit(dX, sample_weight=weight)
+        far = np.vstack([X, [[40.0, 0.0, 0.0]]])
+        np.testing.assert_allclose(there.score_samples(far), here.score_samples(far))
+    with pytest.raises(ValueError, match="needs a bandwidth"):
+        ParzenDensity().fit(dX)
+
+
+def test_a_kernel_is_checked_on_partitions(client):
+    X = points()[0]
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    assert check(RBF(0.3), dX)
+    found, known = check(Sigmoid(1.0, -1.0), dX), check(Sigmoid(1.0, -1.0), X)
+    assert not found and found.smallest == pytest.approx(known.smallest)
 
 
 def test_a_search_is_judged_by_the_workers_or_on_partitions(client):

@@ -203,9 +203,23 @@ class Gram(LinearOperator):
         if self._matrix is not None:
             return self._matrix.copy()
         self.check_memory()
+        if isinstance(self.X, Partitions):
+            return self._by_partitions()
         if seconds_left() is not None and self._in_strips:
             return self._by_strips()
         return self.kernel(self.X, self.Y)
+
+    def _by_partitions(self) -> np.ndarray:
+        """K of points in partitions, each of these with every other."""
+        X, Y = self.X, self._right
+        if not isinstance(Y, Partitions):
+            return np.concatenate(X.each(_values, shared=(self.kernel, Once(Y))))
+        blocks = []
+        for number in range(len(Y.names)):
+            tick("kernel values", number / len(Y.names))
+            found = X.remote.crossed(Y.remote, number, _both, (), (self.kernel,))
+            blocks.append(np.concatenate(found))
+        return np.hstack(blocks)
 
     @property
     def _in_strips(self) -> bool:
@@ -356,6 +370,10 @@ def _cross_sizes(
     part: Points, other: Points, V: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
     return Gram(kernel, part, other).magnitudes(V)
+
+
+def _both(part: Points, other: Points, kernel: Kernel) -> np.ndarray:
+    return kernel(part, other)
 
 
 def _values(part: Points, kernel: Kernel, Y: Points) -> np.ndarray:

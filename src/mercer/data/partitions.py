@@ -345,6 +345,12 @@ class Partitions(Blocks):
         """The sum of what `each` gives, added up in a tree."""
         return self.remote.total(call, self.remote.slices(*rows), shared)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} are with the workers of a cluster, and neither saved nor sent "
+            "with a machine. Ask it of points in memory, or fit it on points in memory."
+        )
+
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{self!r} are not brought to one machine, one by one.")
 

@@ -21,7 +21,9 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, double
+from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
 from mercer.machines.base import Machine
 from mercer.machines.checks import checked_parameters
@@ -31,7 +33,7 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.words import WORDS
-from mercer.solvers.nearest import SearchTree, nearest
+from mercer.solvers.nearest import SearchTree, nearest, nearest_of_partitions
 from mercer.solvers.roads import Road
 
 SINGLE = 1e30  # k(x, x) that is left to single precision
@@ -46,6 +48,7 @@ class NearestNeighbors(Machine):
         "kernel": [Kernel, StrOptions(set(WORDS)), callable, None],
     }
 
+    _solves_partitions: ClassVar[bool] = True
     n_neighbors: int
     weights: Any
     kernel_: Kernel
@@ -85,7 +88,7 @@ class NearestNeighbors(Machine):
         Refuses those where that overflows too: they have no distances.
         """
         wide = double(X)
-        lengths = np.asarray(self.kernel_.diag(wide), dtype=float)
+        lengths = np.asarray(Gram(self.kernel_, wide).diag(), dtype=float)
         return wide if np.abs(lengths).max(initial=0.0) > SINGLE else X
 
     @overload
@@ -159,6 +162,13 @@ class NearestNeighbors(Machine):
                 f"n_neighbors={k} asks for more than the {most} {others}points there "
                 "are. Lower n_neighbors."
             )
+        if isinstance(self._points, Partitions):
+            if X is None:
+                raise ValueError(
+                    f"{type(self).__name__} was fitted on points in partitions, which "
+                    "are not compared with each other here. Pass points in memory."
+                )
+            return nearest_of_partitions(self.kernel_, X, self._points, int(k))
         if X is None:
             return nearest(self.kernel_, self._points, None, int(k), tree=self._tree)
         known = not self._precomputed

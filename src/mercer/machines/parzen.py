@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.partitions import Once, Partitions
 from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -256,6 +257,12 @@ def _variance(X: Points) -> float:
     return float(X.var(axis=0).mean())
 
 
+def _log_sums(
+    part: Points, weight: np.ndarray, windows: Window, X: Points
+) -> np.ndarray:
+    return windows.log_sums(X, _wide(part), weight)
+
+
 def _wide(X: Points) -> Points:
     """Vectors in float64: logarithms of small densities need it."""
     return vectors(X, "A density").astype(float, copy=False)
@@ -314,6 +321,8 @@ class ParzenDensity(DensityMixin, Parzen):
         "callback": [callable, None],
     }
 
+    _solves_partitions: ClassVar[bool] = True
+
     def __init__(
         self,
         bandwidth: float | str | None = None,
@@ -339,7 +348,10 @@ class ParzenDensity(DensityMixin, Parzen):
         y : ignored
         sample_weight : n numbers ≥ 0; weight 2 is the row twice, weight 0 no row
         """
-        X = _wide(self._validated_points(X))
+        X = self._validated_points(X)
+        if isinstance(X, Partitions):
+            return self._fit_partitions(X, sample_weight)
+        X = _wide(X)
         weight = self._checked_weight(sample_weight, X)
         some = weight > 0
         points, weight = distinct(X if some.all() else X[some], weight[some])
@@ -347,11 +359,32 @@ class ParzenDensity(DensityMixin, Parzen):
         self._points, self._weight = self._own(points, X), weight
         return self
 
+    def _fit_partitions(
+        self, X: Partitions, sample_weight: npt.ArrayLike | None
+    ) -> Self:
+        """Put windows at points that stay where they are."""
+        kernel = _as_window(self.kernel, X)
+        given = self.bandwidth is None and window(kernel).bandwidth is not None
+        if not (given or isinstance(self.bandwidth, Real)):
+            raise ValueError(
+                f"ParzenDensity on {X!r} needs a bandwidth: leave-one-out compares all "
+                "points with each other. Choose it on some of them, and pass it."
+            )
+        _, _, weight = self._weighted_points(X, sample_weight)
+        self._learn_window(X, [])
+        self._points, self._weight = X.double(), np.array(weight)
+        return self
+
     def score_samples(self, X: Points) -> np.ndarray:
         """ln p at the m points of X, (m,)."""
         check_is_fitted(self)
         X = _wide(self._validated_points(X, reset=False))
-        logs = self._windows.log_sums(X, self._points, self._weight)
+        if isinstance(self._points, Partitions):
+            shared = self._windows, Once(X)
+            parts = self._points.each(_log_sums, self._weight, shared=shared)
+            logs = np.logaddexp.reduce(parts)
+        else:
+            logs = self._windows.log_sums(X, self._points, self._weight)
         return logs - math.log(self._weight.sum()) - self._log_volume
 
     def score(self, X: Points, y: Any = None) -> float:

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.checks import describe
 from mercer.data.given import sound
 from mercer.data.partitions import (
+    Partitions,
     computing_on,
     in_memory,
     is_collection,
@@ -165,6 +166,9 @@ def lazy(name: str, method: Any) -> Any:
             if not is_collection(X):
                 return method(self, X, *args, **options)
             check_is_fitted(self)
+            for held in vars(self).values():
+                if isinstance(held, Partitions):
+                    held.__reduce__()  # says why it is not sent to the points of X
             # A later fit changes the machine, not what was asked of it now.
             found = lazily(_Asked(copy.copy(self), name, args, options), X)
             return found if client is None else kept(found)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data.copies import same_value
+from mercer.data.partitions import Once, Partitions
 from mercer.data.points import Points, as_points, concatenate, count, each, take
 from mercer.data.points import vectors as as_vectors
 from mercer.kernels.algebra import Normalized
@@ -75,20 +76,56 @@ def nearest(
         the kernel does not know it
     tree : that of earlier calls with the same Y; None to begin a new one
     """
+    return _ranked(kernel, X, Y, n_neighbors, with_own, tree)[1:]
+
+
+def nearest_of_partitions(
+    kernel: Kernel, X: Points, Y: Partitions, n_neighbors: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest points to each of X among those of partitions, as of `nearest`.
+
+    Each partition finds its own nearest; these are merged by the keys that rank them,
+    and then by their numbers.
+    """
+    shared = kernel, Once((X, n_neighbors))
+    keys, squares, index = zip(*Y.each(_nearest_of_part, shared=shared), strict=True)
+    numbers = [
+        some + begin for some, begin in zip(index, Y.remote.bounds, strict=False)
+    ]
+    key, square, number = (np.hstack(parts) for parts in (keys, squares, numbers))
+    order = np.lexsort((number, key), axis=1)[:, :n_neighbors]
+    square, number = (np.take_along_axis(part, order, 1) for part in (square, number))
+    return np.maximum.accumulate(square, axis=1), number
+
+
+def _nearest_of_part(
+    part: Points, kernel: Kernel, sent: tuple[Points, int]
+) -> tuple[np.ndarray, ...]:
+    X, k = sent
+    return _ranked(kernel, X, part, min(k, count(part)), True, None)
+
+
+def _ranked(
+    kernel: Kernel,
+    X: Points,
+    Y: Points | None,
+    n_neighbors: int,
+    with_own: bool,
+    tree: SearchTree | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys of the nearest points, their squares and their numbers."""
     X = as_points(X)
     Y = None if Y is None else as_points(Y)
     if isinstance(kernel, Scaled):
-        squares, index = nearest(
-            kernel.kernel, X, Y, n_neighbors, with_own=with_own, tree=tree
-        )
-        return float(kernel.factor) * squares, index
+        key, squares, index = _ranked(kernel.kernel, X, Y, n_neighbors, with_own, tree)
+        return key, float(kernel.factor) * squares, index
     right, tree = X if Y is None else Y, tree or SearchTree()
     recipe = kernel.native(right)
     if recipe is not None and (recipe.part, recipe.finish) in vectors.RANKED:
         key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors, tree)
         if recipe.part == "product":
-            return key, index
-        return _ascending(-2 * np.expm1(recipe.scale * key)), index
+            return key, key, index
+        return key, _ascending(-2 * np.expm1(recipe.scale * key)), index
     if (
         isinstance(kernel, TransformedKernel)
         and kernel.decreasing
@@ -98,13 +135,15 @@ def nearest(
         recipe = Recipe(kernel.part, "exp", scale=-1.0)
         key, index = _of_vectors(kernel, recipe, X, Y, n_neighbors, tree)
         squares = 2 * (kernel.transform(np.zeros(1)) - kernel.transform(key))
-        return _ascending(squares), index
+        return key, _ascending(squares), index
     features = _features(kernel, X, Y)
     if features is not None:
         A, B = features
         own = np.arange(A.shape[0]) if Y is None else None
-        return vectors.nearest(Recipe("product", "identity"), A, B, n_neighbors, own)
-    return _by_tiles(kernel, X, Y, n_neighbors, with_own)
+        found = vectors.nearest(Recipe("product", "identity"), A, B, n_neighbors, own)
+        return found[0], *found
+    squares, index = _by_tiles(kernel, X, Y, n_neighbors, with_own)
+    return squares, squares, index
 
 
 def _of_vectors(

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from mercer._html import table
 from mercer.data.checks import describe
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -127,6 +128,7 @@ def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
     Parameters
     ----------
     kernel : a kernel, with `points`; or alone an (n, n) array or a `Gram`
+    points : of any kind; of a Dask collection, kernel values are computed where it is
 
     Examples
     --------
@@ -154,7 +156,7 @@ def check(kernel: Kernel | Gram | Any, points: Points | None = None) -> Check:
 
 def _values(gram: Gram) -> np.ndarray:
     """The matrix of a Gram, with both halves computed where they may differ."""
-    if gram.Y is not None or gram.kernel.psd:
+    if gram.Y is not None or gram.kernel.psd or isinstance(gram.X, Partitions):
         return gram.dense()
     # k(X) may mirror one half, which would hide an asymmetric function.
     gram.check_memory()
