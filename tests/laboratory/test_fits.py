@@ -100,24 +100,42 @@ def test_components_are_those_of_kernel_pca(client):
     assert arrays["components"].shape == (8, 7, 9)
 
 
+def copied_numbers(client, **asked):
+    """What the copied code gives; the page is told the same."""
+    found = client.post("/api/code", json=asked).json()
+    names: dict = {}
+    with redirect_stdout(io.StringIO()):
+        exec(found["code"], names)
+    assert names["numbers"].keys() == found["numbers"].keys()
+    for name, value in names["numbers"].items():
+        assert_allclose(value, found["numbers"][name], rtol=1e-9, err_msg=name)
+    return names["numbers"]
+
+
 @pytest.mark.parametrize("machine", OFFERS)
 def test_copied_code_gives_the_numbers_on_the_page(client, machine):
     state = state_of(machine)
-    # Bounds leave the points out one by one: few are enough.
-    for part, given in (("state", state), ("duality", state_of(machine, 12))):
-        found = client.post("/api/code", json={part: given}).json()
-        names: dict = {}
-        with redirect_stdout(io.StringIO()):
-            exec(found["code"], names)
-        assert names["numbers"].keys() == found["numbers"].keys()
-        for name, value in names["numbers"].items():
-            assert_allclose(value, found["numbers"][name], rtol=1e-9, err_msg=name)
+    numbers = copied_numbers(client, state=state)
     head, _ = answer(client, "fit", **state, **SMALL)
     if head["score"] is not None:
-        assert_allclose(names["numbers"][head["score"]["name"]], head["score"]["value"])
+        assert_allclose(numbers[head["score"]["name"]], head["score"]["value"])
     if head["certificate"] is not None:
-        gained = names["numbers"]["dual"], head["certificate"]["dual"]
-        assert_allclose(*gained, rtol=1e-6)
+        assert_allclose(numbers["dual"], head["certificate"]["dual"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("machine", ["SVC", "OneClassSVM"])
+def test_copied_code_of_the_dual_gives_its_bounds_and_spectrum(client, machine):
+    state = state_of(machine, 12)
+    numbers = copied_numbers(client, duality=state)
+    _, arrays = answer(client, "gram", **state)
+    greatest = arrays["eigenvalues"][0]
+    assert_allclose(numbers["greatest eigenvalue of K"], greatest, rtol=1e-5)
+    if machine != "OneClassSVM":
+        head, _ = answer(client, "bounds", **state)
+        rows = [one for one in head["bounds"] if one["name"] in numbers]
+        assert rows
+        for one in rows:
+            assert_allclose(numbers[one["name"]], one["value"], rtol=1e-6)
 
 
 def test_sliders_reach_the_fit(client):
