@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WAIT = 30_000  # ms; far more than anything here takes on an idle machine
+WAIT = 120_000  # ms; far more than anything here takes, also on a busy machine
 
 
 def found_browser():
