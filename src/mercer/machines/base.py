@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.contributions.heavy import heaviest_features
 from mercer.contributions.tables import FeatureWeight, TopFeatures
 from mercer.data.blocks import Blocks
+from mercer.data.matching import carried_over
 from mercer.data.partitions import Partitions
 from mercer.data.points import Points, count, take
 from mercer.expansion import Expansion
@@ -69,10 +71,15 @@ class Dual:
     """coef of f = Σᵢ coefᵢ k(xᵢ, ·) on points of a fit; None where these are not kept.
 
     It is `expansion_` itself, unless that is reduced to landmarks.
+
+    Attributes
+    ----------
+    origin : what tells points in partitions from others; None of points elsewhere
     """
 
     coef: np.ndarray
     points: Points | None
+    origin: str | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -274,7 +281,7 @@ class Machine(KernelEstimator):
             # ⟨w, x⟩ is k(w, x): one point for each output.
             w = np.atleast_2d(computed_rows(kernel, gram.X).pull(every_coef).T)
             ones = np.eye(len(w)) if coef.ndim == 2 else np.ones(1)
-            self._dual = Dual(coef, None)
+            self._dual = Dual(coef, None, _origin_of(gram.X))
             return Expansion(kernel, w, ones, bias)
         every = chosen is None or np.array_equal(chosen, np.arange(gram.shape[0]))
         points = gram.X if every else take(gram.X, chosen)
@@ -295,7 +302,7 @@ class Machine(KernelEstimator):
         if by_weights and len(chosen) > rows.shape[1]:
             every_coef = np.zeros((n, *coef.shape[1:]))
             every_coef[chosen] = coef
-            self._dual = Dual(coef, None)
+            self._dual = Dual(coef, None, _origin_of(gram.X))
             return rows.function(rows.pull(every_coef), bias)
         wide = max([1, *gram.X.shape[1:]])
         memory.check_room(
@@ -324,7 +331,7 @@ class Machine(KernelEstimator):
         stored = getattr(self, "warm_start", False) and len(f.coef) == len(coef)
         stored = stored and not isinstance(f.points, Partitions)
         self.approximation_ = f.kernel
-        self._dual = Dual(coef, f.points if stored else None)
+        self._dual = Dual(coef, f.points if stored else None, _origin_of(f.points))
         if weights is None:
             landmarks, coef = f.kernel.reduced(f.points, f.coef)
         else:
@@ -339,6 +346,21 @@ class Machine(KernelEstimator):
         if dual is not None:
             return dual
         return Dual(self.expansion_.coef, self.expansion_.points)
+
+    def _carried(
+        self, f: Any, coef: np.ndarray, points: Points, places: np.ndarray
+    ) -> np.ndarray | None:
+        """Coefficients of an earlier f at these points, 0 at new ones; None if unknown.
+
+        Points in partitions are known by the collection they are of, as a whole.
+        """
+        if f.points is not None:
+            return carried_over(coef, f.points, points, places)
+        if f.origin is None or f.origin != _origin_of(points):
+            return None
+        out = np.zeros((count(points), coef.shape[1]))
+        out[places] = coef
+        return out
 
     def _way_on(self, status: Status) -> str:
         """How what was learnt so far is gone on from, where this machine can."""
@@ -389,6 +411,13 @@ def on_landmarks(f: Expansion) -> Expansion:
     landmarks, coef = kernel.reduced(f.points, f.coef)
     bias = f.bias + constant * f.coef.sum(axis=0)
     return Expansion(kernel.kernel, landmarks, coef, bias)
+
+
+def _origin_of(X: Points) -> str | None:
+    """What tells points in partitions from those of other collections."""
+    if not isinstance(X, Partitions):
+        return None
+    return hashlib.sha256(repr(X.origin()).encode()).hexdigest()
 
 
 def _ones(n: int) -> np.ndarray:

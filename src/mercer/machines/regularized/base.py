@@ -19,7 +19,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data.checks import brief
-from mercer.data.matching import carried_over
 from mercer.data.points import Points, count
 from mercer.kernels.base import Kernel
 from mercer.machines.base import FitData, Machine, biases, dual_rows
@@ -145,10 +144,10 @@ class RepresenterMachine(CallbackSupportMixin, Machine):
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
         f = self._of_points if hasattr(self, "expansion_") else None
         width = sum(getattr(problem.loss, "k", 1) for problem in problems)
-        if f is None or f.points is None or f.n_outputs != width:
+        if f is None or f.n_outputs != width:
             return None
         rows = f.coef.reshape(-1, width)
-        return carried_over(rows, f.points, data.gram.X, self._places)
+        return self._carried(f, rows, data.gram.X, self._places)
 
     def _store(
         self, data: FitData, problems: Sequence[Penalized], found: Sequence[Any]

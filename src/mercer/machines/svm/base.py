@@ -21,7 +21,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
-from mercer.data.matching import carried_over
 from mercer.data.points import Points, count
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -386,14 +385,10 @@ class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
         """coef of the last fit at these points, 0 at new ones; None to start afresh."""
         fitted = self.warm_start and hasattr(self, "support_")
         f = self._dual_function if fitted else None
-        if (
-            f is None
-            or f.points is None
-            or (f.coef.shape[1] if f.coef.ndim == 2 else 1) != n_columns
-        ):
+        if f is None or (f.coef.shape[1] if f.coef.ndim == 2 else 1) != n_columns:
             return None
         coef = self._grown(f.coef.reshape(-1, n_columns))
-        return carried_over(coef, f.points, points, self._places)
+        return self._carried(f, coef, points, self._places)
 
     def _grown(self, coef: np.ndarray) -> np.ndarray:
         """The coefficients of the last fit as a start with this C.
