@@ -42,11 +42,12 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "feature_rows computed_rows single_rows partitioned_map partitioned_rows "
-    "partition cluster_states "
-    "features landmark_rows smoothed newton_steps overlap roads class_pairs weights "
-    "products krylov primal penalized columns feature_newton lasso lasso_features sgd "
-    "components bayes posterior smo feature_descent ascent laplace".split(),
+    "held_rows feature_rows computed_rows single_rows partitioned_map "
+    "partitioned_rows partition "
+    "cluster_states features landmark_rows smoothed newton_steps overlap roads "
+    "class_pairs weights products krylov primal penalized columns feature_newton lasso "
+    "lasso_features sgd components bayes posterior smo feature_descent ascent "
+    "laplace".split(),
     "solvers/auto": ["small", "costs", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress "
     "parallel".split(),
@@ -86,12 +87,12 @@ MODULES = {
     "fragments candidates tree occurrences convolution routes graph walk node distance "
     "generative slopes landmarks approximate nystrom random_features multiple "
     "differences gradient_rules gradient_links gradients",
-    "solvers": "resume limits variables boxqp box_certificate programs feature_rows "
-    "computed_rows single_rows partitioned_map partitioned_rows features "
-    "landmark_rows smoothed "
-    "newton_steps overlap feature_descent primal semismooth penalized krylov smo hull "
-    "coordinate linear cholesky conjugate_gradient normal_equations newton columns "
-    "feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
+    "solvers": "resume limits variables boxqp box_certificate programs held_rows "
+    "feature_rows computed_rows single_rows partitioned_map "
+    "partitioned_rows features landmark_rows "
+    "smoothed newton_steps overlap feature_descent primal semismooth penalized krylov "
+    "smo hull coordinate linear cholesky conjugate_gradient normal_equations newton "
+    "columns feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
     "cluster_states clusters lasso lasso_features components products preimage bayes "
     "posterior evidence rounding class_pairs nearest windows roads weights multiple "
     "chunking decomposition ascent laplace gaussian path update bordered pair_steps",

@@ -245,6 +245,18 @@ void bind_of(nb::module_& m) {
       },
       "matrix"_a, "program"_a, "value"_a, "function"_a);
   m.def(
+      "smo_held",
+      [](Matrix<T> matrix, const Recipe& recipe, const Points<T>& X, const Originals& originals,
+         const ProgramArrays& program, ResultVector<double> value, ResultVector<double> function) {
+        check(matrix.shape(0) == matrix.shape(1) && extent(matrix.shape(0)) == X.n,
+              "smo_held needs a matrix of all points.");
+        DenseRows<T> rows(matrix.data(), X.n, facts_of(recipe, X, Poll(poll), &originals));
+        ProgramArrays given(program);
+        given.options.refines = sizeof(T) == 4;
+        return run<T>(rows, given, value, function);
+      },
+      "matrix"_a, "recipe"_a, "X"_a, "originals"_a, "program"_a, "value"_a, "function"_a);
+  m.def(
       "smo_callback",
       [](Vector<T> diagonal, nb::callable fill, const ProgramArrays& program,
          ResultVector<double> value, ResultVector<double> function) {
@@ -263,33 +275,39 @@ void bind_smo(nb::module_& m) {
           [](ProgramArrays* self, Vector<double> target, Vector<double> lower, Vector<double> upper,
              Vector<double> tube, Vector<std::int32_t> point, Vector<std::uint8_t> group,
              double tol, double cache_bytes, Index max_iter, double time_limit, Index working_set,
-             bool demanding, bool objectives, nb::object watch) {
-            new (self) ProgramArrays{
-                target,
-                lower,
-                upper,
-                tube,
-                point,
-                group,
-                {tol, cache_bytes, max_iter, time_limit, working_set, demanding, objectives},
-                std::move(watch)};
+             bool demanding, bool objectives, bool free_steps, nb::object watch) {
+            new (self) ProgramArrays{target,
+                                     lower,
+                                     upper,
+                                     tube,
+                                     point,
+                                     group,
+                                     {tol, cache_bytes, max_iter, time_limit, working_set,
+                                      demanding, objectives, false, free_steps},
+                                     std::move(watch)};
           },
           "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a,
           "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a,
-          "objectives"_a, "watch"_a.none());
+          "objectives"_a, "free_steps"_a, "watch"_a.none());
   class_of<PairProgramArrays>(m, "PairProgram", "The problems of many pairs of classes.")
       .def(
           "__init__",
           [](PairProgramArrays* self, Matrix<Index> pairs, Vector<double> target,
              Vector<double> lower, Vector<double> upper, Vector<double> totals, bool grouped,
              bool bias, double tol, double cache_bytes, Index max_iter, double time_limit,
-             bool demanding) {
+             bool demanding, bool free_steps) {
             new (self) PairProgramArrays{
-                pairs,  target,  lower, upper,
-                totals, grouped, bias,  {tol, cache_bytes, max_iter, time_limit, 0, demanding}};
+                pairs,
+                target,
+                lower,
+                upper,
+                totals,
+                grouped,
+                bias,
+                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, free_steps}};
           },
           "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
-          "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a);
+          "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a, "free_steps"_a);
   class_of<Progress>(m, "SolverProgress", "Where a solve is after a round.")
       .def_ro("round", &Progress::round)
       .def_ro("iterations", &Progress::iterations)

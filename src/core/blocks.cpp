@@ -367,6 +367,8 @@ std::vector<T> diagonal_of(const Recipe& recipe, const Points<T>& X) {
   return values;
 }
 
+}  // namespace
+
 template <class T>
 RowFacts<T> facts_of(const Recipe& recipe, const Points<T>& X, const Poll& poll,
                      const Originals* originals) {
@@ -381,8 +383,6 @@ RowFacts<T> facts_of(const Recipe& recipe, const Points<T>& X, const Poll& poll,
           worst_error(recipe, X),
           take ? std::make_unique<PointSums>(recipe, std::move(take), poll) : nullptr};
 }
-
-}  // namespace
 
 template <class T>
 VectorRows<T>::VectorRows(const Recipe& recipe, const Points<T>& points, Poll poll,
@@ -462,6 +462,7 @@ void VectorRows<T>::among(std::span<const Index> which, std::span<T> out) {
                                   const Poll&);                                                   \
   template void diag(const Recipe&, const Points<T>&, T*);                                        \
   template WorstError<T> worst_error(const Recipe&, const Points<T>&);                            \
+  template RowFacts<T> facts_of(const Recipe&, const Points<T>&, const Poll&, const Originals*);  \
   template void add_rows_of(const Recipe&, const Points<T>&, const Points<T>&,                    \
                             const Additions<T>&, double*, const Poll&);                           \
   template class VectorRows<T>;

@@ -279,6 +279,11 @@ class PointSums final : public ExactSums {
 template <class T>
 WorstError<T> worst_error(const Recipe&, const Points<T>&);
 
+// What there is to know of the rows of k on points, with sums in double on `originals`, the same
+// points in double; without them, on those of `points` where they are. Holds both by reference.
+template <class T>
+RowFacts<T> facts_of(const Recipe&, const Points<T>& points, const Poll&, const Originals*);
+
 // Rows of k on points. Holds the points by reference.
 template <class T>
 class VectorRows final : public Rows<T> {

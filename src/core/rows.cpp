@@ -34,6 +34,12 @@ RowFacts<T> facts_of([[maybe_unused]] Rows<T>& rows) {
 }
 
 template <class T>
+RowFacts<T> held(RowFacts<T> facts) {
+  facts.cost = RowFacts<T>{}.cost;
+  return facts;
+}
+
+template <class T>
 std::vector<T> diagonal_of(const T* matrix, Index n) {
   std::vector<T> values;
   for (Index i = 0; i < n; ++i) values.push_back(matrix[i * n + i]);
@@ -78,6 +84,10 @@ DenseRows<T>::DenseRows(const T* matrix, Index n)
     : Rows<T>(diagonal_of(matrix, n), facts_of<T>(*this)), matrix_(matrix) {}
 
 template <class T>
+DenseRows<T>::DenseRows(const T* matrix, Index n, RowFacts<T> facts)
+    : Rows<T>(diagonal_of(matrix, n), held(std::move(facts))), matrix_(matrix) {}
+
+template <class T>
 void DenseRows<T>::add(std::span<const Index> which, std::span<const double> factor,
                        std::span<T* const> keep, double* sums) {
   std::vector<const T*> rows;
@@ -87,9 +97,27 @@ void DenseRows<T>::add(std::span<const Index> which, std::span<const double> fac
 
 template <class T>
 void DenseRows<T>::among(std::span<const Index> which, std::span<T> out) {
+  // Rows are far from each other in memory: each pair is read once, and then turned over, square by
+  // square.
+  constexpr Index side = 32;
+  Index q = static_cast<Index>(which.size()), n = this->size();
   T* to = out.data();
-  for (Index i : which) {
-    for (Index j : which) *to++ = matrix_[i * this->size() + j];
+  Index same = 0;
+  while (same < q && which[same] == same) ++same;
+  if (same == n) {
+    std::copy_n(matrix_, n * n, to);
+    return;
+  }
+  for (Index a = 0; a < q; ++a) {
+    const T* row = matrix_ + which[a] * n;
+    for (Index b = a; b < q; ++b) to[a * q + b] = row[which[b]];
+  }
+  for (Index a0 = 0; a0 < q; a0 += side) {
+    for (Index b0 = 0; b0 <= a0; b0 += side) {
+      for (Index a = a0; a < std::min(q, a0 + side); ++a) {
+        for (Index b = b0; b < std::min(a, b0 + side); ++b) to[a * q + b] = to[b * q + a];
+      }
+    }
   }
 }
 

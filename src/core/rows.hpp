@@ -19,6 +19,8 @@ template <class T>
 class DenseRows final : public Rows<T> {
  public:
   DenseRows(const T* matrix, Index n);
+  // Of kernel values, of which more is known; but an entry costs nothing here.
+  DenseRows(const T* matrix, Index n, RowFacts<T> facts);
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;

@@ -16,6 +16,7 @@
 #include <string>
 #include <tuple>
 
+#include "free_step.hpp"
 #include "rows.hpp"
 #include "threads.hpp"
 
@@ -212,6 +213,7 @@ class Solver {
   Slopes slopes();
   std::vector<Index> choose(const Slopes&, Index size);
   void refine(const std::vector<Index>& chosen, double tol);
+  void solve_working_set(WorkingSet<T>&);
   void fill_matrix(std::span<const Index> order, T* matrix);
   void add(std::vector<std::pair<Index, double>>& changes);
   double objective() const;
@@ -223,6 +225,8 @@ class Solver {
   double rounding() const;
   bool check_few(std::span<const Index> which, std::span<const double> factor, double largest);
   bool check(const Slopes&);
+  void find_coefficients();
+  bool refresh();
 
   Rows<T>& rows_;
   const Program& p_;
@@ -235,6 +239,7 @@ class Solver {
   WorstError<T> worst_;
   double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
   std::vector<double> beta_, F_;
+  std::vector<double> exact_;  // β of which F was last summed in double; empty: 0
   std::vector<double>&up_, &down_;
   std::vector<char> free_;     // per point, whether a variable of it is between its bounds
   std::vector<Index> newest_;  // the variables chosen anew in the last round
@@ -480,10 +485,7 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   w.upper = upper.data();
   w.tube = e.data();
   w.tol = tol;
-  w.max_steps = std::min<Index>(std::max<Index>(q * 40, 1000), o_.max_iter - result_.iterations);
-  loops<T>().solve_working_set(w);
-  result_.iterations += w.steps;
-  result_.indefinite |= w.indefinite;
+  solve_working_set(w);
   auto& changes = scratch_.changes;
   changes.clear();
   for (Index a = 0; a < q; ++a) {
@@ -493,6 +495,35 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
     beta_[t] = beta[a];
   }
   add(changes);
+}
+
+// Pairs of variables, and after many of them, where that is asked for, the free variables all at
+// once: a step for these is taken when the pairs have cost as much, so that it never costs more
+// than half of the time.
+template <class T>
+void Solver<T>::solve_working_set(WorkingSet<T>& w) {
+  Index left =
+      std::min<Index>(std::max<Index>(w.size * 40, 1000), o_.max_iter - result_.iterations);
+  // One sum is kept, and every variable is of a point.
+  bool at_once = o_.free_steps && w.split == w.size && null_ < 0;
+  FreeSteps<T> free;
+  Index pairs = w.size * 4;  // before the first such step; few are needed between two of them
+  for (Index since = 0;;) {
+    w.max_steps = at_once ? std::min<Index>(left, pairs) : left;
+    loops<T>().solve_working_set(w);
+    result_.iterations += w.steps;
+    result_.indefinite |= w.indefinite;
+    left -= w.steps;
+    since += w.steps;
+    if (w.steps < w.max_steps || left <= 0 || w.indefinite) return;
+    for (bool bound = true; bound;) {
+      Index count = free.find(w), price = FreeSteps<T>::price(count, w.size);
+      pairs = std::max<Index>(w.size / 4, 4 * price);
+      if (count < 2 || price > since) break;
+      since -= price;
+      bound = !free.take(w);
+    }
+  }
 }
 
 template <class T>
@@ -532,7 +563,10 @@ double Solver<T>::gap(const Slopes& s) const {
 template <class T>
 double Solver<T>::rounding() const {
   double square = 0, largest = 0;
-  for (Index t = 0; t < m_; ++t) square += t == null_ ? 0 : beta_[t] * beta_[t];
+  for (Index t = 0; t < m_; ++t) {
+    double added = t == null_ ? 0 : exact_.empty() ? beta_[t] : beta_[t] - exact_[t];
+    square += added * added;
+  }
   for (T k : rows_.diagonal()) largest = std::max(largest, std::abs(static_cast<double>(k)));
   return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
@@ -592,6 +626,46 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
   return true;
 }
 
+// The points whose coefficient is not 0, and these coefficients.
+template <class T>
+void Solver<T>::find_coefficients() {
+  auto& coef = scratch_.coef;
+  coef.assign(static_cast<std::size_t>(n_), 0.0);
+  for (Index t = 0; t < m_; ++t) {
+    if (point(t) < n_) coef[point(t)] += beta_[t];
+  }
+  scratch_.points.clear();
+  scratch_.factor.clear();
+  for (Index i = 0; i < n_; ++i) {
+    if (coef[i] == 0) continue;
+    scratch_.points.push_back(i);
+    scratch_.factor.push_back(coef[i]);
+  }
+}
+
+// F from β alone, in double, at every point of a variable.
+template <class T>
+bool Solver<T>::refresh() {
+  if (!rows_.facts.exact) return false;
+  find_coefficients();
+  std::vector<Index> at(scratch_.points), others;
+  std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
+  taken[n_] = 1;
+  for (Index i : at) taken[i] = 1;
+  for (Index t = 0; t < m_; ++t) {
+    if (!taken[point(t)]) others.push_back(point(t));
+    taken[point(t)] = 1;
+  }
+  std::vector<double> sums(at.size() + others.size());
+  rows_.facts.exact->sum(at, scratch_.factor, true, others, sums.data());
+  at.insert(at.end(), others.begin(), others.end());
+  for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];
+  exact_ = beta_;
+  result_.moved = moved_norm_ = 0;
+  result_.complete = true;
+  return true;
+}
+
 // F from β alone, in double, at the points that decide; false where the rows have no such values.
 //
 // Where no objectives are asked for and most points are far from their condition at their bound,
@@ -601,20 +675,9 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
 // are.
 template <class T>
 bool Solver<T>::check(const Slopes& s) {
-  auto& coef = scratch_.coef;
-  coef.assign(static_cast<std::size_t>(n_), 0.0);
-  for (Index t = 0; t < m_; ++t) {
-    if (point(t) < n_) coef[point(t)] += beta_[t];
-  }
+  find_coefficients();
   auto& at = scratch_.points;
   auto& factor = scratch_.factor;
-  at.clear();
-  factor.clear();
-  for (Index i = 0; i < n_; ++i) {
-    if (coef[i] == 0) continue;
-    at.push_back(i);
-    factor.push_back(coef[i]);
-  }
   if (whole_ && sizeof(T) == 8) {
     auto& rows = scratch_.of_rows;
     rows.clear();
@@ -715,12 +778,18 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   for (;; ++result_.rounds) {
     result_.violation = s.violation();
     // F was added up round by round, with rounding errors: it is summed anew.
-    if (result_.violation < o_.tol) {
+    double hidden = o_.refines ? rounding() : 0;
+    if (result_.violation < std::max(o_.tol, hidden)) {
       if (checks++ == most_checks) {
         result_.status = o_.demanding ? Status::imprecise : Status::stalled;
         break;
       }
-      result_.checked = check(s);
+      if (hidden > 0.1 * o_.tol) {
+        result_.checked = refresh();
+        best = infinity;  // what it was has errors
+      } else {
+        result_.checked = check(s);
+      }
       s = slopes();
       result_.violation = s.violation();
     }
@@ -741,7 +810,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
       result_.status = Status::time_limit;
       break;
     }
-    if (o_.demanding && rounding() > 0.1 * o_.tol) {
+    if (o_.demanding && !o_.refines && rounding() > 0.1 * o_.tol) {
       result_.status = Status::imprecise;
       break;
     }

@@ -32,6 +32,11 @@ struct Options {
   // Whether Kβ is needed in double at all support vectors, as for the objectives, or only where it
   // decides about the violation.
   bool objectives = true;
+  // Whether F is summed anew in double at all points where rows in single precision do not serve:
+  // what is added to it from there on is small, and so is what its rounding does.
+  bool refines = false;
+  // Whether all free variables of a working set are solved for at once where pairs take long.
+  bool free_steps = false;
 };
 
 // What the callback of a solve is given after each round; it returns true to stop.

@@ -140,12 +140,12 @@ def originals(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='
 class Program:
     """What is to be solved, and how."""
 
-    def __init__(self, target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tube: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], point: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], group: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, cache_bytes: float, max_iter: int, time_limit: float, working_set: int, demanding: bool, objectives: bool, watch: object | None) -> None: ...
+    def __init__(self, target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tube: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], point: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], group: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, cache_bytes: float, max_iter: int, time_limit: float, working_set: int, demanding: bool, objectives: bool, free_steps: bool, watch: object | None) -> None: ...
 
 class PairProgram:
     """The problems of many pairs of classes."""
 
-    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, time_limit: float, demanding: bool) -> None: ...
+    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, time_limit: float, demanding: bool, free_steps: bool) -> None: ...
 
 class SolverProgress:
     """Where a solve is after a round."""
@@ -269,6 +269,12 @@ def smo_dense(matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None),
 
 @overload
 def smo_dense(matrix: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], program: Program, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> SolverResult: ...
+
+@overload
+def smo_held(matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], recipe: Recipe, X: PointsFloat, originals: Originals, program: Program, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> SolverResult: ...
+
+@overload
+def smo_held(matrix: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], recipe: Recipe, X: PointsDouble, originals: Originals, program: Program, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> SolverResult: ...
 
 @overload
 def smo_callback(diagonal: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], fill: Callable, program: Program, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], function: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> SolverResult: ...

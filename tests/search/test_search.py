@@ -56,6 +56,7 @@ from mercer import (
     set_gram_cache,
 )
 from mercer.search.spaces import kernels_for, middle_width
+from mercer.solvers.held_rows import HeldRows
 
 X, y = make_classification(120, 6, random_state=0)
 iris = load_iris(return_X_y=True)
@@ -294,6 +295,30 @@ def test_without_room_nothing_is_held(counted, monkeypatch):
     assert alone.sharing_ == "1 kernel: nothing"
     assert counted[0] - before > 2 * before
     assert_same(alone, shared)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_fits_of_all_folds_read_the_rows_of_one_matrix(n_jobs, monkeypatch):
+    some, target = make_classification(2300, 20, random_state=4)
+    grid = {"C": [0.01, 0.1, 1, 10, 100], "gamma": [0.01, 0.1]}
+    made = []
+
+    class Counted(HeldRows):
+        def __init__(self, kernel, X, out):
+            made.append(kernel)
+            super().__init__(kernel, X, out)
+
+    monkeypatch.setattr("mercer.search.sharing.HeldRows", Counted)
+    ours = KernelSearchCV(SVC(), grid, cv=2, refit=False, n_jobs=n_jobs)
+    ours.fit(some, target)
+    word = "kernel rows in single precision for all folds"
+    assert ours.sharing_ == f"2 kernels: {word}"
+    assert sorted(kernel.gamma for kernel in made) == [0.01, 0.1]
+    theirs = GridSearchCV(SVC(), grid, cv=2, refit=False).fit(some, target)
+    assert ours.best_params_ == theirs.best_params_
+    for name in ("split0_test_score", "split1_test_score"):
+        # A point whose f is 0 to tol may be on either side.
+        assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1 / 1000)
 
 
 def test_a_learnt_width_shares_squared_distances(monkeypatch):

@@ -18,6 +18,7 @@ from mercer.kernels.vector import Linear, Polynomial
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.native.threads import set_threads, threads
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.held_rows import HeldRows, Offer, offered, searching
 from mercer.solvers.programs import nu_svc, nu_svr, one_class, quadratic, svc, svdd, svr
 from mercer.solvers.smo import SMO
 
@@ -92,6 +93,72 @@ def test_rows_may_come_from_the_core_a_matrix_or_a_function(name, monkeypatch):
     called = SMO(tol=1e-5, cache_mb=1e-3).solve(problem)
     assert_allclose(matrix.dual, compiled.dual, rtol=1e-8, atol=1e-8)
     assert_allclose(called.dual, compiled.dual, rtol=1e-8, atol=1e-8)
+
+
+def offer_of(kernel, X, places):
+    room = np.empty((len(X), len(X)), np.float32)
+    return Offer(HeldRows(kernel, X, room), places)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_some_points_may_come_from_a_matrix_of_all(name):
+    X, y = data(260)
+    kernel, places = RBF(0.5), np.sort(np.random.default_rng(1).permutation(260)[:120])
+    offer = offer_of(kernel, X, places)
+    assert_allclose(offer.rows.matrix, kernel(X), atol=1e-6)
+    gram = Gram(kernel, X[places])
+    problem = family(gram, X[places], y[places])[name]
+    with searching(offer):
+        assert offered(gram) is offer
+        assert offered(Gram(RBF(0.4), X[places])) is None
+        assert offered(Gram(kernel, X[places[::-1]])) is None
+        held = SMO(tol=1e-4, precision="single").solve(problem)
+    assert offered(gram) is None
+    alone = SMO(tol=1e-4, precision="double").solve(problem)
+    assert held.status == "optimal" and held.run.precision == "single"
+    function = gram @ problem.coef(held.value)
+    assert problem.violation(held.value, function) <= 1e-4
+    assert_allclose(held.dual, alone.dual, rtol=1e-4, atol=1e-4)
+
+
+def test_held_rows_in_single_precision_serve_at_any_bound():
+    # Where computed rows are given up, F is summed anew in double and goes on from it.
+    X, y = data(1400)
+    places = np.arange(0, 1400)[np.arange(1400) % 7 > 0]
+    gram = Gram(RBF(0.5), X[places])
+    problem = svc(gram, y[places], 1e4)
+    alone = SMO().solve(problem)
+    with searching(offer_of(gram.kernel, X, places)):
+        held = SMO().solve(problem)
+    assert (alone.run.precision, held.run.precision) == ("double", "single")
+    assert held.status == "optimal"
+    function = gram @ problem.coef(held.value)
+    assert problem.violation(held.value, function) <= 1e-3
+    assert_allclose(held.dual, alone.dual, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["svc", "svr", "one_class", "a bound for each"])
+@pytest.mark.parametrize("rank", [4, 200], ids=["dependent", "independent"])
+def test_free_variables_are_solved_for_at_once_in_a_search(name, rank):
+    # Far too few steps for pairs alone, whether rows are combinations or not.
+    rng = np.random.default_rng(rank)
+    X = rng.normal(size=(200, rank)) * np.geomspace(1, 0.1, rank)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    gram = Gram(Precomputed(), X @ X.T)
+    problem = {
+        "svc": svc(gram, y, 1e3),
+        "svr": svr(gram, X[:, 0] + rng.normal(size=200), 1e3, 0.1),
+        "one_class": one_class(gram, 0.3),
+        "a bound for each": svc(gram, y, np.geomspace(1, 1e4, 200)),
+    }[name]
+    with searching(None):
+        found = SMO(tol=1e-7).solve(problem)
+    beta, (low, high) = problem.sign * found.value, problem.bounds
+    assert (beta >= low).all() and (beta <= high).all()
+    assert_allclose(beta.sum(), problem.total or 0.0, atol=1e-7)
+    F = X @ (X.T @ problem.coef(found.value))
+    assert problem.violation(found.value, F) < 1.5e-7
+    assert found.run.iterations < 300_000
 
 
 @pytest.mark.parametrize("name", NAMES)

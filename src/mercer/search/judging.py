@@ -21,6 +21,9 @@ from mercer.native.clock import Clock, OutOfTime, breakable, running
 from mercer.native.sorting import distinct
 from mercer.outcomes import Status
 from mercer.search.sharing import Group, Task, View
+from mercer.solvers.held_rows import searching
+
+MANY_SUPPORT = 0.8  # of the points, with a coefficient
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +78,11 @@ def judge_fold(
             known = _is_solved_beyond(fitted, task)
             fitted = _prepared(machine, fitted, candidates[number], view, warm)
             try:
-                yield number, _judged(fitted, task, k, view, rules, begin, known)
+                with searching(group.rows(k)):
+                    result = _judged(fitted, task, k, view, rules, begin, known)
             except TimeIsUp:
                 return
+            yield number, result
 
 
 def _goes_along_c(machine: Any, rules: Rules) -> bool:
@@ -157,14 +162,18 @@ def _prepared(
 
 
 def _is_settled(machine: Any) -> bool:
-    """Whether few support vectors are at their bound, C: a start there is worth it.
+    """Whether f is much larger than tol: then a start there is worth it.
 
-    Where most are, f is hardly larger than tol, and what tol leaves open depends on the
-    start: scores are to be those of a fit on its own.
+    It is where many points are no support vectors, as y f ≥ 1 - tol at these, or where
+    few coefficients are at their bound, C. Otherwise f is hardly larger than tol, and
+    what tol leaves open depends on the start: scores are to be those of a fit on its
+    own.
     """
     if not hasattr(machine, "support_"):
         return False
     sizes = np.abs(machine._of_points.coef)
+    if np.count_nonzero(sizes) < MANY_SUPPORT * machine.shape_fit_[0]:
+        return True
     bounded = np.count_nonzero(sizes >= (1 - 1e-9) * machine.C)
     return bool(bounded < MANY_AT_BOUND * np.count_nonzero(sizes))
 

@@ -38,12 +38,16 @@ from mercer.machines.svm.base import SupportVectorMachine
 from mercer.machines.words import as_kernel
 from mercer.maps import explicit, has_quick_map
 from mercer.native import memory
+from mercer.native.sorting import distinct
 from mercer.solvers.auto.costs import on_features
+from mercer.solvers.held_rows import HeldRows, Offer
+from mercer.solvers.smo import SINGLE_FROM
 
 # Multiplications for a kernel value from which on a held matrix is read in less time
 # than a compiled kernel computes its rows: a guess from fits on 20 columns, where it is
 # not.
 DEAR = 100.0
+MANY = 10  # fits of a group; fewer may need fewer rows than K has
 # Of machines that need no k(x, x) of new points: fitted on the values of a fold alone.
 _BY_ROWS = (
     SupportVectorMachine,
@@ -81,6 +85,7 @@ class Task:
     fit_params: dict[str, Any] = field(default_factory=dict)
     score_params: dict[str, Any] = field(default_factory=dict)
     workers: int = 1
+    rooms: list[np.ndarray] = field(default_factory=list)  # for matrices, to be reused
 
     @property
     def n(self) -> int:
@@ -118,8 +123,48 @@ class Group:
         """What a machine is given in fold k; computed when it is first asked for."""
         return self.task.split(self.machine, k)
 
+    def rows(self, k: int) -> Offer | None:
+        """Kernel rows that the solves in fold k read; None where they compute them."""
+        return None
+
     def release(self) -> None:
         """All folds are done: what was computed is no longer needed."""
+
+
+class SharedRows(Group):
+    """K of all points in single precision, of which the solves of all folds read rows.
+
+    Machines have their points; kernel values in double are computed from these.
+    """
+
+    word = "kernel rows in single precision for all folds"
+
+    def __init__(self, task: Task, machine: Any, kernel: Kernel):
+        super().__init__(task, machine)
+        self.kernel = kernel
+        self._rows: HeldRows | None = None
+
+    def view(self, k: int) -> View:
+        with self.lock:
+            if self._rows is None and len(self.members) * len(self.task.folds) >= MANY:
+                X = np.ascontiguousarray(double(as_points(self.task.X)))
+                self._rows = HeldRows(self.kernel, X, self._room())
+        return super().view(k)
+
+    def _room(self) -> np.ndarray:
+        try:
+            return self.task.rooms.pop()  # memory that was never touched takes time
+        except IndexError:
+            return np.empty((self.task.n, self.task.n), dtype=np.float32)
+
+    def rows(self, k: int) -> Offer | None:
+        rows = self._rows
+        return None if rows is None else Offer(rows, self.task.folds[k][0])
+
+    def release(self) -> None:
+        if self._rows is not None:
+            self.task.rooms.append(self._rows.matrix)
+        self._rows = None
 
 
 class SharedMatrix(Group):
@@ -365,8 +410,25 @@ def _group(task: Task, machine: Any, key: tuple[Any, ...]) -> Group:
             machine, SupportVectorMachine
         )
         if not (held or (isinstance(machine, SupportVectorMachine) and _is_dear(X))):
+            if _reads_rows(task, machine):
+                return SharedRows(task, machine, kernel)
             return Group(task, machine)
     return SharedMatrix(task, machine, kernel)
+
+
+def _reads_rows(task: Task, machine: Any) -> bool:
+    """Whether fits of a compiled kernel on vectors read rows in single precision.
+
+    With several classes there is a problem for each pair of them, on a part of a fold.
+    """
+    X = as_points(task.X)
+    if not isinstance(machine, SupportVectorMachine) or not isinstance(X, np.ndarray):
+        return False
+    if hasattr(machine, "class_weight") and len(distinct(np.asarray(task.y))) != 2:
+        return False
+    # A worker that is done goes on with the next kernel.
+    room = min(2, task.workers) * 4.0 * task.n**2
+    return task.largest > SINGLE_FROM and memory.keeps(room)
 
 
 def _given(task: Task, machine: Any, kernel: Kernel, own: bool) -> tuple[Any, ...]:

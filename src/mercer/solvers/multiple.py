@@ -43,6 +43,8 @@ from mercer.solvers.weights import (
 FINEST = 1e-12  # the tolerance below which a solver is not asked to go
 NOTHING = 1e-6  # of the largest square of a distance, which is as good as 0
 STEPS = 100_000  # and some for each variable, to a tolerance that nobody asked for
+TAKING = 8  # a number taken out of a matrix costs as much as so many of a product
+PIECE = 2**17  # numbers of a sum of matrices that are added up while they are cached
 SPARE = 3  # matrices that a search needs beside the Kₘ
 _ROUGH = (Status.IMPRECISE, Status.STALLED)
 Solved = PairSolutions | Sequence[tuple[BoxQP, Solution]]
@@ -160,7 +162,7 @@ def images(grams: Sequence[Gram], one: Piece) -> np.ndarray:
     if not len(points):
         return np.zeros((len(grams), 0))
     n = grams[0].shape[0]
-    if 2 * len(points) > n:  # to take them out of a matrix would cost more
+    if TAKING * len(points) ** 2 > n**2:
         coef = np.bincount(points, beta, n)
         return np.array([np.asarray(gram @ coef)[points] for gram in grams], float)
     return np.array([_block(gram, points) @ beta for gram in grams], float)
@@ -198,9 +200,12 @@ def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
     parts = [gram.rows(slice(None)) for gram in grams]
     total = np.zeros(parts[0].shape, parts[0].dtype)
     add = saxpy if total.dtype == np.float32 else daxpy
-    for part, weight in zip(parts, weights, strict=True):
-        if weight:
-            add(part.reshape(-1), total.reshape(-1), a=weight)
+    flat = [part.reshape(-1) for part in parts]
+    for begin in range(0, total.size, PIECE):
+        piece = slice(begin, begin + PIECE)
+        for part, weight in zip(flat, weights, strict=True):
+            if weight:
+                add(part[piece], total.reshape(-1)[piece], a=weight)
     psd = True if all(gram.kernel.psd for gram in grams) else None
     return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
 

@@ -32,12 +32,17 @@ from mercer.solvers.class_pairs import (
     Precision,
     concluded,
 )
+from mercer.solvers.held_rows import Offer, in_search, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
+# What the core has: points up to which all variables are in the working set, and how
+# many are in those of more points.
+FULL = 2048
+WORKING_SETS = 512, 2048
 BUDGET = 10_000_000  # steps, where no other number is asked for
 
 
@@ -251,6 +256,7 @@ class SMO:
             max_iter=self._budget(int(problems.lengths.max())),
             time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
+            free_steps=in_search(),
         )
 
     def _target(self) -> float:
@@ -328,6 +334,7 @@ class _Run:
             index = np.append(np.arange(n) if problem.index is None else index, n)
             value = np.append(value, -value.sum())
         target, lower, upper, tube = map(np.ascontiguousarray, variables)
+        index = source.numbered(index, problem.gram.shape[0])
         program = _core.Program(
             target,
             lower,
@@ -339,13 +346,16 @@ class _Run:
             cache_bytes=memory.cache_bytes(options.cache_mb),
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
-            working_set=options.working_set or 0,
+            working_set=options.working_set or source.working_set,
             demanding=options.precision == "auto" and dtype is np.float32,
             objectives=options.objectives,
+            free_steps=in_search(),
             watch=self.watch and self._watched,
         )
-        function = np.empty(problem.gram.shape[0])
+        function = np.empty(source.size or problem.gram.shape[0])
         result = source.solve(program, value, function)
+        if source.places is not None:
+            function = function[source.places]
         self.iterations += result.iterations
         self.rows += result.rows
         self.hits += result.hits
@@ -447,6 +457,15 @@ class _Source(NamedTuple):
     solve: Callable[[_core.Program, np.ndarray, np.ndarray], _core.SolverResult]
     largest: float  # max |k(x, x)|
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
+    size: int = 0  # of a matrix that has the rows of more points
+    places: np.ndarray | None = None  # of these points in it
+    working_set: int = 0  # the core chooses by the size of its matrix
+
+    def numbered(self, index: np.ndarray, n: int) -> np.ndarray:
+        """The points of variables as the rows number them; n stands for none."""
+        if self.places is None:
+            return index
+        return np.append(self.places, self.size)[index if len(index) else np.arange(n)]
 
 
 def _nothing(*_: Any) -> _core.SolverResult:
@@ -456,6 +475,9 @@ def _nothing(*_: Any) -> _core.SolverResult:
 def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source:
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
+        offer = offered(gram) if dtype is np.float32 else None
+        if offer is not None:
+            return _held_source(offer)
         native, given = native_recipe(recipe), vectors(gram.X)
         X = centered(given, recipe.part, dtype)
         with np.errstate(over="ignore"):  # infinite in single precision: not its task
@@ -482,6 +504,21 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
 
     return _Source(
         lambda *rest: _core.smo_callback(diagonal, fill, *rest), largest, ENTRY_ERROR
+    )
+
+
+def _held_source(offer: Offer) -> _Source:
+    rows, n = offer.rows, len(offer.places)
+    size = len(rows.X)
+    return _Source(
+        lambda *rest: _core.smo_held(
+            rows.matrix, rows.recipe, rows.points, rows.originals, *rest
+        ),
+        _largest(rows.recipe, [rows.points], np.float32),
+        _core.entry_error(rows.recipe, rows.points),
+        size,
+        offer.places,
+        0 if size <= FULL else int(np.clip(n // 5, *WORKING_SETS)),
     )
 
 
