@@ -161,8 +161,8 @@ def signs(state: State, job: Job) -> Answer:
 def _spread(places: np.ndarray) -> np.ndarray:
     """Points of one place on a disc around it, so that each is seen."""
     out = np.array(places, dtype=float)
-    for one in np.unique(places, axis=0):
-        same = np.flatnonzero((places == one).all(axis=1))
+    for one in sorted(set(map(tuple, places.tolist()))):
+        same = np.flatnonzero((places == np.array(one)).all(axis=1))
         radius = 0.32 * np.sqrt(np.arange(len(same)) / max(1, len(same)))
         angle = GOLDEN * np.arange(len(same))
         out[same] += radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
