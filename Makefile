@@ -4,6 +4,7 @@
 #                out/digits.html
 #   make lab     build, install, open the laboratory: a page to see and step through
 #   make test    build, install, run the test suite
+#   make test-examples  every example of the gallery, and what its figures show
 #   make test-cluster   fits on clusters whose processes are killed and paused
 #   make test-browser   the page of the laboratory in Chromium: every tab, accessibility,
 #                latency; pictures of it go to build/laboratory
@@ -26,8 +27,8 @@ python = $(VENV)/bin/python
 sources := pyproject.toml CMakeLists.txt README.md tools/setup.sh \
            $(shell find src -type f -not -name '*.pyc' -not -name '*.so')
 
-.PHONY: demo lab test test-browser test-cluster test-requests test-roundings sanitize \
-        fuzz bench docs docs-quick docs-serve lint clean
+.PHONY: demo lab test test-browser test-cluster test-examples test-requests \
+        test-roundings sanitize fuzz bench docs docs-quick docs-serve lint clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -39,6 +40,9 @@ lab: $(VENV)/.lab
 
 test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto
+
+test-examples: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -n auto -m gallery tests/test_examples.py
 
 test-cluster: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(python) -m pytest -m cluster tests/test_distributed.py tests/test_faults.py

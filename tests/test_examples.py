@@ -64,7 +64,7 @@ def test_there_are_examples():
     assert SCRIPTS
 
 
-@pytest.mark.slow
+@pytest.mark.gallery
 @each_script
 def test_an_example_runs_and_its_figures_are_complete(
     script, tmp_path, monkeypatch, capsys
