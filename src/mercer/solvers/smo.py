@@ -32,7 +32,7 @@ from mercer.solvers.class_pairs import (
     Precision,
     concluded,
 )
-from mercer.solvers.held_rows import Offer, in_search, offered
+from mercer.solvers.held_rows import Offer, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
@@ -87,6 +87,7 @@ class SMO:
     precision: str = "auto"
     working_set: int | None = None
     objectives: bool = True
+    free_steps: bool = False
 
     def __post_init__(self) -> None:
         check_time_limit(self)
@@ -256,7 +257,7 @@ class SMO:
             max_iter=self._budget(int(problems.lengths.max())),
             time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
-            free_steps=in_search(),
+            free_steps=self.free_steps,
         )
 
     def _target(self) -> float:
@@ -349,7 +350,7 @@ class _Run:
             working_set=options.working_set or source.working_set,
             demanding=options.precision == "auto" and dtype is np.float32,
             objectives=options.objectives,
-            free_steps=in_search(),
+            free_steps=options.free_steps,
             watch=self.watch and self._watched,
         )
         function = np.empty(source.size or problem.gram.shape[0])
