@@ -66,6 +66,8 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
+    free_steps : whether all free variables of a working set are solved for at once
+        where pairs take long, as at a large C with dependent rows
 
     Examples
     --------
