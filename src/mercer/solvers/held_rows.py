@@ -75,11 +75,6 @@ def searching(offer: Offer | None) -> Iterator[None]:
         _offers.reset(token)
 
 
-def in_search() -> bool:
-    """Whether this solve is one of the many of a search."""
-    return bool(_offers.get())
-
-
 def offered(gram: Gram) -> Offer | None:
     """The rows of this Gram, where they are on offer."""
     for offer in _offers.get():

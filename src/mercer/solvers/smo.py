@@ -32,7 +32,7 @@ from mercer.solvers.class_pairs import (
     Precision,
     concluded,
 )
-from mercer.solvers.held_rows import Offer, in_search, offered
+from mercer.solvers.held_rows import Offer, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
@@ -66,6 +66,8 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
+    free_steps : whether all free variables of a working set are solved for at once
+        where pairs take long, as at a large C with dependent rows
 
     Examples
     --------
@@ -87,6 +89,7 @@ class SMO:
     precision: str = "auto"
     working_set: int | None = None
     objectives: bool = True
+    free_steps: bool = False
 
     def __post_init__(self) -> None:
         check_time_limit(self)
@@ -256,7 +259,7 @@ class SMO:
             max_iter=self._budget(int(problems.lengths.max())),
             time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
-            free_steps=in_search(),
+            free_steps=self.free_steps,
         )
 
     def _target(self) -> float:
@@ -349,7 +352,7 @@ class _Run:
             working_set=options.working_set or source.working_set,
             demanding=options.precision == "auto" and dtype is np.float32,
             objectives=options.objectives,
-            free_steps=in_search(),
+            free_steps=options.free_steps,
             watch=self.watch and self._watched,
         )
         function = np.empty(source.size or problem.gram.shape[0])
