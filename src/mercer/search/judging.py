@@ -23,8 +23,6 @@ from mercer.outcomes import Status
 from mercer.search.sharing import Group, Task, View
 from mercer.solvers.held_rows import searching
 
-MANY_SUPPORT = 0.8  # of the points, with a coefficient
-
 
 @dataclass(frozen=True, eq=False)
 class Rules:
@@ -162,18 +160,14 @@ def _prepared(
 
 
 def _is_settled(machine: Any) -> bool:
-    """Whether f is much larger than tol: then a start there is worth it.
+    """Whether few support vectors are at their bound, C: a start there is worth it.
 
-    It is where many points are no support vectors, as y f ≥ 1 - tol at these, or where
-    few coefficients are at their bound, C. Otherwise f is hardly larger than tol, and
-    what tol leaves open depends on the start: scores are to be those of a fit on its
-    own.
+    Where most are, f is hardly larger than tol, and what tol leaves open depends on the
+    start: scores are to be those of a fit on its own.
     """
     if not hasattr(machine, "support_"):
         return False
     sizes = np.abs(machine._of_points.coef)
-    if np.count_nonzero(sizes) < MANY_SUPPORT * machine.shape_fit_[0]:
-        return True
     bounded = np.count_nonzero(sizes >= (1 - 1e-9) * machine.C)
     return bool(bounded < MANY_AT_BOUND * np.count_nonzero(sizes))
 
