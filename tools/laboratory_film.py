@@ -18,8 +18,8 @@ from browsing import found_browser, moons, packed, pixel, plane, served
 
 OUT = Path(__file__).parents[1] / "docs/_static/laboratory.gif"
 SIZE = (1280, 800)  # of the page
-SHOWN = (800, 500)  # of the film
-COLOURS = 88  # of the film, besides those that few pixels have:
+SHOWN = (640, 400)  # of the film
+COLOURS = 26  # of the film, besides those that few pixels have:
 RARE = "0072b2 d55e00 009e73 cc79a7 e69f00 56b4e9 882255 332288 00704f 161b22 ffffff"
 QUICK, HELD = 90, 1300  # ms of a frame that moves, and of one to look at
 
