@@ -1,13 +1,15 @@
 """A laboratory on a port of its own, and its answers taken apart."""
 
+import io
 import json
 import struct
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 import httpx
 import numpy as np
 import uvicorn
+from numpy.testing import assert_allclose
 
 from mercer.laboratory.launch import Server, bound_socket
 from mercer.laboratory.server import make_app
@@ -77,3 +79,15 @@ def refusal(response, status, code):
     assert error["code"] == code, error
     assert error["message"].endswith("."), error
     return error
+
+
+def copied_numbers(client, **asked):
+    """What the copied code gives, and the same numbers as the page is told them."""
+    found = client.post("/api/code", json=asked).json()
+    names: dict = {}
+    with redirect_stdout(io.StringIO()):
+        exec(found["code"], names)
+    assert names["numbers"].keys() == found["numbers"].keys() != set()
+    for name, value in names["numbers"].items():
+        assert_allclose(value, found["numbers"][name], rtol=1e-9, err_msg=name)
+    return names["numbers"], found["numbers"]

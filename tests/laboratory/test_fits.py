@@ -1,11 +1,8 @@
 """The page is told what the library says of a fit, and the copied code says it too."""
 
-import io
-from contextlib import redirect_stdout
-
 import numpy as np
 import pytest
-from labclient import answer
+from labclient import answer, copied_numbers
 from numpy.testing import assert_allclose
 
 from mercer import SVC, SVR, GaussianProcessRegressor, KernelPCA, parse
@@ -100,22 +97,10 @@ def test_components_are_those_of_kernel_pca(client):
     assert arrays["components"].shape == (8, 7, 9)
 
 
-def copied_numbers(client, **asked):
-    """What the copied code gives; the page is told the same."""
-    found = client.post("/api/code", json=asked).json()
-    names: dict = {}
-    with redirect_stdout(io.StringIO()):
-        exec(found["code"], names)
-    assert names["numbers"].keys() == found["numbers"].keys()
-    for name, value in names["numbers"].items():
-        assert_allclose(value, found["numbers"][name], rtol=1e-9, err_msg=name)
-    return names["numbers"]
-
-
 @pytest.mark.parametrize("machine", OFFERS)
 def test_copied_code_gives_the_numbers_on_the_page(client, machine):
     state = state_of(machine)
-    numbers = copied_numbers(client, state=state)
+    numbers, _ = copied_numbers(client, state=state)
     head, _ = answer(client, "fit", **state, **SMALL)
     if head["score"] is not None:
         assert_allclose(numbers[head["score"]["name"]], head["score"]["value"])
@@ -126,7 +111,7 @@ def test_copied_code_gives_the_numbers_on_the_page(client, machine):
 @pytest.mark.parametrize("machine", ["SVC", "OneClassSVM"])
 def test_copied_code_of_the_dual_gives_its_bounds_and_spectrum(client, machine):
     state = state_of(machine, 12)
-    numbers = copied_numbers(client, duality=state)
+    numbers, _ = copied_numbers(client, duality=state)
     _, arrays = answer(client, "gram", **state)
     greatest = arrays["eigenvalues"][0]
     assert_allclose(numbers["greatest eigenvalue of K"], greatest, rtol=1e-5)

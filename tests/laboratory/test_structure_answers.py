@@ -1,10 +1,7 @@
 """Strings, trees and graphs: Gram matrices, predictions, and what matched in place."""
 
-import io
-from contextlib import redirect_stdout
-
 import pytest
-from labclient import answer
+from labclient import answer, copied_numbers
 from numpy.testing import assert_allclose
 
 from mercer import SVC, Graph, Tree, parse
@@ -72,13 +69,7 @@ def test_fast_food_has_afd_at_its_places(client):
 @pytest.mark.parametrize("kind", CATALOG)
 def test_copied_code_gives_the_same_classes(client, kind):
     [state, *_] = [one["state"] for one in CATALOG[kind]()["examples"]]
-    found = client.post("/api/code", json={"structures": state}).json()
-    names: dict = {}
-    with redirect_stdout(io.StringIO()):
-        exec(found["code"], names)
-    assert_allclose(
-        list(names["numbers"].values()), list(found["numbers"].values()), rtol=1e-9
-    )
+    copied_numbers(client, structures=state)
 
 
 def test_trees_come_back_with_their_parents(client):
