@@ -48,7 +48,7 @@ FOUNDATIONS = {
     "class_pairs weights products krylov primal penalized columns feature_newton lasso "
     "lasso_features sgd components bayes posterior smo feature_descent ascent "
     "laplace".split(),
-    "solvers/auto": ["small", "costs", "holding", "smo"],
+    "solvers/auto": ["small", "costs", "support", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress "
     "parallel".split(),
     "machines/svm": ["kept", "model", "mixtures", "base", "classifier"],
@@ -96,7 +96,7 @@ MODULES = {
     "cluster_states clusters lasso lasso_features components products preimage bayes "
     "posterior evidence rounding class_pairs nearest windows roads weights multiple "
     "chunking decomposition ascent laplace gaussian path update bordered pair_steps",
-    "solvers/auto": "small costs holding smo linear penalized l1 components",
+    "solvers/auto": "small costs support holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
     "perceptron rvm neighbors kmeans pca parzen maps parallel",
     "machines/svm": "kept model mixtures base classifier svc svr one_class",

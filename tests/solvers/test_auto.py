@@ -6,19 +6,31 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mercer import SVC, Linear, Nystrom
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.substring import Spectrum
 from mercer.kernels.ways import BlockFunction, Precomputed
 from mercer.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared
 from mercer.native import memory
-from mercer.solvers import SMO, CoordinateDescent, L1Problem, Newton, Penalized
+from mercer.solvers import (
+    SMO,
+    CoordinateDescent,
+    L1Problem,
+    Newton,
+    Penalized,
+    SemismoothNewton,
+    one_class,
+    svc,
+)
 from mercer.solvers.auto import (
     AutoL1,
     AutoPenalized,
     held_for_many,
     held_for_passes,
 )
+from mercer.solvers.auto.costs import by_rows_of_map
+from mercer.solvers.auto.support import support_share
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(300, 2))
@@ -161,3 +173,64 @@ def test_k_is_held_for_many_passes_where_it_is_slow(monkeypatch):
     assert held_for_passes(held) is held
     monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
     assert held_for_passes(slow) is slow
+
+
+# Rows of a map by SMO, where few points will have a coefficient
+
+
+def classes_apart(n, kinds, seed=0, noise=0.0):
+    """Points in clouds far apart, 60 columns; some of them change their class."""
+    draw = np.random.default_rng(seed)
+    centers = 4 * draw.normal(size=(kinds, 60)) / np.sqrt(60)
+    y = draw.integers(kinds, size=n)
+    points = centers[y] + 0.3 * draw.normal(size=(n, 60))
+    changed = draw.random(n) < noise
+    return points, np.where(changed, draw.integers(kinds, size=n), y)
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_few_support_vectors_of_landmarks_are_found_by_rows_of_the_map(kinds):
+    points, y = classes_apart(5000 * kinds // 2, kinds)
+    kernel = Nystrom(RBF(0.02), 400)
+    by_rows = SVC(C=10, kernel=kernel, tol=1e-5).fit(points, y)
+    assert by_rows.certificate_.run.rows > 0
+    on_map = SVC(C=10, kernel=kernel, solver=SemismoothNewton()).fit(points, y)
+    assert on_map.certificate_.run.rows == 0
+    assert by_rows.certificate_.status == on_map.certificate_.status == "optimal"
+    assert_allclose(by_rows.certificate_.primal, on_map.certificate_.primal, rtol=1e-4)
+    assert by_rows.certificate_.dual <= on_map.certificate_.primal
+    f, g = (one.decision_function(points[:500]) for one in (by_rows, on_map))
+    assert_allclose(f, g, atol=0.02)
+    assert len(by_rows.expansion_.points) == 400  # its landmarks
+
+
+def test_many_support_vectors_of_landmarks_are_found_on_the_map():
+    points, y = classes_apart(6000, 2, noise=0.4)
+    found = SVC(C=10, kernel=Nystrom(RBF(0.02), 400)).fit(points, y)
+    assert found.certificate_.run.rows == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_share_of_support_vectors_is_foreseen_within_a_factor(noise):
+    points, y = classes_apart(4000, 2, noise=noise)
+    sides = np.where(y == 1, 1.0, -1.0)
+    problem = svc(Gram(RBF(0.02), points), sides, upper=10.0)
+    found = SMO().solve(problem)
+    true = np.count_nonzero(problem.coef(found.value)) / len(points)
+    assert true / 3 <= support_share(problem) <= 3 * true
+
+
+def test_the_share_of_support_vectors_follows_from_a_fixed_sum():
+    problem = one_class(Gram(RBF(0.5), X), 0.3)
+    found = SMO().solve(problem)
+    true = np.count_nonzero(found.value) / len(X)
+    assert true / 1.3 <= support_share(problem) <= 1.3 * true
+
+
+def test_rows_of_a_map_have_the_values_of_its_kernel():
+    kernel = Nystrom(RBF(0.5), 50).resolve(X)
+    mapped = by_rows_of_map(Gram(kernel, X))
+    assert mapped.kernel == Linear()
+    assert_allclose(mapped.dense(), kernel(X), atol=1e-12)
+    known = gram()
+    assert by_rows_of_map(known) is known  # the core computes these itself

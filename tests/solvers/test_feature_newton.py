@@ -136,3 +136,19 @@ def test_sizes_of_samples_are_a_fifth_of_each_other():
     assert feature_newton._sizes(2_000_000, 2000) == [16_000, 80_000]
     assert feature_newton._sizes(10_000, 1000) == []  # a fifth is too few
     assert feature_newton._sizes(100_000, 20) == []  # steps cost little
+
+
+def test_what_all_columns_have_in_common_is_solved_at_once():
+    problem = penalized(Softmax(3))
+    level = feature_newton._Level(
+        problem, *[features_of(problem.gram)] * 2, 1000, feature_newton.Pulse(None)
+    )
+    at = level.look(*level.zero())
+    root = level.columns.root(at.f)
+    level._refresh(root)
+    common = np.repeat(np.random.default_rng(1).normal(size=(20, 1)), 3, axis=1)
+    found = level.inverse(problem.strength * common)
+    # H is 0 there, so that the system is λ s = r.
+    assert_allclose(found, common, rtol=1e-10)
+    apart = common * [1.0, -2.0, 1.0]
+    assert_allclose(level.inverse(apart).sum(axis=1), 0.0, atol=1e-12)

@@ -95,7 +95,7 @@ class _Planning:
 
     def _resolved(self, kernel: Kernel) -> Kernel:
         """The kernel, having learnt from some of the points: landmarks take long."""
-        few = max(RESOLVED, 2 * int(getattr(kernel, "size", 0) or 0))
+        few = max(RESOLVED, 4 * int(getattr(kernel, "size", 0) or 0))
         if self.n <= few:
             return kernel
         points = as_points(self.X)

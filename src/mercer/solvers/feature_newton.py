@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dtrmv
 
 from mercer.kernels.nystrom import Nystrom
 from mercer.native import lapack, memory
@@ -55,6 +56,7 @@ FIRST_TOL = 1e-3  # of the gap on some of the points
 REST = 0.1  # of the goal, that the rest of the last system may add to the gap
 FORCING = 0.1  # of the gradient, that other systems leave
 AT_ONCE = 45.0  # multiplications of ΦᵀHΦ in the time of one of a product with Φ
+MORE = 1 / 8  # of the time of a product, that one more column takes
 STALLS = 2  # last steps that may leave more than a half of the gap
 WORDS = (("gap", "gap"), ("violation", "gradient"))
 
@@ -89,6 +91,9 @@ class _At:
 class _Inverse:
     """(λI + ΦᵀHΦ)⁻¹ of each column of f alone, from the matrices of some points.
 
+    What several columns have in common does not change the probabilities: H takes it
+    to 0, and its inverse is 1/λ. The columns alone do not know of that.
+
     Parameters
     ----------
     rows, weights : Φ of these points, and the curvatures there, (s, k)
@@ -111,6 +116,10 @@ class _Inverse:
         self.products = 0  # since it was made
 
     def __call__(self, r: np.ndarray) -> np.ndarray:
+        common = _common(r)
+        return _apart(self._of_columns(r - common)) + common / self.mass
+
+    def _of_columns(self, r: np.ndarray) -> np.ndarray:
         if self.scale is not None:
             return r / self.scale
         columns = [lapack.solve(R, r[:, j].copy()) for j, R in enumerate(self.R)]
@@ -120,9 +129,19 @@ class _Inverse:
         """(λI + ΦᵀHΦ) r, about."""
         if self.scale is not None:
             return self.scale * r
-        triangles = [np.triu(R) for R in self.R]
-        columns = [R.T @ (R @ r[:, j]) for j, R in enumerate(triangles)]
+        columns = [dtrmv(R, r[:, j]) for j, R in enumerate(self.R)]
+        columns = [dtrmv(R, x, trans=1) for R, x in zip(self.R, columns, strict=True)]
         return np.column_stack(columns)
+
+
+def _common(r: np.ndarray) -> np.ndarray | float:
+    """What the columns have in common; 0 of a single one."""
+    return r.mean(axis=1, keepdims=True) if r.shape[1] > 1 else 0.0
+
+
+def _apart(r: np.ndarray) -> np.ndarray:
+    """The columns less what they have in common."""
+    return r - _common(r)
 
 
 def _curved_matrix(rows: FeatureRows, h: np.ndarray, bias: bool) -> np.ndarray:
@@ -274,7 +293,8 @@ class _Level:
         """A new preconditioner where the old one has cost more than a new one does."""
         rows, index = (self.rough, None) if self.near is None else self.near
         n, (some, p) = self.rough.shape[0], rows.shape
-        cost = p * (some + p) / (AT_ONCE * n)
+        k = self.columns.k
+        cost = k * p * (some + p) / (AT_ONCE * n * (1 + MORE * (k - 1)))
         if self.inverse is not None and self.inverse.products < max(1.0, cost):
             return
         weights = root.q**2

@@ -39,6 +39,7 @@ from mercer.solvers.single_rows import in_single
 FAILURES = 2  # rounds that may leave more than a half of the residual
 LEAST = 1e-14  # of a relative residual: what is left is rounding
 BESIDE = 3000  # columns whose matrix one thread factors in a fraction of a second
+CHEAP = 2.0**24  # numbers of Φ that are read in next to no time
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class _NormalRounds:
         if best.worst <= self.options.tol:
             return best, "optimal"
         self.normal = self._factors()
-        if self.normal.R is not None and system.features.computed:
+        if self.normal.R is not None and not system.is_read_cheaply:
             at = self._from_few_readings(at)
             best = min(best, at, key=lambda one: one.worst)
         while True:
@@ -248,7 +249,7 @@ class _NormalRounds:
         """How it ended, or nothing."""
         options = self.options
         # With factors and Φ at hand digits cost next to nothing, as long as there are.
-        cheap = factored and not self.system.features.computed
+        cheap = factored and self.system.is_read_cheaply
         if worst <= options.tol and (not cheap or failures or worst <= LEAST):
             return "optimal"
         if self.stopped:
@@ -290,6 +291,12 @@ class _Explicit(WeightedSystem):
         self.factored = affordable(self.features.shape[1], ONCE)
         self.rough = in_single(self.features)  # whose ΦᵀWΦ is factored
         self._normal: np.ndarray | None = None
+
+    @property
+    def is_read_cheaply(self) -> bool:
+        """Whether Φ is at hand, and small."""
+        features = self.features
+        return not features.computed and features.entries <= CHEAP
 
     @cached_property
     def rounding(self) -> FeatureSums:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mercer.data.partitions import Partitions
 from mercer.data.points import Points, as_points, count, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.vector import is_vectors
+from mercer.kernels.vector import Linear, is_vectors
 from mercer.kernels.ways import FeatureKernel
 from mercer.maps import dense_columns, entries_estimate, explicit, has_quick_map
 from mercer.native import memory
@@ -35,13 +36,18 @@ OnFeatures = SemismoothNewton | FeatureDescent | Chunking | Decomposition
 MANY_POINTS = 4000
 FEW_COLUMNS = 1000  # of a sparse map, up to which Newton's systems are small
 MANY_TO_CLUSTER = 1000  # of fewer points, K takes no time
+MANY_TO_SAMPLE = 4000  # of fewer points, samples cost as much as they tell
+FEWEST = 0.005  # of half of K, that SMO computes at least
 STEPS_OF_LLOYD = 30
 MANY_TO_STEP = 500  # points from which on steps are made on features
 WIDEST_STEP = 2**14  # features of a point of a stream
 
 
 def on_features(
-    gram: Gram, n: int | None = None, tube_is_found: bool = False
+    gram: Gram,
+    n: int | None = None,
+    tube_is_found: bool = False,
+    support: Callable[[], float] | None = None,
 ) -> type | None:
     """What solves n of its points, or all, on features at less cost than SMO on K.
 
@@ -56,6 +62,8 @@ def on_features(
     Parameters
     ----------
     tube_is_found : as of the `BoxQP`, which has no working sets then
+    support : gives the share of the points that will have a coefficient, whose rows are
+        what SMO computes; asked for where it may decide
     """
     n = gram.shape[0] if n is None else n
     if isinstance(gram.X, Partitions):
@@ -85,8 +93,36 @@ def on_features(
     smo = n**2 * (columns + 20.0) / 2
     newton = 60.0 * n * wide + n * wide**2 + 30.0 * p**3
     if p <= FEW_COLUMNS or wide == p:
+        may_decide = FEWEST * smo < newton < smo and n >= MANY_TO_SAMPLE
+        if may_decide and support is not None:
+            smo *= 2 * support()
+            if gram.kernel.native(gram.X) is None:
+                smo += n * wide**2 / 2  # Φ itself, which SMO needs
         return SemismoothNewton if newton < smo else None
     return FeatureDescent if 1500.0 * n * wide < smo else None
+
+
+def by_rows_of_map(gram: Gram) -> Gram:
+    """The Gram of `Linear` on the rows of Φ, for SMO, or the same.
+
+    Where the core does not know the kernel, but Φ is dense and fits into memory: rows
+    of K are then computed there as quickly as those of `Linear`.
+    """
+    if not has_rows_of_map(gram):
+        return gram
+    rows = features_of(gram)
+    return Gram(Linear(), (rows.held() if rows.computed else rows).matrix)
+
+
+def has_rows_of_map(gram: Gram) -> bool:
+    """Whether `by_rows_of_map` gives another Gram."""
+    kernel, X = gram.kernel, gram.X
+    if gram.is_held or isinstance(X, Blocks) or not has_quick_map(kernel):
+        return False
+    p = dense_columns(kernel, X)
+    if p is None or kernel.native(X) is not None:
+        return False
+    return memory.keeps(8.0 * gram.shape[0] * p)
 
 
 def _on_partitions(gram: Gram, tube_is_found: bool) -> type:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -19,9 +20,15 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime
 from mercer.native.threads import threads
 from mercer.outcomes import Progress, Solution, Status, Watch
-from mercer.solvers.auto.costs import OnFeatures, on_features
+from mercer.solvers.auto.costs import (
+    OnFeatures,
+    by_rows_of_map,
+    has_rows_of_map,
+    on_features,
+)
 from mercer.solvers.auto.holding import holds_for_rows
 from mercer.solvers.auto.small import ROUNDING, SMALL, STEPS
+from mercer.solvers.auto.support import support_share
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.chunking import Chunking
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
@@ -115,7 +122,11 @@ class AutoSMO:
         if alone and self._in_one_call(problems):
             assert isinstance(problems, PairProblems)
             try:
-                return self._solve_pairs(problems)
+                joint = replace(
+                    problems.joint, gram=by_rows_of_map(problems.joint.gram)
+                )
+                found = self._solve_pairs(replace(problems, joint=joint))
+                return replace(found, problems=problems)
             except OutOfTime:
                 pass  # there is no K; each has its start
         workers = 1 if watching is not None else self._workers(problems)
@@ -140,6 +151,8 @@ class AutoSMO:
         if isinstance(base, OnFeatures):
             placed, found = isinstance(base, Chunking), {"solver": base}
             return on_map(gram, chosen, placed, n_problems=many, parameters=found)
+        if self.solver is None and isinstance(base, SMO) and has_rows_of_map(gram):
+            return on_map(gram, chosen, n_problems=many, largest=first)
         held = self.solver is None and holds_for_rows(gram, many, self.cache_mb)
         cache, native = matrix_bytes(self.cache_mb), gram.kernel.native(gram.X)
         single = native is not None and first > SINGLE_FROM and isinstance(base, SMO)
@@ -156,7 +169,10 @@ class AutoSMO:
             return problem.gram.shape[0], problem.gram, self._chosen(problem)
         joint, size = problems.joint, int(problems.lengths.max())
         finite = bool(np.isfinite(joint.upper).all())
-        on_rows = on_features(problems.gram, size) if finite else None
+        on_rows = None
+        if finite:
+            share = partial(support_share, problems)
+            on_rows = on_features(problems.gram, size, support=share)
         solver: Any = self.solver or self._smo(joint, 1)
         if on_rows is not None and self.solver is None:
             solver = on_rows(self.tol, self.max_iter)
@@ -196,7 +212,10 @@ class AutoSMO:
             first = fine.solve(problem, start=start, watch=watch)
             solution = self._completed(problem, first, watch)
         else:
-            solution = solver.solve(problem, start=start, watch=watch)
+            given = problem
+            if self.solver is None and isinstance(solver, SMO):
+                given = replace(problem, gram=by_rows_of_map(problem.gram))
+            solution = solver.solve(given, start=start, watch=watch)
         on_rows = isinstance(solver, OnFeatures)
         on_rows = on_rows and not isinstance(problem.gram.X, Blocks)
         if on_rows and self.solver is None and solution.status == "stalled":
@@ -212,8 +231,11 @@ class AutoSMO:
         solver, finite = self.solver, problem.has_finite_bounds
         linear = None
         if solver is None and finite:
-            found = problem.tube_is_found
-            linear = on_features(problem.gram, tube_is_found=found)
+            linear = on_features(
+                problem.gram,
+                tube_is_found=problem.tube_is_found,
+                support=partial(support_share, problem),
+            )
         if linear is not None:
             solver = linear(self.tol, self.max_iter)
         elif solver is None:
@@ -284,10 +306,10 @@ class AutoSMO:
             return False
         if np.isinf(problems.joint.upper).all():
             return False  # hard margins have a solver of their own
-        gram = problems.gram
-        if on_features(gram, int(problems.lengths.max())):
+        gram, size = problems.gram, int(problems.lengths.max())
+        if on_features(gram, size, support=partial(support_share, problems)):
             return False
-        if gram.kernel.native(gram.X) is not None:
+        if has_rows_of_map(gram) or gram.kernel.native(gram.X) is not None:
             return True
         there = gram.is_held or isinstance(gram.kernel, Precomputed)
         room = memory.room_to_keep() if there else matrix_bytes(self.cache_mb)
