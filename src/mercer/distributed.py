@@ -23,6 +23,8 @@ import scipy.sparse as sp
 
 try:
     import dask
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
     from distributed import Client, Future, default_client, get_worker, wait
     from distributed.protocol.pickle import dumps
 except ImportError as error:
@@ -31,7 +33,14 @@ except ImportError as error:
         '"dask[array]" and "distributed".'
     ) from error
 
-from mercer.data.partitions import Arguments, Once, Partitions, Remote
+from mercer.data.partitions import (
+    Arguments,
+    Once,
+    Partitions,
+    Remote,
+    joined,
+    taken,
+)
 from mercer.data.points import vectors
 from mercer.native import memory
 from mercer.native.clock import tick
@@ -98,7 +107,7 @@ def partitions(
     remote = _Futures(client, [futures[number] for number in filled], bounds)
     found = _alike(remote, shapes, names)
     found.source = tuple(map(str, X.__dask_keys__()))
-    if found.ndim == 2 and hasattr(X, "columns"):
+    if hasattr(X, "columns"):
         found.columns = [str(name) for name in X.columns]
     return found
 
@@ -156,7 +165,12 @@ def gathered(values: Any) -> Any:
     return np.concatenate(filled or parts[:1])
 
 
-def lazily(call: Callable[[Any], Any], X: Any) -> Any:
+def lazily(
+    call: Callable[[Any], Any],
+    X: Any,
+    outputs: int | None = None,
+    held: Partitions | None = None,
+) -> Any:
     """call(points) of each partition, computed when the collection it gives is.
 
     Of an array, an array with its chunks of rows; of a data frame, a series or a frame
@@ -164,24 +178,195 @@ def lazily(call: Callable[[Any], Any], X: Any) -> Any:
 
     Parameters
     ----------
-    call : of points in memory; gives an array with a row for each
+    call : of points in memory; gives an array, or CSR, with a row for each
+    outputs : of how many arrays a call gives a tuple, each a collection then; None for
+        one array, no tuple
+    held : partitions that are asked too: `call` is an `Across`, and a task compares a
+        partition of X with one of these. None for none
     """
-    held = dask.delayed(call, pure=False)
+    if outputs is not None or held is not None:
+        return _from_tasks(call, X, outputs, held)
+    machine = dask.delayed(call, pure=False)
     if _is_bag(X):
-        return X.map_partitions(_listed, held)
-    if hasattr(X, "to_dask_array"):  # a data frame, or a series of points
-        like = np.asarray(call(X._meta_nonempty))
-        return X.map_partitions(_indexed, held, like[:0], meta=_meta(X, like))
+        return X.map_partitions(_listed, machine)
+    if _is_frame(X):
+        like = _row(call(_example(X)))
+        return X.map_partitions(_indexed, machine, like[:0], meta=_meta(X, like))
     X = _of_whole_rows(X)
-    like = np.asarray(call(_example(X)))
+    like = _row(call(_example(X)))
+    options = {"dtype": like.dtype, "meta": like[:0]}
     if like.ndim == 1:
-        return X.map_blocks(
-            _called, held, like[:0], drop_axis=1, dtype=like.dtype, meta=like[:0]
-        )
+        return X.map_blocks(_called, machine, like[:0], drop_axis=1, **options)
     chunks = X.chunks[0], (like.shape[1],)
-    return X.map_blocks(
-        _called, held, like[:0], chunks=chunks, dtype=like.dtype, meta=like[:0]
+    return X.map_blocks(_called, machine, like[:0], chunks=chunks, **options)
+
+
+def _from_tasks(call: Any, X: Any, outputs: int | None, held: Partitions | None) -> Any:
+    """`lazily` by a task for each partition, and one for each with each held one."""
+    X = _rows(X)
+    points = [] if held is None else _as_delayed(held)
+    likes: list[Any] = [None] * (outputs or 1)
+    if not _is_bag(X):
+        example = _example(X)
+        found = call(example) if held is None else _across_now(call, example, held)
+        likes = [_row(one) for one in (found if outputs else (found,))]
+    machine = dask.delayed(call, pure=False)
+    answer, whole, formed = (
+        dask.delayed(one, pure=False) for one in (_answer, _whole, _formed)
     )
+    done: list[list[Any]] = [[] for _ in likes]
+    for part in _delayed(X):
+        answers = None
+        if held is not None:
+            answers = [answer(machine, part, *one) for one in enumerate(points)]
+        found = whole(machine, part, answers)
+        for number, like in enumerate(likes):
+            place = None if outputs is None else number
+            empty = None if like is None else like[:0]
+            done[number].append(formed(part, found, place, empty))
+    made = [_assembled(X, *some) for some in zip(done, likes, strict=True)]
+    return made[0] if outputs is None else tuple(made)
+
+
+def _as_delayed(held: Partitions) -> list[Any]:
+    """Partitions as parts of a graph, of which the workers hold the results."""
+    assert isinstance(held.remote, _Futures)
+    here, there = (one.scheduler.address for one in (_client(None), held.remote.client))
+    if here != there:
+        raise ClusterError(
+            f"The points of this machine are with the workers of {there}, and the "
+            f"current client is that of {here}. Name theirs, as predict(X, "
+            "client=client), or fit the machine again."
+        )
+    return [Delayed(one.key, {one.key: one}) for one in held.remote.futures]
+
+
+def _across_now(call: Any, X: Any, held: Partitions) -> Any:
+    """What an `Across` says of points in memory."""
+    numbers = [(X, number) for number in range(len(held.names))]
+    return call.whole(X, held.remote.each(_answer_of, numbers, (Once(call),)))
+
+
+def _answer_of(part: Any, X: Any, number: int, call: Any) -> Any:
+    return call.part(X, part, number)
+
+
+def _answer(call: Any, X: Any, number: int, part: Any) -> Any:
+    """What one of the held partitions says of one of X; None where that is empty."""
+    X = _points_of(X)
+    with memory.sharing(_share_of_memory()):
+        return call.part(X, part, number) if _size(X) else None
+
+
+def _whole(call: Any, X: Any, answers: list[Any] | None) -> Any:
+    X = _points_of(X)
+    if not _size(X):
+        return None
+    with memory.sharing(_share_of_memory()):
+        return call(X) if answers is None else call.whole(X, answers)
+
+
+def _formed(part: Any, found: Any, place: int | None, empty: Any) -> Any:
+    """One of the results of a partition, as a partition of its collection."""
+    found = found if found is None or place is None else found[place]
+    if hasattr(part, "index") and hasattr(part, "iloc"):
+        return _meta_of(part, empty if found is None else _row(found))
+    if empty is None:
+        return [] if found is None else _rows_of(found)
+    return empty if found is None else _row(found)
+
+
+def _assembled(X: Any, parts: list[Any], like: Any) -> Any:
+    """A collection with the partitions of X, of which these are the values."""
+    if _is_bag(X):
+        return dask.bag.from_delayed(parts)
+    if _is_frame(X):
+        return dask.dataframe.from_delayed(
+            parts, meta=_meta(X, like), divisions=X.divisions, verify_meta=False
+        )
+    chunks = X.chunks[0], *((one,) for one in like.shape[1:])
+    return _array_of(parts, chunks, like.dtype, like[:0])
+
+
+def _array_of(parts: list[Any], chunks: Any, dtype: Any, meta: Any) -> Any:
+    """An array of which these are the blocks, one below another."""
+    name, zeros = f"mercer-rows-{_number()}", (0,) * (len(chunks) - 1)
+    keys = {(name, i, *zeros): one.key for i, one in enumerate(parts)}
+    graph = HighLevelGraph.from_collections(name, keys, dependencies=parts)
+    return dask.array.Array(graph, name, chunks, dtype=dtype, meta=meta)
+
+
+def _points_of(part: Any) -> Any:
+    """A partition as a dataset: that of a bag as a list."""
+    return part if hasattr(part, "shape") else list(part)
+
+
+def _size(X: Any) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _row(found: Any) -> Any:
+    """Rows as an array or CSR."""
+    return sp.csr_array(found) if sp.issparse(found) else np.asarray(found)
+
+
+def _rows_of(found: Any) -> list[Any]:
+    """One by one."""
+    if sp.issparse(found):
+        found = sp.csr_array(found)
+        return [found[i : i + 1] for i in range(found.shape[0])]
+    return list(found)
+
+
+def sizes(X: Any) -> list[int]:
+    """How many points each partition has, counted where that is not known."""
+    chunks = getattr(X, "chunks", None)
+    if chunks is not None and not np.isnan(chunks[0]).any():
+        return [int(size) for size in chunks[0]]
+    client = _client(None)
+    with quiet():
+        futures = client.compute([dask.delayed(part) for part in _delayed(_rows(X))])
+    return _Futures(client, futures, list(range(len(futures) + 1))).each(_counted)
+
+
+def cut(X: Any, places: Sequence[np.ndarray]) -> Any:
+    """Some points of each partition, by their places there, as a collection."""
+    X = _rows(X)
+    take = dask.delayed(_cut, pure=True)
+    parts = [take(*both) for both in zip(_delayed(X), places, strict=True)]
+    if _is_bag(X):
+        return dask.bag.from_delayed(parts)
+    if _is_frame(X):
+        return dask.dataframe.from_delayed(parts, meta=X._meta, verify_meta=False)
+    chunks = tuple(len(some) for some in places), *X.chunks[1:]
+    return _array_of(parts, chunks, X.dtype, X._meta)
+
+
+def brought(X: Any) -> Any:
+    """All points of a collection in memory here: for a few."""
+    client = _client(None)
+    with quiet():
+        if _is_frame(X):
+            futures = [client.compute(X)]
+        else:
+            futures = client.compute([dask.delayed(part) for part in _delayed(X)])
+    remote = _Futures(client, futures, list(range(len(futures) + 1)))
+    parts = remote.each(_points_of)
+    return joined([part for part in parts if _size(part)] or parts[:1])
+
+
+def _rows(X: Any) -> Any:
+    return X if _is_bag(X) or _is_frame(X) else _of_whole_rows(X)
+
+
+def _counted(part: Any) -> int:
+    return _size(_points_of(part))
+
+
+def _cut(part: Any, places: np.ndarray) -> Any:
+    if hasattr(part, "iloc"):
+        return part.iloc[places]
+    return taken(_points_of(part), places)
 
 
 def _of_whole_rows(X: Any) -> Any:
@@ -189,7 +374,9 @@ def _of_whole_rows(X: Any) -> Any:
 
 
 def _example(X: Any) -> Any:
-    """A point as those of an array."""
+    """A point as those of a data frame or an array."""
+    if _is_frame(X):
+        return X._meta_nonempty.iloc[:1]  # in later rows text is missing
     if X.ndim != 2:
         raise ValueError(f"Points are an (n, d) Dask array; got {X!r}.")
     zeros = np.zeros((1, X.shape[1]), X.dtype)
@@ -198,6 +385,11 @@ def _example(X: Any) -> Any:
 
 def _meta(X: Any, like: np.ndarray) -> Any:
     """An empty series or frame with results of this kind."""
+    if sp.issparse(like):
+        raise TypeError(
+            "Sparse rows are no columns of a data frame. Pass the points as an array, "
+            "X.to_dask_array(lengths=True)."
+        )
     frame = X._meta if hasattr(X._meta, "columns") else X._meta.to_frame()
     if like.ndim == 1:
         column = frame.iloc[:0, 0]
@@ -206,7 +398,7 @@ def _meta(X: Any, like: np.ndarray) -> Any:
 
 
 def _called(part: Any, call: Callable[[Any], Any], empty: np.ndarray) -> np.ndarray:
-    return np.asarray(call(part)) if part.shape[0] else empty
+    return _row(call(part)) if part.shape[0] else empty
 
 
 def _indexed(part: Any, call: Callable[[Any], Any], empty: np.ndarray) -> Any:
@@ -224,7 +416,7 @@ def _meta_of(part: Any, found: np.ndarray) -> Any:
 
 def _listed(part: Any, call: Callable[[Any], Any]) -> list[Any]:
     points = list(part)
-    return list(call(points)) if points else []
+    return _rows_of(call(points)) if points else []
 
 
 def _client(client: Client | None) -> Client:
@@ -262,6 +454,11 @@ class _Shape:
 
 def _is_bag(X: Any) -> bool:
     return type(X).__name__ == "Bag"
+
+
+def _is_frame(X: Any) -> bool:
+    """Whether it is a data frame, or a series of points."""
+    return hasattr(X, "to_dask_array")
 
 
 def _delayed(X: Any) -> list[Any]:

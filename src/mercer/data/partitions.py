@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,9 +58,20 @@ def in_memory(values: Any) -> Any:
     return _opener(values).gathered(values) if is_collection(values) else values
 
 
-def lazily(call: Callable[[Any], Any], X: Any) -> Any:
-    """call(points) of each partition of a collection, when its result is asked for."""
-    return _opener(X).lazily(call, X)
+def lazily(
+    call: Callable[[Any], Any],
+    X: Any,
+    outputs: int | None = None,
+    held: Partitions | None = None,
+) -> Any:
+    """call(points) of each partition of a collection, when its result is asked for.
+
+    Parameters
+    ----------
+    outputs : of how many arrays a call gives a tuple; None for one array, no tuple
+    held : partitions that the call needs as well, an `Across`; None for none
+    """
+    return _opener(X).lazily(call, X, outputs, held)
 
 
 def computing_on(X: Any, client: Any) -> AbstractContextManager[Any]:
@@ -102,6 +113,62 @@ def completed(
     They are tasks of the client's workers, which are sent what is shared once.
     """
     return _opener(client).completed(client, call, arguments, shared)
+
+
+class Slices:
+    """A distributed collection of which some points, by their places, are one too.
+
+    Attributes
+    ----------
+    collection : all of it
+    shape : (n,)
+    """
+
+    def __init__(self, collection: Any):
+        self.collection = collection
+        sizes = _opener(collection).sizes(collection)
+        self._bounds = np.cumsum([0, *sizes])
+        self.shape = (int(self._bounds[-1]),)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, places: Any) -> Any:
+        """Some of the points, in ascending order of their places, as a collection."""
+        places = np.arange(len(self))[places]
+        cuts = np.searchsorted(places, self._bounds)
+        split = [
+            places[low:high] - begin
+            for (low, high), begin in zip(pairwise(cuts), self._bounds, strict=False)
+        ]
+        return _opener(self.collection).cut(self.collection, split)
+
+    def some(self, n: int) -> Any:
+        """About n of the points, evenly from first to last, in memory here."""
+        chosen = np.linspace(0, len(self) - 1, min(n, len(self))).astype(np.intp)
+        part = self[np.unique(chosen)]
+        return _opener(part).brought(part)
+
+    @property
+    def origin(self) -> str:
+        """What tells the collection from others: the keys of its graph."""
+        return repr(self.collection.__dask_keys__())
+
+
+class Across(Protocol):
+    """A call of points that is made of what partitions elsewhere say of them."""
+
+    def __call__(self, X: Any) -> Any:
+        """What is said of points that are here."""
+        ...
+
+    def part(self, X: Any, part: Any, number: int) -> Any:
+        """What the points of one partition, that of this number, say of X."""
+        ...
+
+    def whole(self, X: Any, answers: Sequence[Any]) -> Any:
+        """What is said of X, by what all partitions said."""
+        ...
 
 
 class Once(NamedTuple):
@@ -218,6 +285,58 @@ class Remote(ABC):
             rows = (array[some] for array in arrays)
             found.append((places, *rows) if len(some) else None)
         return found
+
+
+class Question(Exception):
+    """What partitions are asked that are not here: see `Awaited`."""
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        arguments: Arguments | None,
+        shared: Sequence[Any],
+    ):
+        super().__init__("These partitions are with others.")
+        self.call, self.arguments, self.shared = call, arguments, shared
+
+    def answered(self, part: Any, number: int) -> Any:
+        """What the partition of this number answers; None where it is not asked."""
+        own = () if self.arguments is None else self.arguments[number]
+        if own is None:
+            return None
+        shared = (one.value if isinstance(one, Once) else one for one in self.shared)
+        return self.call(part, *own, *shared)
+
+
+class Awaited(Remote):
+    """Objects that are elsewhere: what `each` is asked is raised, or answered already.
+
+    A function that asks partitions once is so divided into three: up to its question,
+    the answer of each partition, and the rest of it.
+
+    Parameters
+    ----------
+    answers : of each object; None to raise the `Question`
+    """
+
+    def __init__(self, bounds: list[int], answers: Sequence[Any] | None = None):
+        self.bounds, self.answers = bounds, answers
+
+    def each(
+        self,
+        call: Callable[..., Any],
+        arguments: Arguments | None = None,
+        shared: Sequence[Any] = (),
+        beside: Sequence[Remote] = (),
+    ) -> list[Any]:
+        if self.answers is None:
+            raise Question(call, arguments, shared)
+        return list(self.answers)
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("These partitions are elsewhere: ask by `each`, once.")
+
+    total = derived = zipped = crossed = _refused
 
 
 class Partitions(Blocks):
@@ -345,10 +464,18 @@ class Partitions(Blocks):
         """The sum of what `each` gives, added up in a tree."""
         return self.remote.total(call, self.remote.slices(*rows), shared)
 
+    def awaited(self, answers: Sequence[Any] | None = None) -> Partitions:
+        """The same without their points, which can be sent: `Awaited`."""
+        remote = Awaited(self.remote.bounds, answers)
+        return Partitions(remote, self.shape, self.dtype, self.names, self.sparse)
+
     def __reduce__(self) -> Any:
+        if isinstance(self.remote, Awaited):
+            made = self.remote, self.shape, self.dtype, self.names, self.sparse
+            return Partitions, made
         raise TypeError(
             f"{self!r} are with the workers of a cluster, and neither saved nor sent "
-            "with a machine. Ask it of points in memory, or fit it on points in memory."
+            "with a machine. To save it, fit it on points in memory."
         )
 
     def __iter__(self) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from mercer.data.checks import brief, check_ending, check_nesting, describe
 from mercer.data.copies import is_foreign, shares
 from mercer.data.frames import frame_columns, holds_numbers, is_frame, is_series
 from mercer.data.given import is_gap
+from mercer.data.partitions import is_collection
 from mercer.data.points import Points, count
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
@@ -320,4 +321,19 @@ def check_kind(machine: Any, known: Points, X: Points) -> None:
         raise TypeError(
             f"{type(machine).__name__}.add needs points of the type that the machine "
             f"has, {type(known).__name__}; got {type(X).__name__}."
+        )
+
+
+def refuse_collection(machine: Any, X: Any, instead: str) -> None:
+    """Refuse a distributed collection, which scikit-learn would bring to one machine.
+
+    Parameters
+    ----------
+    instead : what takes one
+    """
+    if is_collection(X):
+        raise TypeError(
+            f"{type(machine).__name__} takes points in memory; got the "
+            f"Dask {type(X).__name__}. {instead} takes it as it is; for points that "
+            "fit into memory here, pass X.compute()."
         )

@@ -75,6 +75,15 @@ from mercer.solvers.resume import Reached, begun, reading
 from mercer.solvers.roads import Road
 
 PARTS = " partial_fit takes a collection, a partition after another."
+IN_BLOCKS = (
+    "Support vector machines, KernelRidge and regularised machines with "
+    "kernel=Nystrom(kernel, size), or Linear(), read them in blocks; or pass an array."
+)
+ELSEWHERE = (
+    "Support vector machines, KernelRidge, regularised machines, neighbours, Parzen "
+    "windows, KernelKMeans, KernelPCA and FeatureMap compute where these are; for "
+    "points that fit into memory here, pass X.compute()."
+)
 ALWAYS = 2000  # points that every fit has room for, and that none takes long with
 ANNOUNCED = 10.0  # seconds of a fit that `verbose` announces
 
@@ -409,11 +418,11 @@ class KernelEstimator(BaseEstimator, ABC):
         """Points that are read in blocks, each block checked."""
         name = type(self).__name__
         if reset and not (self._reads_partitions(X) or self._reads_blocks):
+            there = isinstance(X, Partitions)
+            streams = PARTS if hasattr(self, "partial_fit") else ""
             raise ValueError(
                 f"{name}(kernel={brief(self.kernel)}) compares points in memory; got "
-                f"{X!r}. Support vector machines, KernelRidge and regularised machines "
-                "with kernel=Nystrom(kernel, size), or Linear(), read them in blocks; "
-                f"or pass an array.{PARTS if hasattr(self, 'partial_fit') else ''}"
+                f"{X!r}. {ELSEWHERE if there else IN_BLOCKS}{streams}"
             )
         d = X.shape[1] if X.ndim == 2 else None
         if reset:
@@ -424,6 +433,7 @@ class KernelEstimator(BaseEstimator, ABC):
             columns = getattr(X, "columns", None)
             if columns is not None:
                 self.feature_names_in_ = np.array(columns, dtype=object)
+                self.n_features_in_ = len(columns)  # also of records
         elif d is not None and d != self.n_features_in_:
             raise ValueError(
                 f"X has {d} features, but {name} is expecting {self.n_features_in_} "

@@ -133,7 +133,8 @@ class NearestNeighbors(Machine):
         Parameters
         ----------
         X : m points; None for the training points, each without itself. For
-            "precomputed" the (m, n) matrix of kernel values with the training points
+            "precomputed" the (m, n) matrix of kernel values with the training points.
+            Of a Dask collection, both are lazy collections with its partitions
         n_neighbors : None for the machine's own
         return_distance : False for the numbers alone
         """
@@ -166,7 +167,8 @@ class NearestNeighbors(Machine):
             if X is None:
                 raise ValueError(
                     f"{type(self).__name__} was fitted on points in partitions, which "
-                    "are not compared with each other here. Pass points in memory."
+                    "are not compared with each other unless they are passed, each "
+                    "then its own nearest. Pass points, in memory or a collection."
                 )
             return nearest_of_partitions(self.kernel_, X, self._points, int(k))
         if X is None:

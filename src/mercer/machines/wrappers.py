@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from mercer.data.checks import describe
 from mercer.data.given import sound
 from mercer.data.partitions import (
     Partitions,
+    Question,
     computing_on,
     in_memory,
     is_collection,
@@ -146,7 +147,10 @@ def _check_lengths(machine: Any, n: int, args: Any, options: dict[str, Any]) -> 
 
 # What is said of new points, a row for each.
 LAZY = {"predict", "decision_function", "predict_proba", "predict_log_proba"}
-LAZY |= {"transform", "score_samples"}
+LAZY |= {"transform", "score_samples", "kneighbors", "reconstruction_error"}
+LAZY |= {"_costs"}  # which scores are sums of
+# Options with which there are two things for each row, unless they are False.
+PAIRED = ("return_distance", "return_std")
 
 
 def lazy(name: str, method: Any) -> Any:
@@ -159,18 +163,27 @@ def lazy(name: str, method: Any) -> Any:
         return method
 
     @wraps(method)
-    def called(
-        self: Any, X: Any, *args: Any, client: Any = None, **options: Any
-    ) -> Any:
+    def called(self: Any, *args: Any, client: Any = None, **options: Any) -> Any:
+        X = args[0] if args else options.get("X")
         with computing_on(X, client):
             if not is_collection(X):
-                return method(self, X, *args, **options)
+                return method(self, *args, **options)
             check_is_fitted(self)
-            for held in vars(self).values():
-                if isinstance(held, Partitions):
-                    held.__reduce__()  # says why it is not sent to the points of X
+            given = inspect.signature(method).bind(self, *args, **options)
+            given.apply_defaults()
+            given.arguments.pop("self")
+            given.arguments.pop("X")
+            outputs = 2 if any(map(given.arguments.get, PAIRED)) else None
             # A later fit changes the machine, not what was asked of it now.
-            found = lazily(_Asked(copy.copy(self), name, args, options), X)
+            asked = _Asked(copy.copy(self), name, dict(given.arguments), outputs)
+            held = [k for k, one in vars(self).items() if isinstance(one, Partitions)]
+            if not held:
+                found = lazily(asked, X, outputs)
+            else:
+                [place] = held
+                points = getattr(self, place)
+                across = _AskedAcross(asked.awaiting(place, None), place)
+                found = lazily(across, X, outputs, points)
             return found if client is None else kept(found)
 
     return called
@@ -178,30 +191,90 @@ def lazy(name: str, method: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a fitted machine is asked of points."""
+    """What a fitted machine is asked of points.
+
+    Attributes
+    ----------
+    outputs : of how many arrays it gives a tuple; None for one array, no tuple
+    """
 
     machine: Any
     method: str
-    args: tuple[Any, ...]
     options: dict[str, Any]
+    outputs: int | None = None
 
-    def __call__(self, X: Points) -> np.ndarray:
-        found = getattr(self.machine, self.method)(X, *self.args, **self.options)
-        if isinstance(found, tuple):
+    def __call__(self, X: Points) -> Any:
+        found = getattr(self.machine, self.method)(X, **self.options)
+        if isinstance(found, tuple) and len(found) != self.outputs:
             raise TypeError(
                 f"{type(self.machine).__name__}.{self.method} of points in partitions "
-                "gives one array; ask for one thing at a time."
+                "gives a row for each point; ask for one thing at a time."
             )
         return found
 
+    def awaiting(self, place: str, answers: Any) -> _Asked:
+        """The same of a machine whose partitions are elsewhere."""
+        machine = copy.copy(self.machine)
+        setattr(machine, place, getattr(machine, place).awaited(answers))
+        return replace(self, machine=machine)
 
-class _Known(NamedTuple):
-    """Predictions that were made already, for scikit-learn to judge."""
 
-    found: np.ndarray
+@dataclass(frozen=True, eq=False)
+class _AskedAcross:
+    """The same of a machine that holds points in partitions, which it asks once.
 
-    def predict(self, X: Points) -> np.ndarray:
-        return self.found
+    Attributes
+    ----------
+    asked : of the machine without these points
+    place : the attribute that they are
+    """
+
+    asked: _Asked
+    place: str
+
+    def __call__(self, X: Points) -> Any:
+        return self.asked(X)
+
+    def part(self, X: Points, part: Points, number: int) -> Any:
+        try:
+            self.asked(X)
+        except Question as question:
+            return question.answered(part, number)
+        raise AssertionError("the machine did not ask its points")
+
+    def whole(self, X: Points, answers: Any) -> Any:
+        return self.asked.awaiting(self.place, answers)(X)
+
+
+def answering_here(machine: Any) -> Any:
+    """A copy of a machine whose answers to a collection come to this process.
+
+    They are some numbers for each point, for a score.
+    """
+    copied = copy.copy(machine)
+    for name in LAZY:
+        if hasattr(machine, name):
+            setattr(copied, name, _brought(getattr(machine, name)))
+    return copied
+
+
+def _brought(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)  # scikit-learn tells methods by their names
+    def brought(X: Points, **options: Any) -> Any:
+        return in_memory(method(X, **options))
+
+    return brought
+
+
+def of_collections(score: Callable[..., float]) -> Callable[..., float]:
+    """A score of a machine's own, which takes the keyword `client` too."""
+
+    @wraps(score)
+    def scored(self: Any, *args: Any, client: Any = None, **options: Any) -> float:
+        with computing_on(args[0] if args else options.get("X"), client):
+            return score(self, *args, **options)
+
+    return scored
 
 
 # Where an error in reading points ends a fit.
@@ -284,8 +357,7 @@ def checked_score(score: Callable[..., float]) -> Callable[..., float]:
         y, sample_weight = in_memory(y), in_memory(sample_weight)
         check_numbers(self, "y", y)
         if is_collection(X):
-            known = _Known(in_memory(self.predict(X)))
-            return score(known, X, y, sample_weight=sample_weight)
+            return score(answering_here(self), X, y, sample_weight=sample_weight)
         X = sound(X)
         # Of what is no dataset at all, predict says so.
         counted = not isinstance(X, str | bytes) and (
