@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.partitions import Once, Partitions
+from mercer.data.partitions import Once, Partitions, in_memory
 from mercer.data.points import Points, double, take, vectors
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -41,8 +41,10 @@ from mercer.machines.labels import (
     classes_of,
 )
 from mercer.machines.words import WORDS, as_kernel
+from mercer.machines.wrappers import of_collections
 from mercer.multiclass import Classes
 from mercer.outcomes import Run, Status
+from mercer.solvers.features import partitioned_of
 from mercer.solvers.roads import Road
 from mercer.solvers.windows import Window, distinct, window
 
@@ -81,6 +83,10 @@ class Parzen(Machine):
     integral_: WindowIntegral
     trials_: list[Trial]
     _windows: Window
+    _points: Any  # what it holds of vectors or partitions
+    _weight: np.ndarray
+
+    _solves_partitions: ClassVar[bool] = True
 
     def _road(self, X: Points, y: Any) -> Road:
         if is_classifier(self):
@@ -94,8 +100,19 @@ class Parzen(Machine):
         start.check(X.shape[1])
         given = isinstance(self.bandwidth, Real)
         if given or (self.bandwidth is None and start.bandwidth is not None):
-            return Road("points", Gram(start.kernel, X))
+            found = start.at(float(self.bandwidth)) if given else start
+            return Road("points", Gram(found.kernel, X))
+        self._check_given(X)
         return Road("products", Gram(start.at(1.0).kernel, X))
+
+    def _check_given(self, X: Points) -> None:
+        """Refuse to choose a bandwidth by points in partitions."""
+        if isinstance(X, Partitions):
+            raise ValueError(
+                f"{type(self).__name__} on {X!r} needs a bandwidth: leave-one-out "
+                "compares all points with each other. Choose it on some of them, and "
+                "pass it."
+            )
 
     def _learn_window(self, X: Points, groups: list[tuple[Points, np.ndarray]]) -> None:
         """Set the window with its bandwidth: given, the kernel's own, or learnt."""
@@ -107,6 +124,7 @@ class Parzen(Machine):
         elif self.bandwidth is None and start.bandwidth is not None:
             found = start
         else:
+            self._check_given(X)
             search = _Search(self, start, groups)
             best = search.best()
             found = start.at(best)
@@ -118,6 +136,17 @@ class Parzen(Machine):
         seconds = trials[-1].seconds if trials else 0.0
         self.run_ = Run(Status(status), len(trials), seconds)
         self.integral_ = found.integral(X.shape[1])
+
+    def _log_sums_there(
+        self, X: Points, label: np.ndarray, n_classes: int
+    ) -> np.ndarray:
+        """ln Σⱼ weightⱼ k(xᵢ, yⱼ) over the points of each class in partitions."""
+        about = Once((self._windows, X, n_classes))
+        parts = self._points.each(_log_sums, self._weight, label, shared=(about,))
+        logs = np.logaddexp.reduce(parts)
+        for column in logs.T:
+            self._windows.refuse_beyond(column)
+        return logs
 
 
 def _as_window(kernel: Any, X: Points) -> Kernel:
@@ -258,9 +287,16 @@ def _variance(X: Points) -> float:
 
 
 def _log_sums(
-    part: Points, weight: np.ndarray, windows: Window, X: Points
+    part: Points, weight: np.ndarray, label: np.ndarray, about: tuple[Any, ...]
 ) -> np.ndarray:
-    return windows.log_sums(X, _wide(part), weight)
+    """ln Σⱼ weightⱼ k(xᵢ, yⱼ) over the points of each class in a partition, (m, k)."""
+    windows, X, n_classes = about
+    logs = np.full((X.shape[0], n_classes), -np.inf)
+    part = _wide(part)
+    for k in np.unique(label).tolist():
+        some = label == k
+        logs[:, k] = windows.log_sums(X, part[some], weight[some], whole=False)
+    return logs
 
 
 def _wide(X: Points) -> Points:
@@ -321,8 +357,6 @@ class ParzenDensity(DensityMixin, Parzen):
         "callback": [callable, None],
     }
 
-    _solves_partitions: ClassVar[bool] = True
-
     def __init__(
         self,
         bandwidth: float | str | None = None,
@@ -363,13 +397,6 @@ class ParzenDensity(DensityMixin, Parzen):
         self, X: Partitions, sample_weight: npt.ArrayLike | None
     ) -> Self:
         """Put windows at points that stay where they are."""
-        kernel = _as_window(self.kernel, X)
-        given = self.bandwidth is None and window(kernel).bandwidth is not None
-        if not (given or isinstance(self.bandwidth, Real)):
-            raise ValueError(
-                f"ParzenDensity on {X!r} needs a bandwidth: leave-one-out compares all "
-                "points with each other. Choose it on some of them, and pass it."
-            )
         _, _, weight = self._weighted_points(X, sample_weight)
         self._learn_window(X, [])
         self._points, self._weight = X.double(), np.array(weight)
@@ -380,16 +407,16 @@ class ParzenDensity(DensityMixin, Parzen):
         check_is_fitted(self)
         X = _wide(self._validated_points(X, reset=False))
         if isinstance(self._points, Partitions):
-            shared = self._windows, Once(X)
-            parts = self._points.each(_log_sums, self._weight, shared=shared)
-            logs = np.logaddexp.reduce(parts)
+            none = np.zeros(len(self._weight), dtype=np.intp)
+            logs = self._log_sums_there(X, none, 1)[:, 0]
         else:
             logs = self._windows.log_sums(X, self._points, self._weight)
         return logs - math.log(self._weight.sum()) - self._log_volume
 
+    @of_collections
     def score(self, X: Points, y: Any = None) -> float:
         """ln p of all of X together, Σᵢ ln p(xᵢ)."""
-        return float(self.score_samples(X).sum())
+        return float(in_memory(self.score_samples(X)).sum())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Random points with the density p, (n_samples, d)."""
@@ -518,10 +545,14 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         points, index, weight = self._weighted_points(X, sample_weight)
         classes, label = classes_of(y[index])
         check_columns(self, len(classes), len(label), f"a {self.method}")
-        if self.method == "density":
-            self._fit_densities(take(X, index), label, weight, classes)
-        else:
+        for name in ("_groups", "_points", "_weight", "_label"):
+            self.__dict__.pop(name, None)
+        if self.method != "density":
             self._fit_means(X, points, label, weight)
+        elif isinstance(X, Partitions):
+            self._fit_partitions(X, label, weight, classes)
+        else:
+            self._fit_densities(take(X, index), label, weight, classes)
         self.classes_ = classes
         return self
 
@@ -537,6 +568,16 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         known = [distinct(X, weight)] if lonely else groups
         self._learn_window(X, known)
         self._groups, self.priors_ = groups, priors
+        self.__dict__.pop("expansion_", None)
+
+    def _fit_partitions(
+        self, X: Partitions, label: np.ndarray, weight: np.ndarray, classes: np.ndarray
+    ) -> None:
+        """Put windows at points that stay where they are."""
+        priors = self._priors(np.bincount(label, weight), classes)
+        self._learn_window(X, [])
+        self._points, self._weight, self._label = X.double(), weight.copy(), label
+        self.priors_ = priors
         self.__dict__.pop("expansion_", None)
 
     def _priors(self, totals: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -568,15 +609,21 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         n_classes = label.max() + 1
         means = np.zeros((len(label), n_classes))
         means[np.arange(len(label)), label] = weight / np.bincount(label, weight)[label]
-        squares = [
-            _square(gram.kernel, take(points, label == k), means[label == k, k])
-            for k in range(n_classes)
-        ]
+        there = isinstance(X, Partitions)
+        squares = (
+            _squares_there(gram, means)
+            if there
+            else [
+                _square(gram.kernel, take(points, label == k), means[label == k, k])
+                for k in range(n_classes)
+            ]
+        )
         coef, bias = means, -0.5 * np.array(squares)
         if n_classes == 2:
             coef, bias = coef[:, 1] - coef[:, 0], bias[1] - bias[0]
-        self.expansion_ = self._expanded(gram, X, coef, bias)
-        self.kernel_ = self.expansion_.kernel
+        f = self._expanded(gram, X, coef, bias)
+        self.expansion_ = self._on_landmarks(f, coef) if there else f
+        self.kernel_ = gram.kernel if there else f.kernel
         for name in ("bandwidth_", "integral_", "trials_", "priors_"):
             self.__dict__.pop(name, None)
 
@@ -593,12 +640,16 @@ class ParzenClassifier(ClassifierMixin, Parzen):
         X = _wide(self._validated_points(X, reset=False))
         with np.errstate(divide="ignore"):
             priors = np.log(self.priors_)
-        logs = np.column_stack(
-            [
-                self._windows.log_sums(X, points, weight) - math.log(weight.sum())
-                for points, weight in self._groups
-            ]
-        )
+        if hasattr(self, "_groups"):
+            logs = np.column_stack(
+                [
+                    self._windows.log_sums(X, points, weight) - math.log(weight.sum())
+                    for points, weight in self._groups
+                ]
+            )
+        else:
+            logs = self._log_sums_there(X, self._label, len(self.classes_))
+            logs -= np.log(np.bincount(self._label, self._weight))
         logs[np.isneginf(logs + priors).all(axis=1)] = 0.0
         return priors - self._windows.log_volume(X.shape[1]) + logs
 
@@ -623,3 +674,11 @@ def _square(kernel: Kernel, points: Points, share: np.ndarray) -> float:
     """‖μ‖² of a mean of feature vectors."""
     values = kernel.matmul(double(points), None, share)
     return float(share @ values)
+
+
+def _squares_there(gram: Gram, share: np.ndarray) -> np.ndarray:
+    """‖μ‖² of means over points in partitions, one for each column of shares."""
+    rows = partitioned_of(gram)
+    if rows is not None:
+        return np.sum(rows.pull(share) ** 2, axis=0)
+    return np.einsum("ij,ij->j", share, gram.double() @ share)

@@ -108,12 +108,18 @@ class Window(ABC):
         logs[np.isnan(logs)] = -np.inf
         return logs
 
-    def log_sums(self, X: Points, Y: Points | None, weight: np.ndarray) -> np.ndarray:
+    def log_sums(
+        self, X: Points, Y: Points | None, weight: np.ndarray, whole: bool = True
+    ) -> np.ndarray:
         """ln Σⱼ weightⱼ k(xᵢ, yⱼ), in blocks; Y None for the other points of X.
 
         Sums that underflow, or that vanish beside k(x, x), are taken in logarithms.
         Where a window without an end is so far that even these leave the range of
         numbers, that is refused; with Y None it is -∞.
+
+        Parameters
+        ----------
+        whole : False where Y is a part of all points, whose sums may be -∞
         """
         own = Y is None
         itself = self.peak(X.shape[1]) * weight if own else 0.0
@@ -131,13 +137,14 @@ class Window(ABC):
             if own:
                 values[np.arange(len(some)), some] = -np.inf
             logs[some] = _log_sum(values, weight)
-        if not own and self.underflows:
-            self._refuse_beyond(logs)
+        if not own and whole:
+            self.refuse_beyond(logs)
         return logs
 
-    def _refuse_beyond(self, logs: np.ndarray) -> None:
+    def refuse_beyond(self, logs: np.ndarray) -> None:
+        """Refuse logarithms of sums that left the range of numbers."""
         beyond = ~np.isfinite(logs)
-        if beyond.any():
+        if self.underflows and beyond.any():
             raise ValueError(
                 f"Point {int(np.argmax(beyond))} is so far from the others that the "
                 f"logarithm of its density is not finite in float64, in units of the "
