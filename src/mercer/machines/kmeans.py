@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.data.partitions import Partitions, in_memory
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
@@ -24,6 +25,7 @@ from mercer.machines.checks import TIME_LIMIT, checked_parameters, checked_weigh
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, reporting, watching
 from mercer.machines.words import WORDS
+from mercer.machines.wrappers import of_collections
 from mercer.native import memory
 from mercer.native.clock import breakable, seconds_left
 from mercer.solvers.auto import clusters_on_features
@@ -126,9 +128,7 @@ class KernelKMeans(
     2.0
     """
 
-    @property
-    def _maps_partitions(self) -> bool:
-        return True
+    _solves_partitions: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -254,7 +254,8 @@ class KernelKMeans(
         wide = gram.double()
         if clusters_on_features(wide, self.n_clusters):
             return wide, features_of(wide)
-        if n <= DOUBLE or not _fits_single(gram):
+        there = isinstance(points, Partitions)
+        if there or n <= DOUBLE or not _fits_single(gram):
             gram = wide
         if not self._keeps(gram):
             return gram, None
@@ -262,6 +263,8 @@ class KernelKMeans(
             return gram.held(), None
 
     def _keeps(self, gram: Gram) -> bool:
+        if isinstance(gram.X, Partitions):
+            return False  # products are computed where the points are
         size = float(gram.shape[0]) ** 2 * gram.rows([0]).dtype.itemsize
         return memory.keeps(size, self.cache_size)
 
@@ -271,7 +274,8 @@ class KernelKMeans(
         gram, solver = self._weighted_gram(X, None).gram, self._solver()
         if clusters_on_features(gram.double(), self.n_clusters):
             return on_map(gram, solver, n_problems=self._starts)
-        single = count(X) > DOUBLE and _fits_single(gram)
+        there = isinstance(X, Partitions)
+        single = not there and count(X) > DOUBLE and _fits_single(gram)
         gram = gram if single else gram.double()
         if self._precomputed or self._keeps(gram):
             single = bool(gram.rows([0]).dtype == np.float32)
@@ -305,8 +309,10 @@ class KernelKMeans(
         """Numbers that tell the points apart."""
         if problem.scale is not None:
             return 1 / problem.scale
-        # Where K is not in memory, sums over it would cost as much as a step.
-        if problem.gram.is_held or problem.features is not None:
+        # Where K is not in memory, sums over it would cost as much as a step. Points in
+        # partitions are drawn as in a process that has room for K.
+        there = isinstance(problem.gram.X, Partitions)
+        if problem.gram.is_held or there or problem.features is not None:
             return weighted_sums(problem.gram, problem.weight, problem.features)
         return problem.gram.diag()
 
@@ -455,13 +461,19 @@ class KernelKMeans(
         return np.sqrt(self._squares(X)[0])
 
     @available_if(_knows_lengths)
+    @of_collections
     def score(
         self, X: Points, y: Any = None, sample_weight: npt.ArrayLike | None = None
     ) -> float:
         """-Σᵢ wᵢ min_c ‖φ(xᵢ) - μ_c‖², the objective on the points of X, negative."""
+        costs = in_memory(self._costs(X))
+        weight = checked_weight(self, in_memory(sample_weight), costs)
+        return -float(weight @ costs)
+
+    def _costs(self, X: Points) -> np.ndarray:
+        """min_c ‖φ(x) - μ_c‖² of each point, over its scale."""
         squares, scale = self._squares(X)
-        weight = checked_weight(self, sample_weight, squares)
-        return -float((weight / scale) @ squares.min(axis=1))
+        return squares.min(axis=1) / scale
 
     def _squares(self, X: Points) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances of new points from the centroids, and their scales."""

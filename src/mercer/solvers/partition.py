@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.data.partitions import Partitions
 from mercer.data.points import Points, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import row_blocks
@@ -271,6 +272,8 @@ def product(gram: Gram, V: np.ndarray, index: np.ndarray | None = None) -> np.nd
     index = np.arange(n) if index is None else index
     if not gram.is_held:
         points = gram.X if len(index) == n else take(gram.X, index)
+        if isinstance(gram.X, Partitions):
+            return (Gram(gram.kernel, gram.X, points) @ V.T).T
         return gram.kernel.matmul(gram.X, points, V.T).T
     matrix = gram.rows(slice(None))  # no copy
     matrix = matrix if matrix.flags.c_contiguous else matrix.T

@@ -149,7 +149,7 @@ def clusters_on_features(gram: Gram, n_clusters: int) -> bool:
     """
     n, kernel = gram.shape[0], gram.kernel
     if isinstance(gram.X, Partitions):
-        return True  # there is no other way
+        return partitioned_of(gram) is not None
     if n < MANY_TO_CLUSTER or gram.is_held or not has_quick_map(kernel):
         return False
     entries = entries_estimate(kernel, gram.X)
