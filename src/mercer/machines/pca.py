@@ -162,9 +162,7 @@ class KernelPCA(
 
     _not_square = NO_PAIRWISE_MATRIX
 
-    @property
-    def _maps_partitions(self) -> bool:
-        return True
+    _solves_partitions: ClassVar[bool] = True
 
     X_fit_: Points
     _found: Eigenpairs
@@ -435,12 +433,8 @@ class KernelPCA(
                 )
             diag = kernel.diag(double(X))
         coef = np.column_stack([self._of_points.coef, np.full(n, 1 / n)])
+        self._check_points("reconstruction_error")
         points = f.points if f.kernel is kernel else self.X_fit_
-        if count(points) != n:
-            raise ValueError(
-                "reconstruction_error needs the points of the fit, which were in "
-                "partitions and are not kept. Fit on points in memory."
-            )
         both = Expansion(kernel, points, coef, np.append(f.bias, 0.0))(X)
         mean = self._found.means.mean()
         squares = np.asarray(diag, dtype=float) - 2 * both[:, -1] + mean
@@ -448,6 +442,15 @@ class KernelPCA(
         # Rounding can leave -1e-16 where nothing is left over.
         small = 1e-6 * (np.abs(diag) + abs(mean))
         return np.where((errors < 0) & (errors > -small), 0.0, errors)
+
+    def _check_points(self, method: str) -> None:
+        """Refuse what needs the points of a fit where they are not kept."""
+        if self.X_fit_ is None or count(self.X_fit_) != len(self._found.means):
+            raise ValueError(
+                f"{method} needs the points of the fit, which were in partitions and "
+                "are not kept. Fit on points in memory, or on a kernel without an "
+                "explicit map, with n_components."
+            )
 
     # And back
 
@@ -457,6 +460,11 @@ class KernelPCA(
             raise NotImplementedError(
                 "Inverse transform not implemented for sparse matrices! Pass a dense "
                 "array, X.toarray(), or fit_inverse_transform=False."
+            )
+        if isinstance(X, Partitions):
+            raise ValueError(
+                f"fit_inverse_transform learns points in memory; got {X!r}. Fit with "
+                "fit_inverse_transform=False, and find points by preimage."
             )
         if not is_vectors(X):
             raise ValueError(
@@ -562,6 +570,7 @@ class KernelPCA(
         added, about 1e-7 of the lengths of the φ(x).
         """
         check_is_fitted(self)
+        self._check_points("preimage_distance")
         Z, Y = self._checked_coordinates(Z), np.asarray(Y, dtype=float)
         X = self._dense_points()
         if Y.shape != (len(Z), X.shape[1]):
@@ -580,6 +589,7 @@ class KernelPCA(
     def _preimage_method(self, method: str | None) -> str:
         """The word for how pre-images are found, checked against the kernel."""
         kernel = self._kernel_of_fit
+        self._check_points("preimage")
         if self._precomputed or not is_vectors(self.X_fit_):
             what = "kernel values" if self._precomputed else "of another kind"
             raise ValueError(

@@ -80,15 +80,20 @@ class Components:
         missing = self.n_components is not None and self.n_components > p
         return None if 2 * p >= n or missing else features
 
-    def _partitioned(self) -> PartitionedRows:
-        """Φ of points in partitions, without which there is no way."""
+    def _partitioned(self) -> PartitionedRows | None:
+        """Φ of points in partitions; None where there is none, or no room for it."""
         features, c = partitioned_of(self.gram), self.n_components
-        p = None if features is None else features.shape[1]
-        if features is None or (c is not None and c > features.shape[1]):
+        if features is None and c is None:
+            raise ValueError(
+                f"All {self.gram.shape[0]:,} components of {self.gram.X!r} are not "
+                "sought, as they would take all of K. Pass n_components, or use "
+                "Nystrom(kernel, size)."
+            )
+        if features is not None and c is not None and c > features.shape[1]:
             raise ValueError(
                 f"Components of {self.gram.X!r} are those of an explicit map, of which "
-                f"{self.gram.kernel} has {p or 'no'} columns; got "
-                f"n_components={c!r}. Use Nystrom(kernel, size), or fewer components."
+                f"{self.gram.kernel} has {features.shape[1]} columns; got "
+                f"n_components={c!r}. Use fewer components."
             )
         return features
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer.data.partitions import Partitions
 from mercer.data.points import double, take
 from mercer.gram import Gram
 from mercer.kernels.checks import finite
@@ -37,6 +38,7 @@ from mercer.solvers.products import (
     NARROW,
     Centered,
     Features,
+    GramProducts,
     RowFeatures,
     Tiles,
     centered_matrix,
@@ -150,7 +152,12 @@ class Arpack:
                 f"Arpack finds fewer components than there are points; got "
                 f"n_components={c} for {n} points. Use Lapack (eigen_solver='dense')."
             )
-        product = Centered(Tiles(problem.gram, np.arange(n), np.float64))
+        there = isinstance(problem.gram.X, Partitions)
+        product = Centered(
+            GramProducts(problem.gram)
+            if there
+            else Tiles(problem.gram, np.arange(n), np.float64)
+        )
         operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
         first = np.random.default_rng(self.seed).uniform(-1, 1, n)
         values, vectors = eigsh(
@@ -297,6 +304,12 @@ class BlockKrylov:
             product = _products_of(features)
             search = _Search(self, problem, product, None, tol, ticking)
             return search.run(search.random if start is None else start, watch)
+        if isinstance(problem.gram.X, Partitions):
+            by_partitions = GramProducts(problem.gram)
+            search = _Search(self, problem, by_partitions, None, tol, ticking)
+            if search.n <= search.width:
+                return Lapack().solve(problem)
+            return search.run(search.random if start is None else start, watch)
         order = np.random.default_rng(self.seed).permutation(n)
         single = self.precision == "single" or (
             self.precision == "auto"
@@ -369,7 +382,7 @@ class _Search:
         self,
         options: BlockKrylov,
         problem: Components,
-        product: Tiles | Features,
+        product: Tiles | Features | GramProducts,
         order: np.ndarray | None,
         tol: float,
         ticking: _Ticking,

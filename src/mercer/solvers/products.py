@@ -266,6 +266,21 @@ class RowFeatures(Features):
         return self.features.times(self.mean)
 
 
+class GramProducts:
+    """K V of points in partitions, computed where these are."""
+
+    rows = 0
+    fits = False
+
+    def __init__(self, gram: Gram):
+        self.gram = gram
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """K V in float64."""
+        self.rows += len(V)
+        return self.gram @ V
+
+
 class Centered:
     """H K H V, and on the way the means of the rows of K.
 
@@ -276,7 +291,7 @@ class Centered:
 
     def __init__(
         self,
-        product: Tiles | Features,
+        product: Tiles | Features | GramProducts,
         tick: Callable[[float], Any] | None = None,
     ):
         self.product, self.count, self.tick = product, 0, tick
