@@ -481,13 +481,24 @@ def held_elsewhere(X: Partitions) -> str:
 def travelling(road: Road) -> str:
     """What is sent between the driver and those who hold the points of a road."""
     X, n = road.gram.X, float(road.n)
-    assert isinstance(X, Partitions)
+    if not isinstance(X, Partitions):
+        return f"{road.n:,} points come here"
     vectors = f"{_bytes(8 * n)} (a number for each point) in a product"
     if road.name == "rows":
         wide = 8.0 * max([1, *X.shape[1:]])
         return (
             f"{vectors} and {_bytes(wide)} for each point that moves, to every worker; "
             "points of the working set come here"
+        )
+    if road.name == "points":
+        return (
+            f"nothing in the fit but {_bytes(8 * n)} (a number for each point) to be "
+            "kept here; new points go to every partition"
+        )
+    if road.name in ("products", "matrix"):
+        return (
+            f"{vectors}, for which each partition goes to every other; points that f "
+            "is a sum over come here in the end"
         )
     square = 8.0 * road.columns**2
     return (

@@ -32,6 +32,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from mercer.data.partitions import Partitions, is_collection
 from mercer.data.points import Points, column_names, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
@@ -40,14 +41,19 @@ from mercer.kernels.random_features import tensor_sketch
 from mercer.kernels.vector import Polynomial, inverse_variance, is_vectors
 from mercer.kernels.ways import Precomputed
 from mercer.machines.base import NO_PAIRWISE_MATRIX
-from mercer.machines.checks import TIME_LIMIT, checked_parameters
+from mercer.machines.checks import (
+    TIME_LIMIT,
+    checked_parameters,
+    refuse_collection,
+)
 from mercer.machines.estimator import KernelEstimator
 from mercer.machines.words import WORDS, as_kernel, as_scikit_learn_kernel
 from mercer.machines.wrappers import outside
-from mercer.maps import Features, explicit
+from mercer.maps import Features, explicit, has_quick_map
 from mercer.native.clock import breakable, tick
 from mercer.native.interruptible import multiply
 from mercer.solvers.eigen import Lapack
+from mercer.solvers.partitioned_map import PartitionedMap, mapped, names_of
 from mercer.solvers.roads import Road, by_matrix, on_map
 
 SMALLEST = 1e-12  # singular value of the kernel matrix, as in scikit-learn
@@ -89,6 +95,8 @@ class FeatureMap(TransformerMixin, KernelEstimator):
         "time_limit": TIME_LIMIT,
     }
 
+    _solves_partitions: ClassVar[bool] = True
+
     kernel_: Kernel
     _keys: Sequence[Hashable]
     _names: list[str]
@@ -113,23 +121,46 @@ class FeatureMap(TransformerMixin, KernelEstimator):
     @checked_parameters
     def fit_transform(self, X: Points, y: Any = None) -> Any:
         """`fit`, and Φ of the same points."""
-        return self._learn(X).matrix
+        found = self._learn(X)
+        return self.transform(X) if is_collection(X) else found.matrix
 
     def _learn(self, X: Points) -> Features:
         X = self._validated_points(X)
+        there = isinstance(X, Partitions)
         with breakable():
             kernel = self._as_kernel().resolve(X)
             tick("features")
-            found = explicit(kernel, X, self._columns(X))
-        self.kernel_, self._names = kernel, found.names()
-        self._keys = found.keys
-        if not isinstance(found.keys, range):
-            self._keys = list(found.keys)
+            near = X.fetched(np.arange(1)) if there else X
+            found = explicit(kernel, near, self._columns(near))
+        self.kernel_, self._keys = kernel, found.keys
+        if isinstance(found.keys, range) or not there:
+            self._names = found.names()
+        else:
+            self._keys = self._columns_of(kernel, X).keys
+            self._names = names_of(kernel, X, self._keys)
+        if not isinstance(self._keys, range):
+            self._keys = list(self._keys)
+        return found
+
+    def _columns_of(self, kernel: Kernel, X: Partitions) -> PartitionedMap:
+        """Φ in the columns that occur in any of the partitions."""
+        found = mapped(kernel, X)
+        if found is None:
+            raise MemoryError(
+                f"The explicit map of {kernel} on {X!r} finds no room with the "
+                "workers. Add workers, or choose a map of fewer columns: "
+                "Nystrom(kernel, size)."
+            )
         return found
 
     def _road(self, X: Points, y: Any) -> Road:
         X = self._validated_points(X)
-        return on_map(Gram(self._as_kernel().resolve(X), X), None)
+        gram = Gram(self._as_kernel().resolve(X), X)
+        if isinstance(X, Partitions) and not has_quick_map(gram.kernel):
+            wide = self._columns_of(gram.kernel, X).points.shape[1]
+            kept = 8.0 * len(X) * wide
+            return Road("features", gram, kept=kept, columns=wide, wide=wide)
+        return on_map(gram, None)
 
     def _as_kernel(self) -> Kernel:
         return Polynomial(2) if self.kernel is None else as_kernel(self.kernel)
@@ -215,6 +246,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimato
         "n_jobs": [Integral, None],
     }
     _not_square = NO_PAIRWISE_MATRIX
+    _solves_partitions: ClassVar[bool] = True
 
     kernel_: Kernel
     components_: Points
@@ -267,7 +299,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimato
         order = check_random_state(self.random_state).permutation(n)
         chosen = order[: self.n_components].astype(np.int64)
         kernel = self._as_kernel(X).resolve(X)
-        points = self._own(take(X, chosen), X)
+        there = isinstance(X, Partitions)
+        points = X.fetched(chosen) if there else self._own(take(X, chosen), X)
         K = kernel(points, chosen if self._precomputed else None)
         U, S, V = np.linalg.svd(K)
         self.normalization_ = U / np.sqrt(np.maximum(S, SMALLEST)) @ V
@@ -377,6 +410,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @checked_parameters
     def fit(self, X: Points, y: Any = None) -> Self:
         """Draw w and b for the dimension of X; returns self. y is ignored."""
+        refuse_collection(self, X, "FeatureMap(RandomFourier(RBF(gamma), size))")
         X = validate_data(self, X, accept_sparse="csr")
         self._gamma = self.gamma
         if isinstance(self.gamma, str):
@@ -394,6 +428,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Points) -> np.ndarray:
         """φ of the points X, (n, c)."""
         check_is_fitted(self)
+        refuse_collection(self, X, "FeatureMap(RandomFourier(RBF(gamma), size))")
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         angles = np.asarray(multiply(X, self.random_weights_))
         angles += self.random_offset_
@@ -472,6 +507,7 @@ class PolynomialCountSketch(
                 "PolynomialCountSketch needs coef0 ≥ 0, as its square root is a "
                 f"coordinate; got coef0={self.coef0!r}."
             )
+        refuse_collection(self, X, "FeatureMap(PolynomialSketch(degree, size))")
         X = validate_data(self, X, accept_sparse="csr")
         rng = check_random_state(self.random_state)
         shape = self.degree, X.shape[1] + (self.coef0 != 0)
@@ -483,6 +519,7 @@ class PolynomialCountSketch(
     def transform(self, X: Points) -> np.ndarray:
         """The sketches of the points X, (n, components), in float64."""
         check_is_fitted(self)
+        refuse_collection(self, X, "FeatureMap(PolynomialSketch(degree, size))")
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         X = np.sqrt(self.gamma) * double(X)
         out = np.empty((X.shape[0], self.n_components))
