@@ -7,6 +7,7 @@ and Wagstaff, KDD 2000. Successive halving: Jamieson and Talwalkar, AISTATS 2016
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import time
@@ -28,14 +29,15 @@ from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from mercer import plots
-from mercer.data.partitions import computing_on, in_memory, is_collection
+from mercer.data.partitions import Slices, computing_on, in_memory, is_collection
 from mercer.data.points import Points
 from mercer.machines.checks import TIME_LIMIT
+from mercer.machines.wrappers import answering_here
 from mercer.search.journal import Journal, digest, text_of
 from mercer.search.judging import Limited
 from mercer.search.run import Results, Run
 from mercer.search.sharing import Task, check_kernel
-from mercer.search.spaces import candidates_of
+from mercer.search.spaces import SAMPLE, candidates_of
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -152,13 +154,15 @@ class KernelSearchCV(BaseSearchCV):
         X, y : points and targets of the machine's `fit`
         client : of a Dask cluster, whose workers judge the candidates on points that
             are sent to them, in place of n_jobs threads; None for this process. Where
-            X is a Dask array or data frame, each fit is one on its partitions
+            X is a Dask array, data frame or bag, each fit is one on its partitions
         **params : of the machine's `fit`, such as sample_weight, which the folds
             divide; `groups` are for the folds themselves
         """
         there = is_collection(X)
         with computing_on(X if there else None, client):
             y = in_memory(y)
+            params = {name: in_memory(value) for name, value in params.items()}
+            X = Slices(X) if there else X
             return self._searched(X, y, None if there else client, params)
 
     def _searched(self, X: Points, y: Any, client: Any, params: dict[str, Any]) -> Self:
@@ -177,8 +181,9 @@ class KernelSearchCV(BaseSearchCV):
             Parallel(self.n_jobs)._effective_n_jobs(),
         )
         random = check_random_state(self.random_state)
-        candidates = candidates_of(self.machine, self.space, X, self.n_iter, random)
-        self._check_kernels(candidates, X)
+        some = X.some(SAMPLE) if isinstance(X, Slices) else X
+        candidates = candidates_of(self.machine, self.space, some, self.n_iter, random)
+        self._check_kernels(candidates, some)
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         run = Run(self, candidates, scorers, begin, random, client)
@@ -206,6 +211,8 @@ class KernelSearchCV(BaseSearchCV):
             tuple(_as_places(part, n) for part in fold)
             for fold in cv.split(X, y, **split_params)
         ]
+        if isinstance(X, Slices):  # whose points stay in their order
+            folds = [tuple(np.sort(part) for part in fold) for fold in folds]
         if len(folds) != self.n_splits_:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
@@ -296,11 +303,31 @@ class KernelSearchCV(BaseSearchCV):
             context.subcontext("refit").propagate_callback_context(machine),
             Limited(machine, left),
         ):
-            machine.fit(task.X, *targets, **task.fit_params)
+            machine.fit(task.whole, *targets, **task.fit_params)
         self.refit_time_ = time.time() - start
         self.best_estimator_ = machine
         if hasattr(machine, "feature_names_in_"):
             self.feature_names_in_ = machine.feature_names_in_
+
+    def score(
+        self, X: Points, y: Any = None, *, client: Any = None, **params: Any
+    ) -> float:
+        """The score of the best machine on these points, by `scoring`.
+
+        Parameters
+        ----------
+        X, y : points and targets; of a Dask collection, what the machine says of the
+            points is found where they are
+        client : of a distributed X; None for the current one
+        **params : of the scorer
+        """
+        with computing_on(X, client):
+            if not is_collection(X):
+                return float(super().score(X, y, **params))
+            known = copy.copy(self)
+            known.best_estimator_ = answering_here(self.best_estimator_)
+            y, params = in_memory(y), {k: in_memory(v) for k, v in params.items()}
+            return float(super(KernelSearchCV, known).score(X, y, **params))
 
     def _command(self) -> str:
         """The line of Python that repeats the search."""

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from mercer.data.frames import is_frame
 from mercer.data.matching import keys_of
+from mercer.data.partitions import Slices
 from mercer.data.points import Points, as_points
 from mercer.kernels.parameters import version
 
@@ -166,6 +167,8 @@ def digest(values: Points | None) -> str:
     found = hashlib.sha256()
     if values is None:
         return "none"
+    if isinstance(values, Slices):
+        return hashlib.sha256(values.origin.encode()).hexdigest()
     if not isinstance(values, np.ndarray) and not sp.issparse(values):
         values = as_points(values)
     if isinstance(values, np.ndarray) and values.dtype != object:

@@ -13,10 +13,12 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection._validation import _score
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params, _num_samples
+from sklearn.utils.validation import _check_method_params
 
 from mercer.data.copies import same_value
+from mercer.data.partitions import Slices
 from mercer.machines.svm.base import MANY_AT_BOUND, SupportVectorMachine
+from mercer.machines.wrappers import answering_here
 from mercer.native.clock import Clock, OutOfTime, breakable, running
 from mercer.native.sorting import distinct
 from mercer.outcomes import Status
@@ -215,7 +217,7 @@ def _judged(
         result["fit_time"] = time.time() - begin
         if result["fit_error"] is None:
             result |= _scored(machine, task, view, y_train, y_test, train, test, rules)
-    result["n_test_samples"] = _num_samples(view.test)
+    result["n_test_samples"] = len(test)
     result["score_time"] = (
         0.0
         if result["fit_error"]
@@ -237,6 +239,8 @@ def _scored(
     found: dict[str, Any] = {}
     params = _check_method_params(task.X, params=task.score_params, indices=test)
     args = rules.scorer, params, rules.error_score
+    if isinstance(task.X, Slices):
+        machine = answering_here(machine)
     found["test_scores"] = _score(machine, view.test, y_test, *args)
     if rules.with_train:
         begin = time.time()

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn import config_context, get_config
 from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from mercer.data.partitions import completed, threads_of
+from mercer.data.partitions import Slices, completed, threads_of
 from mercer.native import memory
 from mercer.native.sorting import distinct
 from mercer.search.journal import Journal, Key
@@ -103,7 +104,10 @@ class Run:
 
     def _smaller(self, task: Task, chosen: np.ndarray) -> Task:
         """The task on some of its points, with the same folds."""
-        X, y = _safe_split(self.search.machine, task.X, task.y, chosen)
+        if isinstance(task.X, Slices):
+            X, y = Slices(task.X[chosen]), _safe_indexing(task.y, chosen)
+        else:
+            X, y = _safe_split(self.search.machine, task.X, task.y, chosen)
         place = np.full(task.n, -1)
         place[chosen] = np.arange(len(chosen))
         folds = []

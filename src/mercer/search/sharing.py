@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metaestimators import _safe_split
 
+from mercer.data.partitions import Slices
 from mercer.data.points import Points, as_points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -96,9 +97,16 @@ class Task:
         """The points of the largest fold."""
         return max(len(train) for train, _ in self.folds)
 
+    @property
+    def whole(self) -> Points:
+        """All points, as they were given."""
+        return self.X.collection if isinstance(self.X, Slices) else self.X
+
     def split(self, machine: Any, k: int) -> View:
         """The points of fold k as they are."""
         train, test = self.folds[k]
+        if isinstance(self.X, Slices):
+            return View(None, self.X[train], self.X[test])
         X_train, _ = _safe_split(machine, self.X, None, train)
         X_test, _ = _safe_split(machine, self.X, None, test, train)
         return View(None, X_train, X_test)
@@ -321,8 +329,9 @@ def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 def _key(task: Task, machine: Any) -> tuple[Any, ...]:
     """What two candidates of a group have in common."""
-    empty = 0 in getattr(task.X, "shape", ())
-    if empty or not isinstance(machine, KernelEstimator):
+    # What is in partitions stays there: nothing of it is shared.
+    alone = isinstance(task.X, Slices) or 0 in getattr(task.X, "shape", ())
+    if alone or not isinstance(machine, KernelEstimator):
         return ("ordinary",)
     if machine._precomputed:
         return ("given",)
