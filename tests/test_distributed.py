@@ -15,10 +15,12 @@ from mercer import (
     SVC,
     SVDD,
     SVR,
+    FeatureMap,
     Gram,
     Graph,
     KernelKMeans,
     KernelKNNClassifier,
+    KernelKNNRegressor,
     KernelLogisticRegression,
     KernelPCA,
     KernelQuantileRegression,
@@ -30,17 +32,25 @@ from mercer import (
     Normalized,
     NuSVC,
     NuSVR,
+    Nystroem,
     Nystrom,
     On,
     OneClassSVM,
+    ParzenClassifier,
     ParzenDensity,
     Polynomial,
+    PolynomialCountSketch,
     RandomFourier,
+    RBFSampler,
+    RegularizedMachine,
     Sigmoid,
     Spectrum,
+    Subsequence,
     WeisfeilerLehman,
     check,
+    losses,
 )
+from mercer.data.partitions import Once, Question
 from mercer.solvers import decomposition
 
 dask = pytest.importorskip("dask", reason="the extra dask is not installed")
@@ -588,6 +598,65 @@ def test_components_are_those_of_points_in_memory(client):
     assert emptied(client)
 
 
+ANY = {
+    "vectors": KernelPCA(3, kernel=RBF(0.3)),
+    "vectors, one by one": KernelPCA(3, kernel=RBF(0.3), eigen_solver="arpack"),
+    "strings": KernelPCA(2, kernel=Subsequence(2, 0.5)),
+}
+
+
+@pytest.mark.parametrize(
+    "name, cuts",
+    [("vectors", 5)]
+    + [
+        pytest.param(name, cuts, marks=pytest.mark.cluster)
+        for name in ANY
+        for cuts in CUTS
+    ],
+)
+def test_components_of_any_kernel_are_those_of_points_in_memory(client, name, cuts):
+    machine, X = ANY[name], points()[0]
+    here = words() if name == "strings" else X
+    there = da.from_array(X, chunks=(CUTS[cuts], 3))
+    there = as_bag(here, CUTS[cuts]) if name == "strings" else there
+    a, b = clone(machine).fit(here), clone(machine).fit(there)
+    assert b.run_.status == "optimal"
+    np.testing.assert_allclose(b.eigenvalues_, a.eigenvalues_, rtol=1e-9)
+    assert_lazily(b.transform, there, a.transform(here), atol=1e-7)
+    known = a.reconstruction_error(here)
+    assert_lazily(b.reconstruction_error, there, known, atol=1e-7)
+    with pytest.raises(ValueError, match="n_components"):
+        clone(machine).set_params(n_components=None).fit(there)
+
+
+def test_transformers_have_the_columns_of_all_partitions(client):
+    some, X = words(), points()[0]
+    bag, dX = as_bag(some, CUTS[5]), da.from_array(X, chunks=(CUTS[5], 3))
+    here, there = FeatureMap(LETTERS).fit(some), FeatureMap(LETTERS).fit(bag)
+    a, b = here.get_feature_names_out(), there.get_feature_names_out()
+    assert sorted(a) == sorted(b)
+    found = sp.vstack(there.transform(bag).compute()).toarray()
+    known = here.transform(some).toarray()
+    np.testing.assert_array_equal(found[:, np.argsort(b)], known[:, np.argsort(a)])
+    machine = Nystroem(RBF(0.3), n_components=9, random_state=0)
+    known = clone(machine).fit_transform(X)
+    assert_lazily(clone(machine).fit(dX).transform, dX, known, atol=1e-9)
+    for other in (RBFSampler(), PolynomialCountSketch()):
+        with pytest.raises(TypeError, match="FeatureMap"):
+            other.fit(dX)
+        with pytest.raises(TypeError, match="FeatureMap"):
+            other.fit(X).transform(dX)
+
+
+def test_scores_of_a_machine_with_a_loss_are_those_of_points_in_memory(client):
+    X, target, side = points()
+    dX = da.from_array(X, chunks=(CUTS[2], 3))
+    for loss, y in ((losses.Hinge(), side), (losses.Squared(), target)):
+        machine = RegularizedMachine(loss, kernel=Nystrom(RBF(0.3), 20)).fit(X, y)
+        found = machine.score(dX, da.from_array(y, chunks=70))
+        assert found == pytest.approx(machine.score(X, y))
+
+
 GROUPS = {
     "strings": KernelKMeans(2, kernel=Normalized(LETTERS), random_state=0),
     "landmarks": KernelKMeans(3, kernel=Nystrom(RBF(0.3), 20), random_state=0),
@@ -600,12 +669,27 @@ GROUPS = {
         3, kernel=WAVES, algorithm="hartigan", shift=0.1, random_state=0
     ),
     "given": KernelKMeans(2, kernel=LETTERS, init=words(2)),
+    "any kernel": KernelKMeans(3, kernel=RBF(0.3), random_state=0),
+    "any kernel, random": KernelKMeans(
+        3, kernel=RBF(0.3), init="random", n_init=3, random_state=0
+    ),
+    "any kernel, cut": KernelKMeans(
+        3, kernel=RBF(0.3), normalized_cut=True, random_state=0
+    ),
+    "any kernel, one by one": KernelKMeans(
+        3, kernel=RBF(0.3), algorithm="hartigan", shift=0.1, random_state=0
+    ),
+    "any kernel, given": KernelKMeans(3, kernel=RBF(0.3), init=points()[0][:3]),
+    "indefinite": KernelKMeans(
+        3, kernel=Sigmoid(1.0, -1.0), shift=50.0, algorithm="hartigan", random_state=0
+    ),
+    "subsequences": KernelKMeans(2, kernel=Subsequence(2, 0.5), random_state=0),
 }
 
 
 @pytest.mark.parametrize(
     "name, cuts",
-    [("strings", 5)]
+    [("strings", 5), ("any kernel", 5)]
     + [
         pytest.param(name, cuts, marks=pytest.mark.cluster)
         for name in GROUPS
@@ -614,7 +698,7 @@ GROUPS = {
 )
 def test_clusters_are_those_of_points_in_memory(client, name, cuts):
     machine, cuts, X = GROUPS[name], CUTS[cuts], points()[0]
-    of_strings = name in ("strings", "given")
+    of_strings = name in ("strings", "given", "subsequences")
     here = words() if of_strings else X
     there = as_bag(here, cuts) if of_strings else da.from_array(X, chunks=(cuts, 3))
     a, b = clone(machine).fit(here), clone(machine).fit(there)
@@ -623,6 +707,7 @@ def test_clusters_are_those_of_points_in_memory(client, name, cuts):
     np.testing.assert_array_equal(b.labels_, a.labels_)
     np.testing.assert_array_equal(np.asarray(b.predict(there).compute()), a.labels_)
     np.testing.assert_allclose(b.transform(here), a.transform(here), atol=1e-9)
+    assert b.score(there) == pytest.approx(a.score(here), rel=1e-9)
 
 
 def test_a_stream_is_learnt_a_partition_after_another(client):
@@ -668,9 +753,84 @@ def test_neighbours_are_those_of_points_in_memory(client, kernel):
     np.testing.assert_array_equal(b.predict(here), a.predict(here))
     with pytest.raises(TypeError, match="points in memory"):
         pickle.dumps(b)
-    found = b.predict(there)
+    assert_lazily(b.predict, there, a.predict(here))
+    for known, found in zip(a.kneighbors(here), b.kneighbors(there), strict=True):
+        assert found.npartitions == there.npartitions
+        np.testing.assert_allclose(np.asarray(found.compute()), known, atol=1e-7)
+    found = a.kneighbors(there, return_distance=False)
+    np.testing.assert_array_equal(np.asarray(found.compute()), known)
+
+
+def assert_lazily(method, there, known, **tolerance):
+    """What a method says of a collection is a lazy one, with its partitions."""
+    found = method(there)
+    assert dask.is_dask_collection(found)
     assert found.npartitions == there.npartitions
-    np.testing.assert_array_equal(np.asarray(found.compute()), a.predict(here))
+    if hasattr(there, "chunks"):
+        assert found.chunks[0] == there.chunks[0]
+        assert found.dtype == known.dtype
+    tolerance = tolerance or {"rtol": 0, "atol": 0}
+    np.testing.assert_allclose(np.asarray(found.compute()), known, **tolerance)
+
+
+def test_a_machine_of_partitions_brings_no_points_here(client, monkeypatch):
+    X, target, _ = points()
+    dX = da.from_array(X, chunks=(CUTS[5], 3))
+    machine = KernelKNNRegressor(4, kernel=RBF(0.3), weights="distance").fit(dX, target)
+
+    def brought(self, places):
+        raise AssertionError("points came to one machine")
+
+    monkeypatch.setattr(distributed.Partitions, "fetched", brought)
+    here = KernelKNNRegressor(4, kernel=RBF(0.3), weights="distance").fit(X, target)
+    assert_lazily(machine.predict, dX, here.predict(X), rtol=1e-9)
+    assert machine.score(dX, target) == pytest.approx(here.score(X, target))
+    with pytest.raises(ValueError, match="a collection"):
+        machine.kneighbors()
+    current = distributed.default_client
+    monkeypatch.setattr(distributed, "default_client", _no_client)
+    with pytest.raises(distributed.ClusterError, match="client=client"):
+        machine.predict(dX)
+    monkeypatch.setattr(distributed, "default_client", current)
+    del machine
+    assert emptied(client)
+
+
+@pytest.mark.cluster
+def test_points_of_another_cluster_are_asked_for_by_its_client(client):
+    X, target, _ = points()
+    dX = da.from_array(X, chunks=(100, 3))
+    machine = KernelKNNRegressor(4, kernel=RBF(0.3)).fit(dX, target)
+    options = {"processes": False, "n_workers": 1, "dashboard_address": ":0"}
+    with Client(**options, set_as_default=False) as other:
+        with pytest.raises(distributed.ClusterError, match="Name theirs"):
+            machine.predict(dX, client=other)
+    found = machine.predict(dX, client=client)
+    np.testing.assert_allclose(found.compute(), machine.predict(X))
+
+
+def test_what_partitions_are_asked_is_answered_elsewhere(client):
+    X = points()[0]
+    held = distributed.partitions(da.from_array(X, chunks=(CUTS[5], 3)))
+    weight = np.arange(N)
+
+    def asked(points):
+        return np.concatenate(points.each(_scaled, weight, shared=[Once(2.0)]))
+
+    absent = pickle.loads(pickle.dumps(held.awaited()))
+    with pytest.raises(Question) as raised:
+        asked(absent)
+    parts = np.split(X, np.cumsum([120, 1, 150]))
+    answers = [raised.value.answered(part, i) for i, part in enumerate(parts)]
+    expected = 2 * weight * X.sum(axis=1)
+    np.testing.assert_allclose(asked(held.awaited(answers)), expected)
+    np.testing.assert_allclose(asked(held), expected)
+    with pytest.raises(TypeError, match="elsewhere"):
+        absent.total(_scaled, weight)
+
+
+def _scaled(part, weight, factor):
+    return factor * weight * part.sum(axis=1)
 
 
 def test_a_density_is_the_sum_over_partitions(client):
@@ -682,8 +842,66 @@ def test_a_density_is_the_sum_over_partitions(client):
         there = clone(machine).fit(dX, sample_weight=weight)
         far = np.vstack([X, [[40.0, 0.0, 0.0]]])
         np.testing.assert_allclose(there.score_samples(far), here.score_samples(far))
+        assert_lazily(there.score_samples, dX, here.score_samples(X), rtol=1e-9)
+        assert there.score(dX) == pytest.approx(here.score(X), rel=1e-9)
     with pytest.raises(ValueError, match="needs a bandwidth"):
         ParzenDensity().fit(dX)
+    distant = np.array([[1e200, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="so far from the others"):
+        ParzenDensity(0.7).fit(dX).score_samples(distant)
+    # A point that is near one partition may be at any distance from the others.
+    both = da.from_array(np.vstack([X[:100], X[:50] + 1e200]), chunks=(100, 3))
+    there, here = ParzenDensity(0.7).fit(both), ParzenDensity(0.7).fit(both.compute())
+    np.testing.assert_allclose(there.score_samples(X[:5]), here.score_samples(X[:5]))
+
+
+WINDOWS = {
+    "windows": ParzenClassifier(0.7),
+    "windows that end": ParzenClassifier(0.7, kernel="epanechnikov"),
+    "priors": ParzenClassifier(0.7, priors=[0.2, 0.5, 0.3]),
+    "means": ParzenClassifier(method="mean", kernel=RBF(0.3)),
+    "means on landmarks": ParzenClassifier(method="mean", kernel=Nystrom(RBF(0.3), 20)),
+    "means of vectors": ParzenClassifier(method="mean", kernel=Linear()),
+    "means of strings": ParzenClassifier(method="mean", kernel=LETTERS),
+    "means of subsequences": ParzenClassifier(
+        method="mean", kernel=Subsequence(2, 0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name, cuts",
+    [("windows", 5), ("means", 5)]
+    + [
+        pytest.param(name, cuts, marks=pytest.mark.cluster)
+        for name in WINDOWS
+        for cuts in CUTS
+    ],
+)
+def test_classes_of_windows_are_those_of_points_in_memory(client, name, cuts):
+    machine, (X, target, _) = WINDOWS[name], points()
+    y, weight = np.digitize(target, [-0.5, 0.5]), np.linspace(1, 2, N)
+    order = np.argsort(y, kind="stable")  # so that partitions lack classes
+    y, here = y[order], X[order]
+    there = da.from_array(here, chunks=(CUTS[cuts], 3))
+    if "strings" in name or "subsequences" in name:
+        here = words()
+        there = as_bag(here, CUTS[cuts])
+    for labels in (y, np.where(y > 0, "b", "a")):
+        if labels is not y and machine.priors is not None:
+            continue
+        a, b = (clone(machine).fit(some, labels, weight) for some in (here, there))
+        assert_array_equal(np.asarray(b.predict(there).compute()), a.predict(here))
+        known = a.decision_function(here)
+        assert_lazily(b.decision_function, there, known, atol=1e-9)
+        np.testing.assert_allclose(b.decision_function(here), known, atol=1e-9)
+        if machine.method == "density":
+            assert_lazily(b.predict_proba, there, a.predict_proba(here), atol=1e-9)
+    if machine.method == "density":
+        with pytest.raises(ValueError, match="needs a bandwidth"):
+            ParzenClassifier("loo").fit(there, y)
+    else:
+        pickle.dumps(b)  # it is an ordinary machine
 
 
 def test_a_kernel_is_checked_on_partitions(client):
@@ -719,6 +937,71 @@ def _not_a_kernel(X, Y):
     raise ZeroDivisionError
 
 
+def searched(kind):
+    """Points here and there, and kernels for them."""
+    X, some = points()[0], words()
+    if kind == "strings":
+        return some, as_bag(some, CUTS[5]), [LETTERS, Subsequence(2, 0.5)]
+    if kind == "graphs":
+        return graphs(), as_bag(graphs(), CUTS[5]), [NODES]
+    if kind == "sparse":
+        X = np.where(np.abs(X) > 1, X, 0.0)
+        rows = da.from_array(X, chunks=(CUTS[5], 3)).map_blocks(sp.csr_array)
+        return sp.csr_array(X), rows, [RBF(0.3), Nystrom(RBF(0.3), 10)]
+    dd = pytest.importorskip("dask.dataframe", reason="dask[dataframe] is missing")
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "w": some})
+    kernels = [On("a", RBF(0.3)) + On("w", LETTERS)]
+    if kind == "frame":
+        frame, kernels = frame[["a", "b"]], [RBF(0.3), On("b", RBF(0.3))]
+    there = dd.from_pandas(frame, npartitions=3)
+    return frame, there[there.a > -1.0], kernels  # of unknown sizes
+
+
+NEIGHBOURS = KernelKNNClassifier(), {"n_neighbors": [3, 7]}
+VECTORS = SVC(tol=1e-6), {"C": [0.1, 1.0]}
+
+
+@pytest.mark.parametrize(
+    "kind, tried",
+    [("strings", NEIGHBOURS)]
+    + [
+        pytest.param(kind, tried, marks=pytest.mark.cluster)
+        for kind in ("strings", "graphs", "sparse", "frame", "records")
+        for tried in (NEIGHBOURS, VECTORS)
+    ],
+)
+def test_a_search_on_a_collection_has_the_scores_of_points_in_memory(
+    client, kind, tried, tmp_path
+):
+    here, there, kernels = searched(kind)
+    side = points()[2]
+    if kind in ("frame", "records"):
+        side = side[(here.a > -1.0).to_numpy()]
+        here = here[here.a > -1.0]
+    machine, space = tried
+    kernels = kernels[:1] if tried is NEIGHBOURS else kernels
+    space = {**space, "kernel": kernels}
+    # Ranks of f would depend on rounding, where it is the same at many points.
+    scoring = "roc_auc" if tried is NEIGHBOURS else "accuracy"
+    search = KernelSearchCV(machine, space, cv=2, scoring=scoring)
+    a = clone(search).fit(here, side)
+    search.set_params(resume=tmp_path / "journal")
+    b = clone(search).fit(there, da.from_array(side, chunks=70))
+    for name in ("split0_test_score", "split1_test_score"):
+        np.testing.assert_allclose(b.cv_results_[name], a.cv_results_[name])
+    found = b.score(there, da.from_array(side, chunks=70))
+    assert found == pytest.approx(a.score(here, side))
+    if kind == "records":
+        names = b.best_estimator_.feature_names_in_
+        assert_array_equal(names, a.best_estimator_.feature_names_in_)
+    assert b.predict(there).npartitions == there.npartitions
+    again = clone(search).fit(there, side)  # from its journal
+    assert_array_equal(
+        again.cv_results_["mean_fit_time"], b.cv_results_["mean_fit_time"]
+    )
+
+
 def test_a_plan_says_who_holds_what_and_what_travels(client):
     X, _, side = points()
     dX = da.from_array(X, chunks=(100, 3))
@@ -726,6 +1009,13 @@ def test_a_plan_says_who_holds_what_and_what_travels(client):
         plan = SVC(kernel=kernel).plan(dX, side)
         assert "hold 3 partitions" in plan.holds and "a number" in plan.travels
         assert plan.holds in str(plan) and plan.travels in str(plan)
+    told = {
+        KernelKNNClassifier(kernel=RBF(0.3)): "nothing in the fit",
+        KernelKMeans(kernel=RBF(0.3)): "each partition goes to every other",
+        Nystroem(RBF(0.3), n_components=9): "9 points come here",
+    }
+    for machine, text in told.items():
+        assert text in machine.plan(dX, side).travels
     assert not SVC().plan(X, side).travels
 
 
