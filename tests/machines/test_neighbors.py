@@ -21,6 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from mercer.data.graphs import Graph
 from mercer.data.points import take
+from mercer.kernels.algebra import Normalized
 from mercer.kernels.graph import WeisfeilerLehman
 from mercer.kernels.radial import RBF, Laplacian, Matern
 from mercer.kernels.substring import Spectrum
@@ -528,3 +529,15 @@ def test_a_hundred_thousand_points_need_no_matrix():
     assert_array_equal(index[:, 0], np.arange(50))
     assert_array_equal(distance[:, 0], 0)
     assert_allclose(machine.predict(A[:50]), A[:50, 0], atol=0.3)
+
+
+def test_neighbours_of_normalised_counts_do_not_depend_on_points_beside():
+    rng = np.random.default_rng(1)
+    words = ["".join(rng.choice(list("ACGT"), rng.integers(5, 12))) for _ in range(300)]
+    machine = KernelKNNClassifier(7, kernel=Normalized(Spectrum(2)))
+    machine.fit(words, rng.integers(2, size=300))
+    whole = machine.kneighbors(words)
+    # Parts occur in another order in the second half, and so do their columns.
+    for part in (slice(120, 121), slice(121, 271), slice(271, 300)):
+        for known, found in zip(whole, machine.kneighbors(words[part]), strict=True):
+            np.testing.assert_array_equal(found, known[part])

@@ -25,10 +25,19 @@ import scipy.sparse as sp
 
 from mercer.data.copies import same_value
 from mercer.data.partitions import Once, Partitions
-from mercer.data.points import Points, as_points, concatenate, count, each, take
+from mercer.data.points import (
+    Points,
+    as_points,
+    concatenate,
+    count,
+    each,
+    objects,
+    take,
+)
 from mercer.data.points import vectors as as_vectors
 from mercer.kernels.algebra import Normalized
 from mercer.kernels.base import BLOCK_MB, Kernel
+from mercer.kernels.counts import Columns, VocabularyKernel
 from mercer.kernels.operators import Scaled
 from mercer.kernels.vector import TransformedKernel, is_vectors
 from mercer.kernels.ways import FeatureKernel, PairKernel, Precomputed, dense
@@ -266,7 +275,7 @@ def _features(
     if not sp.issparse(first):
         if (count(X) + count(right)) * first.shape[1] > MOST_FEATURES:
             return None
-    A, B = _mapped(inner, X, Y)
+    A, B = _mapped(inner, X, Y, scaled=inner is not kernel)
     if inner is kernel:
         return A, B
     left = _of_unit_length(A)
@@ -274,13 +283,21 @@ def _features(
 
 
 def _mapped(
-    kernel: FeatureKernel, X: Points, Y: Points | None
+    kernel: FeatureKernel, X: Points, Y: Points | None, scaled: bool
 ) -> tuple[Points, Points]:
     """Φ(X) and Φ(Y), equal points having equal rows.
 
     A map that multiplies by a BLAS may round a point differently beside other points.
+
+    Parameters
+    ----------
+    scaled : whether rows are divided by their lengths afterwards
     """
     own, n = Y is None, count(X)
+    if isinstance(kernel, VocabularyKernel):
+        both = objects(X) if own else [*objects(X), *objects(Y)]
+        features = _by_name(kernel.columns(both), scaled)
+        return features[:n], features if own else features[n:]
     distinct = None
     if type(kernel).aligned is FeatureKernel.aligned and (own or type(X) is type(Y)):
         both = X if own else concatenate(X, Y)
@@ -294,6 +311,24 @@ def _mapped(
     features = features.tocsr() if sp.issparse(features) else dense(features)
     A = features[place[:n]]
     return A, A if own else features[place[n:]]
+
+
+def _by_name(columns: Columns, scaled: bool) -> sp.csr_array:
+    """Φ with its columns by their names, in which order they are then summed.
+
+    They come as they first occur, which is another order beside other points.
+    """
+    matrix = sp.csr_array(columns.matrix)
+    if not scaled and np.all(matrix.data == np.floor(matrix.data)):
+        return matrix  # sums of whole numbers are exact in any order
+    order = np.argsort(np.array(columns.names()), kind="stable")
+    place = np.empty(len(order), dtype=matrix.indices.dtype)
+    place[order] = np.arange(len(order))
+    sorted_ = sp.csr_array(
+        (matrix.data, place[matrix.indices], matrix.indptr), shape=matrix.shape
+    )
+    sorted_.sort_indices()
+    return sorted_
 
 
 def _distinct(X: Points) -> tuple[npt.ArrayLike, np.ndarray] | None:
