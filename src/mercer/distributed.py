@@ -463,8 +463,16 @@ def _is_frame(X: Any) -> bool:
 
 def _delayed(X: Any) -> list[Any]:
     """The partitions of a collection, in the order of their points."""
+    if _is_bag(X):
+        # A bag's own keys mean another task whenever a graph around them is optimised,
+        # which must not be while the results of an earlier one are held.
+        X = X.map_partitions(_as_list, _number())
     parts = X.to_delayed()
     return list(np.ravel(parts)) if isinstance(parts, np.ndarray) else list(parts)
+
+
+def _as_list(part: Any, name: str) -> list[Any]:
+    return list(part)
 
 
 def _prepared(part: Any, records: bool) -> Any:
