@@ -9,7 +9,8 @@
 Points are random in 20 dimensions, made by a function of a seed; the target is
 sin(2x₁) + x₂x₃ with noise, or its sign. Each row is a process of its own, so that its
 peak of memory, the points included, is that of the row. Landmarks of scikit-learn's
-`Nystroem` and of Falkon are drawn uniformly; ours are pivoted. Errors are on 20,000
+`Nystroem` and of Falkon are drawn uniformly; ours are pivoted, and rows with "/2" have
+half as many of them: where their error is no larger, it is they that compare. Errors are on 20,000
 other points without noise: the mean square for numbers, the share of wrong signs for
 classes. Falkon (ridge alone) is a row where it is installed.
 
@@ -98,7 +99,8 @@ def real_data(name):
 def machine(name, m, data):
     """What is fitted in a row."""
     n, gamma, alpha = len(data.X), data.gamma, data.alpha
-    peer, kind = name.split()
+    peer, kind, *less = name.split()
+    m //= int(less[0].removeprefix("/")) if less else 1
     if peer == "falkon":
         return Falkon(m, gamma, alpha / n)
     if peer == "mercer":
@@ -185,7 +187,7 @@ def row(name, data, m):
 def rows_of(kinds, peers):
     names = []
     for kind in kinds:
-        names += [f"mercer {kind}"]
+        names += [f"mercer {kind}", f"mercer {kind} /2"]
         names += [f"sklearn {kind}"] if peers == "sklearn" else []
         falkon = kind == "ridge" and importlib.util.find_spec("falkon")
         names += ["falkon ridge"] if falkon and peers != "none" else []
