@@ -46,8 +46,8 @@ FOUNDATIONS = {
     "partitioned_rows partition "
     "cluster_states features landmark_rows smoothed newton_steps overlap roads "
     "class_pairs weights products krylov primal penalized columns feature_newton lasso "
-    "lasso_features sgd components bayes posterior smo feature_descent ascent "
-    "laplace".split(),
+    "lasso_features sgd components bayes posterior smo partitioned_values "
+    "feature_descent ascent laplace".split(),
     "solvers/auto": ["small", "costs", "support", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress "
     "parallel".split(),
@@ -89,7 +89,7 @@ MODULES = {
     "differences gradient_rules gradient_links gradients",
     "solvers": "resume limits variables boxqp box_certificate programs held_rows "
     "feature_rows computed_rows single_rows partitioned_map "
-    "partitioned_rows features landmark_rows "
+    "partitioned_rows partitioned_values features landmark_rows "
     "smoothed newton_steps overlap feature_descent primal semismooth penalized krylov "
     "smo hull coordinate linear cholesky conjugate_gradient normal_equations newton "
     "columns feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "

@@ -93,11 +93,13 @@ def multiply(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         return A @ B  # sparse matrices
     columns = B.shape[-1] if B.ndim > 1 else 1
     if A.ndim == 2 and A.dtype == np.float32 and B.dtype == np.float64:
-        # numpy would convert all of A before it multiplies.
+        # numpy would convert all of A before it multiplies, into memory of its own.
         out = np.empty((len(A), *B.shape[1:]))
-        step = max(64, STRIP // max(A.shape[1], 1))
+        step = min(max(64, STRIP // max(A.shape[1], 1)), max(1, len(A)))
+        wide = np.empty((step, A.shape[1]))
         for begin in range(0, len(A), step):
-            part = A[begin : begin + step]
+            part = wide[: len(A) - begin]
+            part[:] = A[begin : begin + step]
             work = float(part.size) * columns
             out[begin : begin + step] = interruptible(np.matmul, part, B, work=work)
         return out

@@ -252,11 +252,11 @@ def centered(X: Vectors, part: str, dtype: npt.DTypeLike) -> Vectors:
     shifts = dtype == np.float32 and part in ("square", "absolute")
     if not shifts or scipy.sparse.issparse(X) or not len(X):
         return X
-    mean = _middle(X)
+    mean = middle(X)
     return X if mean is None else X - mean.astype(X.dtype, copy=False)
 
 
-def _middle(X: np.ndarray) -> np.ndarray | None:
+def middle(X: np.ndarray) -> np.ndarray | None:
     """A point near the middle of dense points; None where the origin will do."""
     some = X[:: max(1, len(X) // 256)]  # any point near the middle will do
     mean = some.mean(axis=0, dtype=float)
@@ -449,11 +449,11 @@ def _both_centered(X: Vectors, Y: Vectors, dtype: np.dtype) -> tuple[Any, Any]:
     if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
         return X, Y
     with np.errstate(over="ignore", invalid="ignore"):
-        middle = _middle(Y)
-        if middle is None or not np.isfinite(middle).all():
+        mean = middle(Y)
+        if mean is None or not np.isfinite(mean).all():
             return X, Y
-        A = X.astype(dtype, copy=False) - middle.astype(dtype)
-        return A, A if Y is X else Y.astype(dtype, copy=False) - middle.astype(dtype)
+        A = X.astype(dtype, copy=False) - mean.astype(dtype)
+        return A, A if Y is X else Y.astype(dtype, copy=False) - mean.astype(dtype)
 
 
 def pair_sums(part: str, X: Vectors, Y: Vectors, index: np.ndarray) -> np.ndarray:

@@ -284,6 +284,27 @@ class BoxQP:
         _, first = np.unique(place[order], return_index=True)
         return place[order[np.sort(first)[:most]]]
 
+    def near(self, value: np.ndarray, function: np.ndarray, reach: float) -> np.ndarray:
+        """Whether a slope of each point could be among those that decide, (n,) bools.
+
+        Those of other points keep their distance from the extreme ones of their group
+        where F is off by up to `reach`, at both together.
+        """
+        n = self.gram.shape[0]
+        place = np.arange(n) if self.index is None else np.asarray(self.index)
+        down, up = [], []
+        for group in self._ends(value, function):
+            free = group.total is None  # where slopes are held against 0
+            down.append(max(group.down, 0.0) if free else group.down)
+            up.append(min(group.up, 0.0) if free else group.up)
+        own = np.zeros(len(value), int) if self.group is None else self.group
+        below, above = self.slopes(value, function)
+        close = above - reach < np.array(down)[own]
+        close |= below + reach > np.array(up)[own]
+        found = np.zeros(n, dtype=bool)
+        found[place[close]] = True
+        return found
+
     def snapped(self, value: npt.ArrayLike, slack: float = 1e-9) -> np.ndarray:
         """α with what rounding took off a bound put back: within `slack` of that bound.
 

@@ -14,17 +14,14 @@ Osuna, Freund and Girosi, "An improved training algorithm for support vector mac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from mercer.data.partitions import Once, Partitions, Remote, joined, taken
+from mercer.data.partitions import Partitions, joined, taken
 from mercer.data.points import Points, double
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
@@ -34,11 +31,11 @@ from mercer.native.sorting import distinct
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
-from mercer.solvers.computed_rows import SHORT
 from mercer.solvers.features import check_bounds
 from mercer.solvers.partitioned_rows import MappedRows
+from mercer.solvers.partitioned_values import PartitionedValues
 from mercer.solvers.resume import begun
-from mercer.solvers.smo import SMO, ValueErrors, value_errors
+from mercer.solvers.smo import SMO
 
 FIRST = 2000  # points of the first working set
 JOIN = 3000  # points that join at most, or half of what there is
@@ -48,6 +45,7 @@ ENOUGH = 0.8  # of tol: rounds end there, as F is summed afresh with other digit
 CLOSE = 0.25  # of that, to which the last working set is solved
 FEWER = 0.8  # of the points, that are worth a smaller matrix
 IDLE = 3  # rounds without a smaller violation, after which more digits are needed
+SAFE = 8.0  # times an error that is expected or was seen, for those that were not
 STEPS = 100  # of SMO for each point of a working set, at most in a round
 
 
@@ -102,9 +100,10 @@ class _Run:
         if isinstance(problem.gram._features, MappedRows):
             kernel, X = Linear(), problem.gram._features.X
         assert isinstance(X, Partitions)
-        self.products = _Products(kernel, X)
+        self.products = PartitionedValues(kernel, X)
         self.place = np.arange(len(X)) if problem.index is None else problem.index
-        self.set = _WorkingSet(kernel, X, np.dtype(np.float32), self.products.quick)
+        single = self.products.single
+        self.set = _WorkingSet(self.products, np.dtype("f4" if single else "f8"))
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
 
@@ -114,11 +113,11 @@ class _Run:
             start = self.kept["value"]
         value = problem.start(start)
         goal, status = ENOUGH * tol, Status.OPTIMAL
-        single = True
-        for _ in range(4):
-            status = self._moved(value, goal, single)
-            value = problem.balanced(problem.snapped(value, slack=1e-13))
-            function = self._function(value)
+        function, refined = self._function(value), False
+        for _ in range(5):
+            status = self._moved(value, function, goal)
+            last, value = value, problem.balanced(problem.snapped(value, slack=1e-13))
+            function = self._checked(last, value, function)
             rounding = problem.rounding(
                 value, self.products.entry_error, size=self.products.size
             )
@@ -126,30 +125,73 @@ class _Run:
             stalled = found.status == Status.STALLED and status == Status.OPTIMAL
             if not stalled:
                 break
-            if not self.set.is_double:
-                self.set = self.set.in_double()
-            else:
+            if self.set.is_double:
                 goal /= 4
-            single = False
+            elif refined:
+                self.set = self.set.in_double()
+                function = self._function(value)
+            refined = True
         if status != Status.OPTIMAL and found.status == Status.STALLED:
             found = replace(found, run=replace(found.run, status=status))
         return found
 
     def _run(self) -> Run:
         seconds = time.perf_counter() - self.begin
-        return Run(Status.OPTIMAL, self.iterations, seconds, self.rows)
+        precision = "double" if self.set.is_double else "single"
+        return Run(
+            Status.OPTIMAL, self.iterations, seconds, self.rows, precision=precision
+        )
 
     def _function(self, value: np.ndarray) -> np.ndarray:
-        """F = Kβ in double precision, from β alone."""
+        """F = Kβ from β alone, as precise as what will be added to it."""
         coef = self.problem.coef(value)
         some = np.flatnonzero(coef)
-        self.rows += len(some)
-        return self.products.exactly(self.set.points_of(some), coef[some])
+        return self._added(some, coef[some])
 
-    def _moved(self, value: np.ndarray, goal: float, single: bool) -> Status:
-        """Move α until no slope is off by more than the goal; α is written to."""
+    def _added(self, some: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """K Δβ at all points."""
+        self.rows += len(some)
+        if not self.set.is_double:
+            return self.products.added(some, change, self.set.points_of)
+        return self.products.exactly(self.set.points_of(some), change)
+
+    def _checked(
+        self, last: np.ndarray, value: np.ndarray, function: np.ndarray
+    ) -> np.ndarray:
+        """F = Kβ in double from β alone, at the points that decide; or at all.
+
+        These are, as in `SMO`, the points with a coefficient and those so near to the
+        extreme slopes that the error of F might hide a violation: `SAFE` times what is
+        expected, and as many times the largest error that is found.
+
+        Parameters
+        ----------
+        last : α whose F is given
+        """
+        problem, tol = self.problem, self.options.tol
+        coef = problem.coef(value)
+        some = np.flatnonzero(coef)
+        self.rows += len(some)
+        sent = self.set.points_of(some), coef[some]
+        error = None if self.set.is_double else self.products.error(coef)
+        if error is None:
+            return self.products.exactly(*sent)
+        moved = float(np.abs(coef - problem.coef(last)).sum()) * self.products.size
+        found, done = function.copy(), np.zeros(len(function), dtype=bool)
+        # Each of the two slopes that are compared can be off.
+        reach = 2 * (SAFE * error + moved) + tol
+        wanted = self._free(value) | problem.near(value, function, reach)
+        wanted[some] = True
+        while (at := np.flatnonzero(wanted & ~done)).size:
+            found[at] = self.products.exactly(*sent, at)
+            done[at] = True
+            error = max(error, float(np.abs(found[at] - function[at]).max()))
+            wanted = problem.near(value, function, 2 * (SAFE * error + moved) + tol)
+        return found
+
+    def _moved(self, value: np.ndarray, function: np.ndarray, goal: float) -> Status:
+        """Move α until no slope is off by more than the goal; both are written to."""
         problem = self.problem
-        function = self._function(value)
         best, idle = np.inf, 0
         self.violation = problem.violation(value, function)
         joining = self._first(value) if not len(self.set) else np.empty(0, int)
@@ -164,12 +206,7 @@ class _Run:
             self.kept["value"] = value.copy()
             change = problem.coef(value) - before
             some = np.flatnonzero(change)
-            self.rows += len(some)
-            if single:
-                move = self.products.added(some, change[some], self.set.points_of)
-            else:
-                move = self.products.exactly(self.set.points_of(some), change[some])
-            function += move
+            function += self._added(some, change[some])
             self.violation = problem.violation(value, function)
             idle = 0 if self.violation < best else idle + 1
             best = min(best, self.violation)
@@ -288,131 +325,19 @@ class _Run:
         return max(limit - (time.perf_counter() - self.begin), 1e-9)
 
 
-class _Products:
-    """K(X, Y) V of points in partitions with some of them, Y.
-
-    In single precision K(X, y) of long points, or of kernels that are not compiled, is
-    computed once for each y, as long as those who hold the partitions have room for it;
-    it is computed anew where one of them is lost.
-    """
-
-    def __init__(self, kernel: Kernel, X: Partitions):
-        self.kernel, self.X = kernel, X
-        found = X.remote.each(_errors, shared=(kernel,))
-        self.size = max(one.largest for one in found)
-        self.entry_error = max(one.entry_error for one in found)
-        self.compiled = all(one.compiled for one in found)
-        if not self.size < np.inf:
-            raise ValueError(
-                f"{kernel} is not finite on these points: the largest k(x, x) is "
-                f"{self.size}. Scale the data, or choose a kernel that grows less."
-            )
-        # Of long points kernel values take longer to compute than to read.
-        self.quick = self.compiled and max(X.shape[1:], default=0) <= SHORT
-        # Products of Linear take time linear in the numbers of X, without any values.
-        kept = not self.quick and not isinstance(kernel, Linear)
-        self.room = X.remote.room() if kept else 0.0
-        self._blocks: list[Remote] = []  # of float32 kernel values
-        self._columns: list[np.ndarray] = []  # whose they are
-        self._known = np.zeros(len(X), dtype=bool)
-
-    def exactly(self, Y: Points, V: np.ndarray) -> np.ndarray:
-        """In double precision."""
-        if not len(V):
-            return np.zeros(len(self.X))
-        tick("products with kernel values")
-        shared = self.kernel, Once((Y, V, False))
-        return np.concatenate(self.X.remote.each(_product, shared=shared))
-
-    def added(
-        self, index: np.ndarray, V: np.ndarray, points: Callable[[np.ndarray], Points]
-    ) -> np.ndarray:
-        """In single precision, where the kernel is compiled or values are kept.
-
-        Parameters
-        ----------
-        index : the places of Y
-        points : gives the points of some places
-        """
-        out = np.zeros(len(self.X))
-        new = index[~self._known[index]]
-        if len(new) and 4.0 * len(new) * len(self.X) <= self.room:
-            self._keep(new, points(new))
-        kept = self._known[index]
-        if not kept.all():
-            rest = index[~kept]
-            tick("products with kernel values")
-            shared = self.kernel, Once((points(rest), V[~kept], self.compiled))
-            out += np.concatenate(self.X.remote.each(_product, shared=shared))
-        every = np.zeros(len(self.X))
-        every[index[kept]] = V[kept]
-        used = [i for i, own in enumerate(self._columns) if every[own].any()]
-        if used:
-            tick("products with kernel values")
-            parts = tuple(every[self._columns[i]] for i in used)
-            blocks = [self._blocks[i] for i in used]
-            arguments = [(parts,)] * len(self.X.names)
-            found = blocks[0].each(_combined, arguments, beside=blocks[1:])
-            out += np.concatenate(found)
-        return out
-
-    def _keep(self, index: np.ndarray, Y: Points) -> None:
-        self.room -= 4.0 * len(index) * len(self.X)
-        shared = self.kernel, Once(Y), self.compiled
-        self._blocks.append(self.X.remote.derived(_values, shared=shared))
-        self._columns.append(index)
-        self._known[index] = True
-
-
-def _errors(part: Points, kernel: Kernel) -> ValueErrors:
-    return value_errors(kernel, part)
-
-
-def _product(
-    part: Points, kernel: Kernel, sent: tuple[Points, np.ndarray, bool]
-) -> np.ndarray:
-    Y, V, single = sent
-    if not single:
-        return kernel.matmul(double(part), double(Y), V)
-    return kernel.matmul(*_narrowed(part, Y, kernel), V)
-
-
-def _values(part: Points, kernel: Kernel, Y: Points, compiled: bool) -> np.ndarray:
-    """K(part, Y) in single precision."""
-    if compiled:
-        return kernel(*_narrowed(part, Y, kernel))
-    return np.asarray(kernel(double(part), double(Y)), dtype=np.float32)
-
-
-def _combined(*sent: Any) -> np.ndarray:
-    """Σ block v of the blocks of kernel values of a partition."""
-    *blocks, parts = sent
-    sums = [multiply(block, v) for block, v in zip(blocks, parts, strict=True)]
-    return sum(sums[1:], sums[0])
-
-
-def _narrowed(X: Any, Y: Any, kernel: Kernel) -> tuple[Any, Any]:
-    """Points in single precision; what they have in common would cost digits."""
-    if sp.issparse(X) or kernel.native(Y).part not in ("square", "absolute"):
-        return X.astype(np.float32), Y.astype(np.float32)
-    origin = np.asarray(Y.mean(axis=0))
-    return (X - origin).astype(np.float32), (Y - origin).astype(np.float32)
-
-
 class _WorkingSet:
     """Some points, brought here, and their kernel values."""
 
-    def __init__(
-        self, kernel: Kernel, X: Partitions, dtype: np.dtype[Any], compiled: bool
-    ):
-        self.kernel, self.X, self.dtype = kernel, X, dtype
-        self.compiled = compiled
+    def __init__(self, products: PartitionedValues, dtype: np.dtype[Any]):
+        self.products, self.dtype = products, dtype
+        self.kernel, self.X = products.kernel, products.X
+        self.compiled = products.quick
         self.index = np.empty(0, dtype=np.intp)
-        self.known = np.zeros(len(X), dtype=bool)
+        self.known = np.zeros(len(self.X), dtype=bool)
         self._store: Any = None  # points that were ever here
-        self._where = np.full(len(X), -1)  # their places there
+        self._where = np.full(len(self.X), -1)  # their places there
         self._stored = 0
-        self._room = np.empty((0, 0), dtype=dtype)
+        self._room = np.empty(0, dtype=dtype)  # the rows of the matrix, and more
         self._idle = self.known.copy()
 
     def __len__(self) -> int:
@@ -424,13 +349,13 @@ class _WorkingSet:
 
     def in_double(self) -> _WorkingSet:
         """The same points, whose kernel values are computed anew."""
-        double = np.dtype(np.float64)
-        other = _WorkingSet(self.kernel, self.X, double, self.compiled)
+        other = _WorkingSet(self.products, np.dtype(np.float64))
         other._store, other._where, other._stored = (
             self._store,
             self._where,
             self._stored,
         )
+        self._room = np.empty(0, self.dtype)
         other.join(self.index, np.ones(len(self.known), dtype=bool))
         return other
 
@@ -460,7 +385,11 @@ class _WorkingSet:
         if not len(some):
             return np.zeros(len(self))
         every = self.points_of(self.index)
-        return _product(every, self.kernel, (taken(every, some), v[some], single))
+        if not single:
+            return self.kernel.matmul(
+                double(every), double(taken(every, some)), v[some]
+            )
+        return self.products.multiplied(every, some, v[some])
 
     def gram(self) -> Gram:
         """That of these points; its values are held where they take long."""
@@ -470,7 +399,9 @@ class _WorkingSet:
         return Gram(Precomputed(K), np.arange(len(self))).holding(K)
 
     def matrix(self) -> np.ndarray:
-        return self._room[: len(self), : len(self)]
+        """K among these points."""
+        n = len(self)
+        return self._room[: n * n].reshape(n, n)
 
     def numbers(self) -> np.ndarray:
         """The place of each point in the set; -1 outside."""
@@ -485,36 +416,44 @@ class _WorkingSet:
             self.known[more] = True
             return
         side = len(self) + len(more)
-        if side > len(self._room) and not memory.fits(24.0 * side**2):
+        if side**2 > len(self._room) and not memory.fits(24.0 * side**2):
             room = int(np.sqrt(memory.available_memory() / 24))
-            most = max(len(self._room), min(room, side), 2)
+            most = max(int(np.sqrt(len(self._room))), min(room, side), 2)
             more = more[: max(1, most // 2)]
             stay = np.argsort(~free[self.index], kind="stable")[: most - len(more)]
             self._keep(np.sort(stay))
             side = len(self) + len(more)
         if not len(more):
             return
-        old = len(self)
-        if side > len(self._room):
-            larger = np.empty((side + side // 4,) * 2, dtype=self.dtype)
-            larger[:old, :old] = self.matrix()
-            self._room = larger
-        new, every = self.points_of(more), self.points_of(np.append(self.index, more))
-        step = max(1, 2**24 // side)
+        old, K = len(self), self._widened(side)
+        new = self.points_of(more)
+        every: Any = self.points_of(np.append(self.index, more))
+        if not self.is_double:
+            every = self.products.packed(every)
+        step = max(1, 2**22 // side)
         for first in range(0, len(more), step):
             tick("kernel values", first / len(more))
             some = np.arange(first, min(first + step, len(more)))
-            values = self._values(taken(new, some), every)
             rows = slice(old + some[0], old + some[-1] + 1)
-            self._room[rows, :side] = values
-            self._room[:old, rows] = values[:, :old].T
+            if self.is_double:
+                K[rows] = self.kernel(double(taken(new, some)), double(every))
+            else:
+                self.products.values(taken(new, some), every, K[rows])
+            K[:old, rows] = K[rows, :old].T
         self.index = np.append(self.index, more)
         self.known[more] = True
 
-    def _values(self, X: Points, Y: Points) -> np.ndarray:
-        if self.is_double:
-            return self.kernel(double(X), double(Y))
-        return _values(X, self.kernel, Y, self.kernel.native(X) is not None)
+    def _widened(self, side: int) -> np.ndarray:
+        """A matrix of this side whose first corner is what there is."""
+        old, K = len(self), self.matrix()
+        if side**2 > len(self._room):
+            self._room = np.empty((side + side // 16) ** 2, dtype=self.dtype)
+            wide = self._room[: side**2].reshape(side, side)
+            wide[:old, :old] = K
+            return wide
+        for i in range(old - 1, 0, -1):  # each moves up, into what was read before
+            self._room[i * side : i * side + old] = self._room[i * old : (i + 1) * old]
+        return self._room[: side**2].reshape(side, side)
 
     def forget(self, idle: np.ndarray) -> None:
         """Drop points that were idle the last time and are now, where they are many."""
@@ -525,8 +464,9 @@ class _WorkingSet:
 
     def _keep(self, stay: np.ndarray) -> None:
         if not self.compiled:
-            smaller = self.matrix()[np.ix_(stay, stay)]
-            self._room[: len(stay), : len(stay)] = smaller
+            K, n = self.matrix(), len(stay)
+            for i, own in enumerate(stay.tolist()):  # each moves down
+                self._room[i * n : (i + 1) * n] = K[own, stay]
         self.known[self.index] = False
         self.index = self.index[stay]
         self.known[self.index] = True

@@ -21,7 +21,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
-from mercer.native.vectors import Packed, centered, native_recipe, originals
+from mercer.native.vectors import Packed, Recipe, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
@@ -547,8 +547,13 @@ def value_errors(kernel: Kernel, X: Points) -> ValueErrors:
     if recipe is None:
         largest = float(np.max(np.abs(kernel.diag(X)), initial=0.0))
         return ValueErrors(largest, ENTRY_ERROR, False)
-    native, points = native_recipe(recipe), Packed(vectors(X), only_core=True)._points
-    largest = _largest(native, [points], np.float64)
+    return packed_errors(recipe, Packed(vectors(X), only_core=True))
+
+
+def packed_errors(recipe: Recipe, X: Packed) -> ValueErrors:
+    """The same of points that are packed, in whatever precision."""
+    native, points = native_recipe(recipe), X._points
+    largest = _largest(native, [points], X.dtype.type)
     return ValueErrors(largest, _core.entry_error(native, points), True)
 
 
