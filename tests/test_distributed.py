@@ -161,6 +161,22 @@ def test_objective_is_that_of_points_in_memory(client, small_sets, name):
         assert abs(found.primal - here.primal) <= 1e-6 * scale
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.1), RBF(0.1) + Linear()], ids=repr)
+def test_kernel_values_of_long_points_are_kept(client, small_sets, kernel):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((N, 80)) < 0.2, rng.random((N, 80)), 0.0)
+    side = np.where(X[:, :20].sum(axis=1) > 2, 1, -1)
+    here = SVC(kernel=kernel, C=10).fit(X, side)
+    there = SVC(kernel=kernel, C=10).fit(da.from_array(X, chunks=(100, 80)), side)
+    assert there.run_.status == "optimal"
+    for a, b in ((here, there), (there, here)):
+        assert a.certificate_.dual <= b.certificate_.primal
+    K, beta = kernel(X), np.zeros(N)
+    beta[there.support_] = there.dual_coef_.ravel()
+    f = K @ beta + there.intercept_
+    np.testing.assert_allclose(there.decision_function(X), f, atol=1e-8)
+
+
 def words(n=N):
     rng = np.random.default_rng(1)
     return ["".join(rng.choice(list("ACGT"), rng.integers(5, 12))) for _ in range(n)]

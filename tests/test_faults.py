@@ -109,6 +109,22 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_result(
     assert machine.certificate_.dual == pytest.approx(optima[name], rel=1e-6)
 
 
+@pytest.mark.parametrize("number", [3, 7])
+def test_kernel_values_that_are_lost_are_computed_anew(lasting, monkeypatch, number):
+    _, client = lasting
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((6000, 100)) < 0.2, rng.random((6000, 100)), 0.0)
+    y = np.where(X[:, :30].sum(axis=1) + 0.3 * rng.normal(size=6000) > 3, 1, -1)
+    here = SVC(kernel=RBF(0.1)).fit(X, y).certificate_
+    dX = client.persist(da.from_array(X, chunks=(1700, 100)))
+    client.wait_for_workers(2, timeout=60)
+    end_at_wait(monkeypatch, number, killed(workers_of(client), number))
+    with client.as_current():
+        there = SVC(kernel=RBF(0.1)).fit(dX, y).certificate_
+    assert there.run.status == "optimal"
+    assert there.dual <= here.primal and here.dual <= there.primal
+
+
 def test_a_worker_that_is_killed_does_not_change_predictions(lasting):
     _, client = lasting
     X, y = points()

@@ -557,3 +557,20 @@ def test_a_loss_that_rounding_hides_is_in_the_primal(side):
     primal, _ = problem.objectives(value, function - shift, level, 0.0)
     said, _ = problem.objectives(value, function + shift, level, rounding)
     assert said >= primal > 100
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_slopes_of_points_that_are_not_near_do_not_decide(rng, kind):
+    """Whatever F is within half the reach, the violation is that of the near points."""
+    n, reach = 40, 0.02
+    problem = made(kind, n=n)
+    value = SMO(tol=1e-9).solve(problem).value
+    function = problem.gram @ problem.coef(value)
+    near = problem.near(value, function, reach)
+    assert near.any() and not near.all()
+    for _ in range(50):
+        first, second = function + reach / 2 * rng.uniform(-1, 1, (2, n))
+        mixed = np.where(near, first, second)
+        expected = problem.violation(value, first)
+        assert expected > 0
+        assert problem.violation(value, mixed) == expected

@@ -106,6 +106,7 @@ class _Run:
         self.set = _WorkingSet(self.products, np.dtype("f4" if single else "f8"))
         self.iterations = self.rounds = self.rows = 0
         self.violation, self.kept = np.inf, begun()
+        self.error = 0.0  # the largest that was found in F
 
     def __call__(self, start: np.ndarray | None) -> Solution:
         problem, tol = self.problem, self.options.tol
@@ -178,16 +179,18 @@ class _Run:
             return self.products.exactly(*sent)
         moved = float(np.abs(coef - problem.coef(last)).sum()) * self.products.size
         found, done = function.copy(), np.zeros(len(function), dtype=bool)
-        # Each of the two slopes that are compared can be off.
-        reach = 2 * (SAFE * error + moved) + tol
-        wanted = self._free(value) | problem.near(value, function, reach)
+        wanted = self._free(value)
         wanted[some] = True
-        while (at := np.flatnonzero(wanted & ~done)).size:
+        while True:
+            # Each of the two slopes that are compared can be off.
+            reach = 2 * (SAFE * max(error, self.error) + moved) + tol
+            wanted |= problem.near(value, function, reach)
+            at = np.flatnonzero(wanted & ~done)
+            if not len(at):
+                return found
             found[at] = self.products.exactly(*sent, at)
             done[at] = True
-            error = max(error, float(np.abs(found[at] - function[at]).max()))
-            wanted = problem.near(value, function, 2 * (SAFE * error + moved) + tol)
-        return found
+            self.error = max(self.error, float(np.abs(found - function).max()))
 
     def _moved(self, value: np.ndarray, function: np.ndarray, goal: float) -> Status:
         """Move α until no slope is off by more than the goal; both are written to."""

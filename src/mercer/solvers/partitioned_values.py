@@ -27,7 +27,7 @@ SAMPLE = (
     512  # points that tell where the middle of all is, and how many zeros they have
 )
 STRIP = 2**17  # kept values that are multiplied at a time, in double
-HALF = 2.0**-24  # a unit in the last place of single precision
+SINGLE_UNIT = 2.0**-24  # half of the last place of single precision
 
 
 class PartitionedValues:
@@ -43,10 +43,16 @@ class PartitionedValues:
     def __init__(self, kernel: Kernel, X: Partitions):
         self.kernel, self.X = kernel, X
         self.room = X.remote.room()
-        step = -(-len(X) // SAMPLE)
-        sample = X.fetched(np.arange(0, len(X), step))
-        self._narrow = _Narrowing.of(kernel, sample)
-        self._packed = self._held(sample)
+        self._narrow: _Narrowing | None = None
+        self._packed: Remote | None = None
+        self._unit = 1.0  # of values that are rounded once
+        # Products of Linear take time linear in the numbers of X, without any values.
+        linear = isinstance(kernel, Linear)
+        if X.ndim == 2 and not linear:
+            sample = X.fetched(np.arange(0, len(X), -(-len(X) // SAMPLE)))
+            self._narrow = _Narrowing.of(kernel, sample)
+        if self._narrow is not None:
+            self._packed = self._held(sample)
         errors = self._errors()
         self.size = max(one.largest for one in errors)
         self.entry_error = max(one.entry_error for one in errors)
@@ -59,19 +65,17 @@ class PartitionedValues:
         self.single = self.size < LARGEST
         # Of long points kernel values take longer to compute than to read.
         self.quick = self.compiled and max(X.shape[1:], default=0) <= SHORT
-        # Products of Linear take time linear in the numbers of X, without any values.
-        if self.quick or isinstance(kernel, Linear):
+        if self.quick or linear:
             self.room = 0.0
-        self._unit = self._typical_error(sample)
+        if self._narrow is not None:
+            self._unit = self._typical_error(self._narrow, sample)
         self._blocks: list[Remote] = []  # of float32 kernel values
         self._columns: list[np.ndarray] = []  # whose they are
         self._known = np.zeros(len(X), dtype=bool)
         self._all_kept = True
 
-    def _held(self, sample: Points) -> Remote | None:
+    def _held(self, sample: Vectors) -> Remote | None:
         """The points packed in single precision, where there is room for that."""
-        if self._narrow is None:
-            return None
         wide = 6.0 * sample.shape[1]  # bytes of a point, and what packing adds
         if sp.issparse(sample):
             wide = 12.0 * sample.nnz / count(sample)
@@ -87,18 +91,15 @@ class PartitionedValues:
                 return found
         return self.X.remote.each(_errors, shared=(self.kernel,))
 
-    def _typical_error(self, sample: Points) -> float:
+    def _typical_error(self, narrow: _Narrowing, sample: Vectors) -> float:
         """Of a kept value, in units of 2⁻²⁴ times the largest: what to expect.
 
-        Values that are not compiled are rounded once. In others errors of sums go with
-        the root of the number of terms (record 0011): this is no less than what the
-        core expects of its rows.
+        Errors of sums go with the root of the number of terms (record 0011): this is no
+        less than what the core expects of its rows.
         """
-        if self._narrow is None:
-            return 1.0
         filled = sample.nnz if sp.issparse(sample) else np.count_nonzero(sample)
         terms = float(sample.shape[1])
-        if 3.0 * filled < terms * count(sample) and self._narrow.origin is None:
+        if 3.0 * filled < terms * count(sample) and narrow.origin is None:
             terms = filled / count(sample)
         root = np.sqrt(terms)
         share = (root + 4) / (sample.shape[1] + 4)
@@ -151,7 +152,7 @@ class PartitionedValues:
         """
         if not self._all_kept:
             return None
-        return HALF * self._unit * self.size * float(np.linalg.norm(V))
+        return SINGLE_UNIT * self._unit * self.size * float(np.linalg.norm(V))
 
     def added(
         self, index: np.ndarray, V: np.ndarray, points: Callable[[np.ndarray], Points]
@@ -222,10 +223,8 @@ class _Narrowing:
         self.recipe, self.origin = recipe, origin
 
     @classmethod
-    def of(cls, kernel: Kernel, sample: Points) -> _Narrowing | None:
+    def of(cls, kernel: Kernel, sample: Vectors) -> _Narrowing | None:
         """That of points like these; None where the core has no values of k."""
-        if isinstance(kernel, Linear):
-            return None
         recipe = kernel.native(sample)
         if recipe is None:
             return None
@@ -268,6 +267,7 @@ def _errors(part: Points, kernel: Kernel) -> ValueErrors:
 
 
 def _errors_packed(part: _PackedPart, kernel: Kernel) -> ValueErrors:
+    kernel.native(part.part)  # refuses points that are none of this kernel
     return packed_errors(part.narrow.recipe, part.points)
 
 
