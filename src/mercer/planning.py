@@ -487,8 +487,9 @@ def travelling(road: Road) -> str:
     if road.name == "rows":
         wide = 8.0 * max([1, *X.shape[1:]])
         return (
-            f"{vectors} and {_bytes(wide)} for each point that moves, to every worker; "
-            "points of the working set come here"
+            f"{vectors} and at most {_bytes(wide)} for each point that moves, and once "
+            "more for each support vector, to every worker; points of the working set "
+            "come here"
         )
     if road.name == "points":
         return (
