@@ -5,7 +5,8 @@ working set by `SMO`, sends the points whose coefficients moved to all partition
 adds what these return, K(partition, moved) Δβ, to F, which then tells which points are
 to join the set. Where the kernel has an explicit map, points are its rows. What
 partitions keep beside their points are kernel values: these, and results that are lost,
-are computed from their arguments again, and F, at the end, from α alone.
+are computed from their arguments again. At the end F is summed in double from α alone,
+at the points that decide.
 
 Osuna, Freund and Girosi, "An improved training algorithm for support vector machines"
 (1997); Joachims, "Making large-scale SVM learning practical" (1999).
@@ -55,7 +56,8 @@ class Decomposition:
 
     Holds kernel values among the points of the working set, unless the core computes
     them; in single precision as long as that suffices. What is stated of the solution
-    is from Kβ in double, summed afresh.
+    is from Kβ in double, summed afresh at the points that decide, as in `SMO`, where
+    values were kept, else at all.
 
     Parameters
     ----------
