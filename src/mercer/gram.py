@@ -188,7 +188,7 @@ class Gram(LinearOperator):
 
     def diag(self) -> np.ndarray:
         """The (n,) array of k(xᵢ, xᵢ)."""
-        self._needs_one_set("diag()", f"Use kernel.diag on either set: {self.kernel}")
+        self._needs_one_set("diag()", "Use kernel.diag on either set")
         if self._matrix is not None:
             return self._matrix.diagonal()
         if isinstance(self.X, Blocks):

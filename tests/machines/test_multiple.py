@@ -32,7 +32,10 @@ from mercer import (
     Spectrum,
     parse,
 )
+from mercer.gram import Gram
 from mercer.native import memory
+from mercer.solvers.multiple import Piece, images, sizes_of, squares_rounding
+from mercer.solvers.multiple import squares as squares_of
 from mercer.solvers.weights import dual_norm, simplex_minimum
 from mercer.theory import align, alignment
 
@@ -101,6 +104,36 @@ def test_weights_have_norm_one_and_meet_their_optimality_conditions(data, norm):
         assert_allclose(d @ S, dual_norm(S, norm), rtol=1e-5)
         if norm == 1:
             assert np.all(S[d > 1e-6] >= S.max() * (1 - 1e-4))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+def test_squares_are_within_the_rounding_that_is_stated(share):
+    random = np.random.default_rng(0)
+    X, n = random.normal(size=(300, 4)), 300
+    grams = [Gram(k, X) for k in (Linear(), RBF(0.1), Polynomial(3))]
+    grams = [gram.holding(gram.dense()) for gram in grams]
+    beta = np.where(random.random(n) < share, random.normal(size=n), 0.0)
+    one = Piece(np.arange(n), beta, beta != 0, None)
+    wide = beta.astype(np.longdouble)  # 64 bits where the processor has them
+    exact = [float(wide @ (gram.dense().astype(wide.dtype) @ wide)) for gram in grams]
+    error = np.abs(squares_of(grams, [one]) - np.array(exact)).sum()
+    assert error <= squares_rounding(sizes_of(grams), [one])
+    # It counts every kernel value as large as the largest, and is far below any tol.
+    assert squares_rounding(sizes_of(grams), [one]) <= 1e-8 * np.sum(exact)
+    chosen = beta != 0
+    images_of = [gram.dense()[chosen] @ beta for gram in grams]
+    assert_allclose(images(grams, one), images_of, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_first_trial_that_is_rough_ends_no_search(norm):
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    kernel = MultipleKernel([RBF(0.1), RBF(1.0), RBF(10.0)], norm)
+    rough = SVC(C=10, kernel=kernel, tol=1e-2).fit(X, y).certificate_
+    fine = SVC(C=10, kernel=kernel, tol=1e-8).fit(X, y).certificate_
+    assert rough.gap <= 1.1e-2 * abs(rough.primal)
+    assert fine.gap <= 1e-6 * abs(fine.primal)
+    assert rough.dual <= fine.primal and fine.dual <= rough.primal
 
 
 @pytest.mark.parametrize("norm", [1, 1.5, 3])

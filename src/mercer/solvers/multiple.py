@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.blas import daxpy, saxpy
+from scipy.linalg.blas import daxpy, dsymv, saxpy
 
 from mercer._html import table
 from mercer.gram import Gram
@@ -24,11 +24,12 @@ from mercer.kernels.multiple import MultipleKernel
 from mercer.kernels.ways import Precomputed
 from mercer.native import memory
 from mercer.native.clock import seconds_left
+from mercer.native.interruptible import interruptible
 from mercer.native.sorting import distinct
 from mercer.native.threads import blas_for
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.box_certificate import certificate
-from mercer.solvers.boxqp import ENTRY_ERROR, RUN, BoxQP
+from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
 from mercer.solvers.roads import Road
 from mercer.solvers.rounding import UNIT
@@ -38,6 +39,7 @@ from mercer.solvers.weights import (
     WeightSearch,
     dual_norm,
     excess,
+    is_interrupted,
 )
 
 FINEST = 1e-12  # the tolerance below which a solver is not asked to go
@@ -45,6 +47,7 @@ NOTHING = 1e-6  # of the largest square of a distance, which is as good as 0
 STEPS = 100_000  # and some for each variable, to a tolerance that nobody asked for
 TAKING = 8  # a number taken out of a matrix costs as much as so many of a product
 PIECE = 2**17  # numbers of a sum of matrices that are added up while they are cached
+ONE_TRIANGLE = 2  # a product with a symmetric matrix takes so many times less
 SPARE = 3  # matrices that a search needs beside the Kₘ
 _ROUGH = (Status.IMPRECISE, Status.STALLED)
 Solved = PairSolutions | Sequence[tuple[BoxQP, Solution]]
@@ -161,18 +164,34 @@ def images(grams: Sequence[Gram], one: Piece) -> np.ndarray:
     points, beta = one.used
     if not len(points):
         return np.zeros((len(grams), 0))
-    n = grams[0].shape[0]
-    if TAKING * len(points) ** 2 > n**2:
+    n, taken = grams[0].shape[0], float(TAKING * len(points) ** 2)
+    whole = [gram.rows(slice(None)) if gram.is_held else None for gram in grams]
+    if ONE_TRIANGLE * taken > n**2 and all(_is_plain(K) for K in whole):
+        coef = np.bincount(points, beta, n)
+        with blas_for(n):
+            return np.array([_times(K, coef)[points] for K in whole])
+    if taken > n**2:
         coef = np.bincount(points, beta, n)
         return np.array([np.asarray(gram @ coef)[points] for gram in grams], float)
     return np.array([_block(gram, points) @ beta for gram in grams], float)
+
+
+def _is_plain(K: np.ndarray | None) -> bool:
+    """Whether BLAS reads K where it is."""
+    return K is not None and K.dtype == np.float64 and K.flags.c_contiguous
+
+
+def _times(K: Any, coef: np.ndarray) -> np.ndarray:
+    """K coef of a symmetric matrix, from its upper triangle."""
+    work = float(len(K)) ** 2
+    return interruptible(dsymv, 1.0, K.T, coef, lower=1, work=work)
 
 
 def _block(gram: Gram, points: np.ndarray) -> np.ndarray:
     """K of some of the points."""
     if not gram.is_held:
         return gram.take(points).dense()
-    return gram.rows(slice(None))[np.ix_(points, points)]
+    return gram.rows(slice(None)).take(points, axis=0).take(points, axis=1)
 
 
 def squares_rounding(sizes: np.ndarray, solved: Sequence[Piece]) -> float:
@@ -185,7 +204,8 @@ def squares_rounding(sizes: np.ndarray, solved: Sequence[Piece]) -> float:
     total = 0.0
     for one in solved:
         terms, mass = int(np.count_nonzero(one.beta)), float(np.abs(one.beta).sum())
-        units = ENTRY_ERROR + min(terms, RUN) + terms / RUN + 2 * len(sizes) + 8
+        # BLAS may add all terms of a product one after another.
+        units = ENTRY_ERROR + terms + 2 * len(sizes) + 8
         total += 2 * UNIT * units * mass**2
     return float(sizes.sum()) * total
 
@@ -234,61 +254,87 @@ class BoxFamily:
         self.sizes = sizes_of(grams)
         self.asked = self.tol = tol
         self.finest = FINEST
+        self.gap_per_tol = 0.0  # the relative gap of a machine, in tolerances
         self.watching = watching
 
     def evaluate(
         self, weights: np.ndarray, near: Evaluation | None, tol: float
     ) -> Evaluation:
         gram = _weighted(self.grams, weights)
-        found = self._evaluated(gram, weights, near)
-        while True:
-            gap = found.primal - found.dual - found.rounding
-            enough = tol * found.size(found.dual)
-            if not gap > enough or found.interrupted or not np.isfinite(gap):
-                return found
-            if self.tol <= self.finest:
-                return replace(found, rounding=found.primal - found.dual)
-            before, last = found, self.tol
-            self.tol = max(self.finest, last * max(0.01, enough / gap / 2))
-            found = self._evaluated(gram, weights, before)
-            if found.status == Status.MAX_ITER:
-                self.tol = self.finest = last
-                found = before
-
-    def _evaluated(
-        self, gram: Gram, weights: np.ndarray, near: Evaluation | None
-    ) -> Evaluation:
         problems = self.state(gram)
+        if len(problems) == 1 and not isinstance(problems, PairProblems):
+            problems = [problems[0]]  # made once
+        least = _nothing(problems, gram)
+        last, start = self.tol, None if near is None else near.answer
+        if 2 * self.gap_per_tol * last > tol:  # as the last trial has shown
+            self._lower(tol / (2 * self.gap_per_tol * last))
+        solved = self._solved(problems, start)
+        whole = _together(solved)
+        if self.tol < last and whole.status == Status.MAX_ITER:
+            self.tol = self.finest = last
+            solved = self._solved(problems, start)
+            whole = _together(solved)
+        rounding = whole.objective_rounding
+        while not is_interrupted(whole.status):
+            size = max(abs(whole.primal), abs(whole.dual), least)
+            gap, enough = whole.primal - whole.dual - rounding, tol * size
+            if not np.isfinite(gap):
+                break
+            self.gap_per_tol = max(gap, 0.0) / size / self.tol if size else 0.0
+            if not gap > enough:
+                break
+            if self.tol <= self.finest:
+                rounding = whole.primal - whole.dual
+                break
+            last = self.tol
+            self._lower(enough / gap / 2)
+            finer = self._solved(problems, solved)
+            if _together(finer).status == Status.MAX_ITER:
+                self.tol = self.finest = last
+            else:
+                solved, whole = finer, _together(finer)
+                rounding = whole.objective_rounding
+        return self._evaluation(weights, gram, problems, solved, whole, rounding, least)
+
+    def _lower(self, factor: float) -> None:
+        """Ask for this share of the tolerance, a hundredth at least."""
+        self.tol = max(self.finest, self.tol * max(0.01, factor))
+
+    def _solved(self, problems: Sequence[BoxQP], near: Any) -> Solved:
+        """The problems solved to the tolerance at hand, from a solution near theirs."""
         solver = self.solver(self.tol)
         if self.tol < self.asked and solver.max_iter < 0:
             solver = replace(solver, max_iter=STEPS + 200 * len(problems[0]))
         start = None
         # All pairs of classes in one call are quicker than each from a start.
         if near is not None and len(problems) == 1:
-            start = partial(_coefficients, near.answer)
+            start = partial(_coefficients, near)
         found = solver.solve_many(problems, near=start, watching=self.watching)
-        solved = self._settled(
-            found if isinstance(found, PairSolutions) else list(found)
-        )
-        if isinstance(solved, PairSolutions):
-            whole = together(solved.certificates)
-        else:
-            whole = together([certificate(*one) for one in solved])
+        return self._settled(found if isinstance(found, PairSolutions) else list(found))
+
+    def _evaluation(
+        self,
+        weights: np.ndarray,
+        gram: Gram,
+        problems: Sequence[BoxQP],
+        solved: Solved,
+        whole: Certificate,
+        rounding: float,
+        least: float,
+    ) -> Evaluation:
         parts = list(pieces(problems, solved))
-        found_images = [images(self.grams, one) for one in parts]
+        found = [images(self.grams, one) for one in parts]
+        own = [G @ one.used[1] for G, one in zip(found, parts, strict=True)]
         return Evaluation(
             weights,
             whole.primal,
             whole.dual,
-            np.sum(
-                [G @ one.used[1] for G, one in zip(found_images, parts, strict=True)],
-                axis=0,
-            ),
-            partial(self._curvature, gram, parts, found_images),
+            np.sum(own, axis=0),
+            partial(self._curvature, gram, parts, found),
             whole.status,
             solved,
-            whole.objective_rounding,
-            _nothing(problems, gram),
+            rounding,
+            least,
             squares_rounding(self.sizes, parts),
             gram,
         )
@@ -334,6 +380,13 @@ class BoxFamily:
         return (total + total.T) / 2
 
 
+def _together(solved: Solved) -> Certificate:
+    """One certificate for all problems."""
+    if isinstance(solved, PairSolutions):
+        return together(solved.certificates)
+    return together([certificate(*one) for one in solved])
+
+
 def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
     """What is as good as 0 of a distance of hulls: a share of that from the origin."""
     if isinstance(problems, PairProblems):  # one of them would copy its part of K
@@ -353,18 +406,23 @@ def _coefficients(solved: Sequence[tuple[BoxQP, Solution]], j: int) -> np.ndarra
 
 
 def _projected(K: np.ndarray, G: np.ndarray, group: np.ndarray | None) -> np.ndarray:
-    """GᵀPG with P = K⁻¹ - K⁻¹E(EᵀK⁻¹E)⁻¹EᵀK⁻¹, a column of E for each group."""
-    jitter = 1e-10 * max(float(np.mean(np.diagonal(K))), 1e-300)
+    """GᵀPG with P = K⁻¹ - K⁻¹E(EᵀK⁻¹E)⁻¹EᵀK⁻¹, a column of E for each group.
+
+    K is a copy of its own, and written over.
+    """
+    K[np.diag_indices(len(K))] += 1e-10 * max(float(np.mean(K.diagonal())), 1e-300)
+    options: Any = {"check_finite": False}
     with blas_for(len(K)):
-        K = K + jitter * np.eye(len(K))
         E = np.zeros((len(K), 0))
         if group is not None:
             E = (group[:, None] == distinct(group)).astype(float)
-        try:
-            factor = scipy.linalg.cho_factor(K, lower=True, check_finite=False)
+        try:  # by columns, as LAPACK has it
+            factor = scipy.linalg.cho_factor(
+                K.T, lower=True, overwrite_a=True, **options
+            )
         except np.linalg.LinAlgError:  # rounding: no curvature is claimed
             return np.zeros((G.shape[1],) * 2)
-        solved = scipy.linalg.cho_solve(factor, np.hstack([G, E]), check_finite=False)
+        solved = scipy.linalg.cho_solve(factor, np.hstack([G, E]), **options)
         of_G, of_E = solved[:, : G.shape[1]], solved[:, G.shape[1] :]
         H = G.T @ of_G
         if E.shape[1]:

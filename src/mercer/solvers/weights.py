@@ -26,6 +26,7 @@ from mercer.outcomes import Status
 LONGEST_STEP = 3.0  # in ln d, at a time
 TRIALS = 12  # of a length along one direction
 DESCENT = 1e-4  # of what the slope promises, which a step has to reach
+FINER = 0.1  # of tol, which the gap of a machine may have
 RIDGE = 1e-9  # relative, of each curvature: equal kernels stay equal
 
 
@@ -60,11 +61,16 @@ class Evaluation:
     @property
     def interrupted(self) -> bool:
         """Whether it was ended by a limit, which the next one would meet too."""
-        return self.status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.STOPPED)
+        return is_interrupted(self.status)
 
     def size(self, dual: float) -> float:
         """What a gap is relative to."""
         return max(abs(self.primal), abs(dual), self.least)
+
+
+def is_interrupted(status: Status) -> bool:
+    """Whether a solve was ended by a limit, which the next one would meet too."""
+    return status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.STOPPED)
 
 
 class Family(Protocol):
@@ -153,9 +159,11 @@ class WeightSearch:
         """The weights, from those of `start`, which must not all be 0."""
         begin = time.perf_counter()
         way = _Way(family, self.norm, self.tol)
-        best = way.tried(normalized(start, self.norm), None)
         # One kernel, or all weights 1: there is nothing to learn.
         fixed = len(start) == 1 or math.isinf(self.norm)
+        # A direction takes fewer digits than an end does.
+        rough = FINER if fixed else 1.0
+        best = way.tried(normalized(start, self.norm), None, rough)
         fixed = fixed or best.interrupted
         status = best.status if fixed else Status.MAX_ITER
         for _ in range(0 if fixed else self.max_iter):
@@ -190,8 +198,11 @@ class _Way:
     dual: float = -math.inf
     trials: int = 0
 
-    def tried(self, weights: np.ndarray, near: Evaluation | None) -> Evaluation:
-        found = self.family.evaluate(weights, near, self.tol / 10)
+    def tried(
+        self, weights: np.ndarray, near: Evaluation | None, share: float = FINER
+    ) -> Evaluation:
+        """The machine on these weights, its gap at most this share of tol."""
+        found = self.family.evaluate(weights, near, share * self.tol)
         self.trials += 1
         bound = found.dual - excess(found.weights, found.squares, self.norm)
         bound -= found.squares_rounding
