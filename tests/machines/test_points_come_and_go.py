@@ -21,6 +21,8 @@ from mercer import (
     load,
     save,
 )
+from mercer.gram import Gram
+from mercer.solvers.update import RowStore
 
 N = 120
 LEFT = [3, 50, 99, 17, 119, 4]
@@ -270,3 +272,14 @@ def test_nu_that_asks_too_much_of_the_points_that_are_left_is_refused():
     with pytest.raises(ValueError, match="cannot bear"):
         machine.remove(np.flatnonzero(LABEL[:20] == 1)[:-1])
     assert_allclose(machine.decision_function(X), before, rtol=0)
+
+
+def test_squares_of_rows_are_kernel_values_whatever_was_asked_before():
+    random, kernel = np.random.default_rng(0), RBF(0.7)
+    store, K = RowStore(Gram(kernel, X)), kernel(X)
+    store.hold(np.arange(0, N, 2))
+    for size in (20, 50, 50, 5, 80):
+        points = np.sort(random.choice(N, size, replace=False))
+        square = store.square(points)
+        assert_allclose(square, K[np.ix_(points, points)], rtol=1e-12)
+        assert np.array_equal(square, square.T)

@@ -55,6 +55,8 @@ class RowStore:
         self.most = max(1, int(memory.cache_bytes(cache_mb) / (8.0 * self.n)))
         self.kept = {} if kept is None else dict(kept)
         self.computed = self.reused = 0
+        # Working sets have most of their variables in common with the one before.
+        self._last = np.zeros(0, dtype=int), np.zeros((0, 0))
 
     def hold(self, points: np.ndarray) -> None:
         """Compute the rows of these points, and keep them."""
@@ -81,20 +83,39 @@ class RowStore:
                 self.kept[numbers[t]] = with_room(row)
 
     def square(self, points: np.ndarray) -> np.ndarray:
-        """K between these points, by the rows that are kept as far as they are."""
+        """K between these points, by the rows that are kept as far as they are.
+
+        Parameters
+        ----------
+        points : ascending numbers, each once
+        """
         numbers = np.asarray(points).tolist()
         missing = [t for t, i in enumerate(numbers) if i not in self.kept]
         if self.gram.is_held or len(missing) == len(numbers):
             return np.asarray(self.gram.take(points).dense(), dtype=float)
         K = np.empty((len(numbers), len(numbers)))
-        for t, i in enumerate(numbers):
-            if i in self.kept:
-                K[t] = self.kept[i][points]
+        there, before = self._in_last(points)
+        K[np.ix_(there, there)] = self._last[1][np.ix_(before, before)]
+        fresh = np.delete(np.arange(len(numbers)), there)
+        for t in fresh.tolist():
+            if numbers[t] in self.kept:
+                # Rows are longer than the caches: what is read is all that it takes.
+                np.take(self.kept[numbers[t]], points, out=K[t], mode="clip")
         if missing:
             X = take(self.gram.X, points)
             K[missing] = self.gram.kernel(take(X, np.array(missing)), X)
-            K[:, missing] = K[missing].T
+            fresh = distinct(np.concatenate([fresh, missing]))
+        K[:, fresh] = K[fresh].T
+        self._last = np.asarray(points), K
         return K
+
+    def _in_last(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which points the last square had, and their places there; both ascend."""
+        last = self._last[0]
+        place = np.searchsorted(last, points)
+        place[place == len(last)] = 0
+        there = np.flatnonzero(last[place] == points) if len(last) else place[:0]
+        return there, place[there]
 
     def _rows(self, points: np.ndarray) -> np.ndarray:
         recipe = None if self.gram.is_held else self.gram.kernel.native(self.gram.X)
@@ -240,7 +261,8 @@ class Nearly:
         K = self.rows.square(which)
         sign = problem.sign[chosen]
         beta = sign * self.value[chosen]
-        K = K[np.ix_(place, place)]  # a row for each variable, of one point perhaps two
+        # A row for each variable, of one point perhaps two.
+        K = K.take(place, axis=0).take(place, axis=1)
         target = problem.target[chosen] - self.function[points] + K @ beta
         total: Any = None if problem.total is None else float(beta.sum())
         group = None if problem.group is None else np.asarray(problem.group)[chosen]
@@ -250,7 +272,7 @@ class Nearly:
             group = None
         psd = problem.gram.kernel.psd
         part = BoxQP(
-            Gram(Precomputed(K, psd), np.arange(len(chosen))),
+            Gram(Precomputed(K, psd), np.arange(len(chosen))).holding(K),
             linear=-sign * target,
             sign=sign,
             lower=problem.lower[chosen],

@@ -88,7 +88,8 @@ def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
     n = len(held)
     counted, problems, parts = _stated(machine, new)
     before = machine._stated_parts(held.target, len(held))
-    used = np.flatnonzero(held.coef.any(axis=1))
+    has_coef = np.asarray(held.coef.any(axis=1))
+    used = np.flatnonzero(has_coef)
     block = new.kernel(double(take(new.points, used)), double(X))
     known = np.zeros((n, m))
     known[used] = np.asarray(block, dtype=float)
@@ -103,11 +104,8 @@ def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
         new.function[_cells_of(cells, fresh)] = beta @ known[old][:, columns]
         first = _cells(before, j, n)[0]
         # Of points without a coefficient, new kernel values are not known.
-        used_rows = {
-            i: row
-            for i, row in held.rows.get(j, {}).items()
-            if held.coef[first[i]].any()
-        }
+        known_on = has_coef[first].tolist()
+        used_rows = {i: row for i, row in held.rows.get(j, {}).items() if known_on[i]}
         new.rows[j] = _longer(used_rows, first, members, known[first][:, columns])
         nearly[j] = _near(machine, new, j, problem, cells)
     _settle(machine, new, counted, problems, parts, nearly, rows=m)
