@@ -26,7 +26,7 @@ from mercer.native import memory
 from mercer.native.clock import seconds_left
 from mercer.native.interruptible import interruptible
 from mercer.native.sorting import distinct
-from mercer.native.threads import blas_for
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.box_certificate import certificate
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
@@ -168,7 +168,7 @@ def images(grams: Sequence[Gram], one: Piece) -> np.ndarray:
     whole = [gram.rows(slice(None)) if gram.is_held else None for gram in grams]
     if ONE_TRIANGLE * taken > n**2 and all(_is_plain(K) for K in whole):
         coef = np.bincount(points, beta, n)
-        with blas_for(n):
+        with one_blas_thread():  # the memory is what it waits for
             return np.array([_times(K, coef)[points] for K in whole])
     if taken > n**2:
         coef = np.bincount(points, beta, n)
@@ -221,11 +221,12 @@ def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
     total = np.zeros(parts[0].shape, parts[0].dtype)
     add = saxpy if total.dtype == np.float32 else daxpy
     flat = [part.reshape(-1) for part in parts]
-    for begin in range(0, total.size, PIECE):
-        piece = slice(begin, begin + PIECE)
-        for part, weight in zip(flat, weights, strict=True):
-            if weight:
-                add(part[piece], total.reshape(-1)[piece], a=weight)
+    with one_blas_thread():  # thousands of short calls
+        for begin in range(0, total.size, PIECE):
+            piece = slice(begin, begin + PIECE)
+            for part, weight in zip(flat, weights, strict=True):
+                if weight:
+                    add(part[piece], total.reshape(-1)[piece], a=weight)
     psd = True if all(gram.kernel.psd for gram in grams) else None
     return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
 
