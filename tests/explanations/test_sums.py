@@ -389,3 +389,14 @@ def test_gradients_are_those_of_f():
         assert_allclose(explanation.gradient, np.ravel(steps), atol=1e-6)
     words = fitted(Spectrum(2), catalog.words)
     assert explain(words, ["ab"])[0].gradient is None
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "b", "c"], [], "ab"])
+def test_names_of_columns_that_are_not_theirs_are_refused(columns):
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 1.0]])
+    for kernel in (RBF(0.5), Polynomial(2), Linear() + RBF(0.5)):
+        machine = KernelRidge(kernel=kernel).fit(X, [0.0, 1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match=r"one for each column|the 2 columns of X"):
+            explain(machine, X, columns=columns)
+        [first, *_] = explain(machine, X, columns=["a", "b"])
+        assert any("b" in part.name for part in first.parts)

@@ -61,7 +61,7 @@ def explain(
         raise ValueError(f"by is one of {', '.join(WAYS)}, or None; got {brief(by)}.")
     function = function_of(machine, X)
     if columns is not None:
-        function = replace(function, columns=[str(name) for name in columns])
+        function = replace(function, columns=_names_of(function.X, columns))
     several = function.several and output is None
     function = function.only(output)
     found, way = found_by(function, by, n)
@@ -86,3 +86,18 @@ def explain(
         ]
         out.append(some if several else some[0])
     return out
+
+
+def _names_of(X: Points, columns: Sequence[str]) -> list[str]:
+    """The names that were given, one for each column of vectors."""
+    if isinstance(columns, str):
+        raise ValueError(
+            f"columns is a list of names, one for each column; got {brief(columns)}."
+        )
+    names, shape = [str(name) for name in columns], getattr(X, "shape", ())
+    if len(shape) == 2 and len(names) != shape[1]:
+        raise ValueError(
+            f"columns names the {shape[1]} columns of X, each once; got {len(names)} "
+            f"names: {brief(names)}."
+        )
+    return names
