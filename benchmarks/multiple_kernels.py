@@ -1,5 +1,6 @@
 """Several kernels at once beside MKLpy's EasyMKL, on its own example and on more.
 
+    export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1   # or waiting threads are counted
     python benchmarks/multiple_kernels.py             # all rows
     python benchmarks/multiple_kernels.py breast      # rows whose name has such a word
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from record import record
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import (
     GridSearchCV,
     StratifiedKFold,
@@ -52,8 +53,23 @@ def stored(name):
         return file["X_train"], file["y_train"]
 
 
+def some_digits():
+    """Threes and eights."""
+    X, y = load_digits(return_X_y=True)
+    chosen = np.isin(y, [3, 8])
+    return X[chosen], y[chosen]
+
+
+def some_wine():
+    """Two of its three kinds."""
+    X, y = load_wine(return_X_y=True)
+    return X[y < 2], y[y < 2]
+
+
 TASKS = {
+    "wine": some_wine,
     "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "digits 3 and 8": some_digits,
     "spambase": lambda: stored("spambase"),
     "magic_gamma": lambda: stored("magic_gamma"),
 }
