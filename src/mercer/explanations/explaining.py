@@ -94,7 +94,8 @@ def _names_of(X: Points, columns: Sequence[str]) -> list[str]:
         raise ValueError(
             f"columns is a list of names, one for each column; got {brief(columns)}."
         )
-    names, shape = [str(name) for name in columns], getattr(X, "shape", ())
+    names = [str(name) for name in columns]
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and len(names) != shape[1]:
         raise ValueError(
             f"columns names the {shape[1]} columns of X, each once; got {len(names)} "
