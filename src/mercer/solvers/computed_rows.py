@@ -16,6 +16,7 @@ from mercer.maps import dense_columns, explicit
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply, summed
+from mercer.native.threads import threads
 from mercer.solvers.feature_rows import Between, FeatureRows
 from mercer.solvers.rounding import LAST, UNIT
 
@@ -185,9 +186,7 @@ class ComputedRows(FeatureRows):
             out[rows] = between(part @ coef - level, rows)
             return (part.T @ out[rows],)
 
-        step = self._step(block_numbers(TRIP_MB))
-        ends = range(0, self.shape[0], step)
-        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        blocks = _even_blocks(self.shape[0], self._step(block_numbers(TRIP_MB)))
         stage = "products with kernel values"
         # Points in files are read in order, by one thread.
         many = not isinstance(self.X, Blocks)
@@ -285,9 +284,7 @@ class ComputedRows(FeatureRows):
         kept: dict[str, Any] | None = None,
     ) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
-        step = self._step(block_numbers(NORMAL_MB))
-        ends = range(0, self.shape[0], step)
-        blocks = [slice(begin, min(begin + step, self.shape[0])) for begin in ends]
+        blocks = _even_blocks(self.shape[0], self._step(block_numbers(NORMAL_MB)))
         if not blocks:
             return np.zeros((self.shape[1],) * 2)
         negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
@@ -382,6 +379,14 @@ class ComputedRows(FeatureRows):
             units = UNIT * (np.sqrt(n) + 3 * np.sqrt(p) + 3 * LAST)
             units *= max(1.0, self.landmarks.growth)
         return float(units)
+
+
+def _even_blocks(n: int, most: int) -> list[slice]:
+    """n rows in blocks of about one size, at most `most`, as many for each thread."""
+    each = threads()
+    many = -(-n // (most * each)) * each
+    step = max(1, -(-n // max(1, many)))
+    return [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
 
 
 def block_numbers(most: float = COMPUTED_MB) -> int:
