@@ -10,9 +10,9 @@ Points are random in 20 dimensions, made by a function of a seed; the target is
 sin(2x₁) + x₂x₃ with noise, or its sign. Each row is a process of its own, so that its
 peak of memory, the points included, is that of the row. Landmarks of scikit-learn's
 `Nystroem` and of Falkon are drawn uniformly; ours are pivoted, and rows with "/2" have
-half as many of them: where their error is no larger, it is they that compare. Errors are on 20,000
-other points without noise: the mean square for numbers, the share of wrong signs for
-classes. Falkon (ridge alone) is a row where it is installed.
+half as many of them: where their error is no larger, it is they that compare. Errors
+are on 20,000 other points without noise: the mean square for numbers, the share of
+wrong signs for classes. Falkon (ridge alone) is a row where it is installed.
 
 Real sets are looked for in the folder that MERCER_DATA names; those that are not there
 are named and left out. A fifth of the colours and of the proteins are held out, images
