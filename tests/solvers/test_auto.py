@@ -28,6 +28,7 @@ from mercer.solvers.auto import (
     AutoPenalized,
     held_for_many,
     held_for_passes,
+    support,
 )
 from mercer.solvers.auto.costs import by_rows_of_map
 from mercer.solvers.auto.support import support_share
@@ -218,6 +219,22 @@ def test_the_share_of_support_vectors_is_foreseen_within_a_factor(noise):
     found = SMO().solve(problem)
     true = np.count_nonzero(problem.coef(found.value)) / len(points)
     assert true / 3 <= support_share(problem) <= 3 * true
+
+
+def test_samples_that_are_hard_for_smo_leave_points_to_the_map(monkeypatch):
+    points, y = classes_apart(5000, 2)
+    monkeypatch.setattr(support, "BUDGET", 0.001)  # one step of SMO
+    found = SVC(C=10, kernel=Nystrom(RBF(0.02), 400)).fit(points, y)
+    assert found.certificate_.run.rows == 0
+    assert found.certificate_.status == "optimal"
+
+
+def test_samples_of_one_class_have_some_support_vectors():
+    points, _ = classes_apart(4000, 2)
+    sides = np.ones(len(points))
+    sides[:3] = -1.0
+    problem = svc(Gram(RBF(0.02), points), sides, upper=10.0)
+    assert 0 < support_share(problem) < 0.1
 
 
 def test_the_share_of_support_vectors_follows_from_a_fixed_sum():

@@ -62,7 +62,8 @@ class AutoSMO:
       by side, by one thread each, which share the memory for rows.
     - Many points of a kernel with explicit features go to `SemismoothNewton` or, with
       many sparse features, to `FeatureDescent`, in time linear in the points, where
-      that is the cheaper way; those of `WeightedDegree` go to `Chunking`.
+      that is the cheaper way; those of `WeightedDegree` go to `Chunking`. Where samples
+      show that few points will have a coefficient, rows of ΦΦᵀ go to SMO.
     - Where two reduced hulls meet, the status is "flat".
 
     Parameters

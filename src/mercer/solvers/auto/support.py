@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.native.sorting import distinct
+from mercer.outcomes import Status
 from mercer.solvers.auto.costs import by_rows_of_map
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.class_pairs import PairProblems
@@ -13,6 +14,7 @@ from mercer.solvers.smo import SMO
 SIZES = 500, 1000  # points of the two samples that are solved
 RELIED_ON = 0.5  # of the power by which the share falls from one to the other
 ALIKE = 1.2  # times as many as there must be, where the sum of α is fixed
+BUDGET = 50  # steps for each point of a sample: what takes more is hard for SMO
 PAIRS = 6  # pairs of classes that stand for all
 
 
@@ -22,7 +24,8 @@ def support_share(problems: BoxQP | PairProblems) -> float:
     Where the sum of α is fixed, it follows from that and from the upper bounds.
     Elsewhere samples of 500 and of 1000 points are solved: the more points there are
     the smaller is the share, unless classes overlap, and it goes on falling by half the
-    power that these show. Of pairs of classes, the mean of some.
+    power that these show. It is 1 where a sample is not solved in few steps. Of pairs
+    of classes, the mean of some.
     """
     if isinstance(problems, BoxQP):
         return _share(problems, slice(0, len(problems)), problems.total)
@@ -41,8 +44,9 @@ def _share(problem: BoxQP, part: slice, total: object) -> float:
         most = float(np.max(np.abs(np.stack(problem.bounds)[:, part])))
         return min(1.0, ALIKE * fixed / most / len(points))
     order = np.random.default_rng(0).permutation(len(points))
-    few, more = (_solved_share(problem, part, points[order[:n]]) for n in SIZES)
-    power = max(0.0, np.log(max(few, 1e-9) / max(more, 1e-9)) / np.log(2.0))
+    free = None if total is None else 0.0
+    few, more = (_solved_share(problem, part, points[order[:n]], free) for n in SIZES)
+    power = max(0.0, np.log(few / more) / np.log(2.0))
     grown = len(points) / SIZES[1]
     return float(more * max(grown, 1.0) ** (-RELIED_ON * power))
 
@@ -52,8 +56,10 @@ def _places(problem: BoxQP) -> np.ndarray:
     return np.arange(n) if problem.index is None else np.asarray(problem.index)
 
 
-def _solved_share(problem: BoxQP, part: slice, points: np.ndarray) -> float:
-    """The share, where these are all the points there are."""
+def _solved_share(
+    problem: BoxQP, part: slice, points: np.ndarray, total: float | None
+) -> float:
+    """The share, two points at least, where these are all the points there are."""
     number = np.full(problem.gram.shape[0], -1)
     number[points] = np.arange(len(points))
     own = number[_places(problem)[part]]
@@ -65,9 +71,12 @@ def _solved_share(problem: BoxQP, part: slice, points: np.ndarray) -> float:
         problem.sign[variables],
         problem.lower[variables],
         problem.upper[variables],
-        total=None if problem.total is None else 0.0,
+        total=total,
         index=own[chosen],
         tube=None if problem.tube is None else problem.tube[variables],
     )
-    found = SMO(objectives=False).solve(sample)
-    return float(np.count_nonzero(sample.coef(found.value)) / len(points))
+    solver = SMO(objectives=False, max_iter=max(1, int(BUDGET * len(points))))
+    found = solver.solve(sample)
+    if found.status == Status.MAX_ITER:
+        return 1.0
+    return max(2, int(np.count_nonzero(sample.coef(found.value)))) / len(points)
