@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from mercer.data.blocks import TAKEN_MB, Blocks
 from mercer.native.memory import block_mb
+from mercer.native.sorting import distinct
 
 # The library whose collections are opened, and the module that opens them.
 OPENERS = {"dask": "mercer.distributed", "distributed": "mercer.distributed"}
@@ -146,7 +147,7 @@ class Slices:
     def some(self, n: int) -> Any:
         """About n of the points, evenly from first to last, in memory here."""
         chosen = np.linspace(0, len(self) - 1, min(n, len(self))).astype(np.intp)
-        part = self[np.unique(chosen)]
+        part = self[distinct(chosen)]
         return _opener(part).brought(part)
 
     @property

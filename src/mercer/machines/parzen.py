@@ -293,7 +293,7 @@ def _log_sums(
     windows, X, n_classes = about
     logs = np.full((X.shape[0], n_classes), -np.inf)
     part = _wide(part)
-    for k in np.unique(label).tolist():
+    for k in np.flatnonzero(np.bincount(label)).tolist():
         some = label == k
         logs[:, k] = windows.log_sums(X, part[some], weight[some], whole=False)
     return logs

@@ -294,9 +294,9 @@ def _mapped(
     scaled : whether rows are divided by their lengths afterwards
     """
     own, n = Y is None, count(X)
-    if isinstance(kernel, VocabularyKernel):
+    if scaled and isinstance(kernel, VocabularyKernel):
         both = objects(X) if own else [*objects(X), *objects(Y)]
-        features = _by_name(kernel.columns(both), scaled)
+        features = _by_name(kernel.columns(both))
         return features[:n], features if own else features[n:]
     distinct = None
     if type(kernel).aligned is FeatureKernel.aligned and (own or type(X) is type(Y)):
@@ -313,14 +313,12 @@ def _mapped(
     return A, A if own else features[place[n:]]
 
 
-def _by_name(columns: Columns, scaled: bool) -> sp.csr_array:
+def _by_name(columns: Columns) -> sp.csr_array:
     """Φ with its columns by their names, in which order they are then summed.
 
     They come as they first occur, which is another order beside other points.
     """
     matrix = sp.csr_array(columns.matrix)
-    if not scaled and np.all(matrix.data == np.floor(matrix.data)):
-        return matrix  # sums of whole numbers are exact in any order
     order = np.argsort(np.array(columns.names()), kind="stable")
     place = np.empty(len(order), dtype=matrix.indices.dtype)
     place[order] = np.arange(len(order))
