@@ -78,7 +78,8 @@ MODULES = {
     "losses maps outcomes road_costs planning optimization",
     "explanations": "explanation functions items ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
-    "native": "clock vectors memory threads lapack interruptible sparsity sorting rows",
+    "native": "clock vectors memory threads lapack interruptible sparsity sorting rows "
+    "tall",
     "data": "blocks partitions checks frames points given copies parts matching "
     "sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",

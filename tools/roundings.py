@@ -31,8 +31,8 @@ FILES = """
     machines/test_gp machines/test_kmeans machines/test_landmarks machines/test_multiple
     machines/test_neighbors machines/test_parzen machines/test_pca
     machines/test_perceptron machines/test_points_come_and_go machines/test_sgd
-    machines/test_svm native/test_core native/test_vectors search/test_search
-    solvers/test_auto solvers/test_class_pairs solvers/test_eigen
+    machines/test_svm native/test_core native/test_tall native/test_vectors
+    search/test_search solvers/test_auto solvers/test_class_pairs solvers/test_eigen
     solvers/test_feature_newton solvers/test_features solvers/test_landmark_rows
     solvers/test_overlap solvers/test_partitioned_values solvers/test_single_rows
     solvers/test_smo theory/test_psd theory/test_theory

@@ -31,6 +31,7 @@ from mercer.kernels.algebra import (
 )
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import Kernel
+from mercer.kernels.checks import are_finite
 from mercer.kernels.counts import CountKernel, VocabularyKernel
 from mercer.kernels.explicit import (
     MOST_COLUMNS,
@@ -484,7 +485,7 @@ def _double(matrix: Vectors) -> Vectors:
     matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
     matrix = matrix.astype(float, copy=False)
     entries = matrix.data if sp.issparse(matrix) else matrix
-    if not np.isfinite(entries).all():
+    if not are_finite(entries):
         raise ValueError(
             "The explicit map has coordinates that are not finite numbers. Scale the "
             "points, or choose another kernel."

@@ -102,15 +102,31 @@ def test_kernel_values_of_long_points_are_held(monkeypatch):
     held = rows_of(RBF(0.3))
     monkeypatch.setattr(computed_rows, "SHORT", 4)
     computed = rows_of(RBF(0.3))
-    assert held.holds and not computed.holds and in_single(held).exact
+    single = in_single(held)
+    assert held.holds and not computed.holds and single.holds and not single.exact
     v, w = RNG.normal(size=400), RNG.normal(size=30)
-    size = held.kernel.growth * 1e-13
-    for rows in (held, in_single(held)):
+    for rows, eps in ((held, 1e-13), (single, 1e-6)):
+        size = held.kernel.growth * eps
         assert_allclose(rows.times(w), computed.times(w), atol=100 * size)
         assert_allclose(rows.pull(v), computed.pull(v), atol=1000 * size)
-    assert held.values.shape == (400, 30)
+    assert held.values.shape == single.values.shape == (400, 30)
+    assert single.values.dtype == np.float32
     held.forget()
     assert held._values is None and held.narrow is None
+
+
+def test_without_room_for_a_copy_single_rows_read_those_in_double(monkeypatch):
+    monkeypatch.setattr(computed_rows, "SHORT", 3)
+    held = rows_of(RBF(0.3))
+    monkeypatch.setattr(single_rows.memory, "keeps", lambda size: False)
+    single = in_single(held)
+    assert single.exact and not single.holds
+    v, w = RNG.normal(size=(400, 2)), RNG.normal(size=(30, 2))
+    assert_allclose(single.times(w), held.times(w), rtol=0)
+    assert_allclose(single.pull(v), held.pull(v), rtol=0)
+    there, back = single.round_trip(w, lambda f, rows: f * v[rows])
+    assert_allclose(back, held.pull(v * held.times(w)), rtol=1e-10)
+    assert_allclose(there, v * held.times(w), rtol=1e-10)
 
 
 def test_rounding_of_held_values_is_within_what_is_stated(monkeypatch):

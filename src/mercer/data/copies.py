@@ -17,9 +17,10 @@ from mercer.data.blocks import Blocks, mapping_of
 from mercer.data.frames import cloned_frame, is_frame
 from mercer.data.points import Points
 from mercer.native import sparsity
-from mercer.native.interruptible import elementwise
+from mercer.native.interruptible import elementwise, summed
 from mercer.native.sparsity import Sparse
 
+LARGE = 2**23  # bytes, from which on threads share a copy
 DEEPEST = 100  # levels of lists in lists that are copied
 _FIXED = (str, bytes, int, float, type(None), np.generic)
 
@@ -38,7 +39,7 @@ def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
     if isinstance(X, Blocks):
         return X
     if isinstance(X, np.ndarray) and X.dtype != object:
-        return X if is_mapped(X) else elementwise(lambda X: X.copy(), X)
+        return X if is_mapped(X) else _copied_array(X)
     if sp.issparse(X):
         return X if is_mapped(X.data) else X.copy()
     if is_frame(X):
@@ -71,6 +72,21 @@ def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
         except Exception:  # a user's object that cannot be copied is shared
             out = X
     copies[id(X)] = out
+    return out
+
+
+def _copied_array(X: np.ndarray) -> np.ndarray:
+    if X.nbytes < LARGE or X.ndim == 0 or not X.flags.c_contiguous:
+        return elementwise(lambda X: X.copy(), X)
+    out = np.empty_like(X)
+
+    def fill(rows: slice) -> tuple[()]:
+        out[rows] = X[rows]
+        return ()
+
+    # Finding new memory takes most of the time: threads share it.
+    step = max(1, LARGE * len(X) // (2 * X.nbytes))
+    summed(fill, [slice(at, at + step) for at in range(0, len(X), step)])
     return out
 
 

@@ -109,7 +109,7 @@ def finite(values: np.ndarray, kernel: Any, *given: Any) -> np.ndarray:
     ----------
     given : what they are values of: points, and the factors of a product
     """
-    if _are_finite(values):
+    if are_finite(values):
         return values
     for points in given:
         _refuse_gaps(points, kernel)
@@ -122,7 +122,8 @@ def finite(values: np.ndarray, kernel: Any, *given: Any) -> np.ndarray:
     )
 
 
-def _are_finite(values: np.ndarray) -> bool:
+def are_finite(values: np.ndarray) -> bool:
+    """Whether all numbers of an array are finite."""
     if np.size(values) > FEW:
         # A sum is quicker. NaN and ∞ stay in it; finite numbers may overflow it.
         with np.errstate(over="ignore", invalid="ignore"):

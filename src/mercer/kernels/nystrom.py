@@ -14,12 +14,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
+import scipy.sparse as sp
 
 from mercer.data.checks import brief, check_finite
 from mercer.data.copies import owned
 from mercer.data.partitions import Partitions
-from mercer.data.points import Points, as_points, count, double, take
+from mercer.data.points import (
+    Points,
+    as_points,
+    count,
+    double,
+    precision,
+    take,
+    vectors,
+)
 from mercer.kernels.approximate import Approximation
 from mercer.kernels.base import (
     BLOCK_MB,
@@ -29,7 +37,7 @@ from mercer.kernels.base import (
     check_kernels,
     row_blocks,
 )
-from mercer.kernels.checks import check_whole, is_finite
+from mercer.kernels.checks import check_whole, finite, is_finite
 from mercer.kernels.landmarks import (
     PartitionedPivoting,
     Pivoting,
@@ -41,14 +49,17 @@ from mercer.kernels.landmarks import (
 )
 from mercer.native import memory
 from mercer.native.clock import tick
+from mercer.native.interruptible import summed
 from mercer.native.lapack import eigh, half
 from mercer.native.threads import one_blas_thread
+from mercer.native.vectors import Packed, Recipe, block
 
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
 FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
 POOL = 8  # points for each landmark, where not all are looked at
 LONG = 2e10  # multiplications of pivoting among all points, a second or two
+NEAR_MB = 4.0  # of rows of features that are computed at a time
 PIECE_MB = 8.0  # of the points that are read at a time, beside their k(x, L)
 
 
@@ -247,12 +258,33 @@ class Nystrom(Approximation):
     def _width(self) -> int:
         return len(self._kept()[1])
 
+    def features(self, X: Points) -> np.ndarray:
+        """Φ, (n, p), of compiled kernels by all threads."""
+        X = as_points(X)
+        if precision(X) == np.float32 or not self._is_compiled_on(X):
+            return super().features(X)
+        return self._mapped(X)
+
     def _mapped(self, X: Points) -> np.ndarray:
         points, lower = self._kept()
         self._check_points(X)
         if not len(lower):
             return np.zeros((count(X), 0))
-        return half(lower, values(self.kernel, X, points).T).T
+        if not self._is_compiled_on(X):
+            return half(lower, values(self.kernel, X, points).T).T
+        out = np.empty((count(X), len(lower)))
+
+        def fill(rows: slice) -> tuple[()]:
+            self.fill_products(take(X, rows), out[rows])
+            out[rows] = half(lower, out[rows].T).T
+            return ()
+
+        # Blocks stay near the processor, and threads share the time in which the
+        # system finds new memory.
+        blocks = [*row_blocks(count(X), len(lower), memory.block_mb(NEAR_MB))]
+        if blocks:
+            summed(fill, blocks, "features")
+        return out
 
     def slim(self) -> Nystrom:
         """The same without the m² numbers that its m landmarks give again."""
@@ -297,7 +329,7 @@ class Nystrom(Approximation):
         sums = np.zeros((len(lower), *V.shape[1:]))
         for rows, part in self._pieces(Y):
             sums += self.kernel.matmul(wide, part, V[rows], block_mb=block_mb)
-        return solve_triangular(lower, sums, lower=True)
+        return self.turned(sums)
 
     def evaluate(
         self, X: Points, weights: np.ndarray, block_mb: float = BLOCK_MB
@@ -317,7 +349,7 @@ class Nystrom(Approximation):
 
         f is in the RKHS of k, and has the same norm there: cᵀK_LL c = ‖weights‖².
         """
-        return solve_triangular(self._kept()[1], weights, trans=1, lower=True)
+        return half(self._kept()[1], np.asfortranarray(weights), transposed=True)
 
     def weights_of(self, coef: np.ndarray) -> np.ndarray:
         """The weights that `base_coefficients` makes coef of."""
@@ -344,6 +376,41 @@ class Nystrom(Approximation):
         X = as_points(X)
         self._check_points(X)
         return values(self.kernel, X, self._kept()[0])
+
+    def fill_products(self, X: Points, out: np.ndarray) -> None:
+        """Write k(X, L), as of `base_products`, to an array that is there."""
+        packed = self._packed_landmarks()
+        if packed is None or not self._is_compiled_on(X):
+            out[:] = self.base_products(X)
+            return
+        X = double(vectors(X))
+        self._check_points(X)
+        block(packed[0], X, packed[1], out=out)
+        finite(out, self.kernel, X, self._kept()[0])
+
+    def _is_compiled_on(self, X: Points) -> bool:
+        """Whether the core computes k(X, L) of these points as they are."""
+        packed = self._packed_landmarks()
+        dense = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
+        if packed is None or not (dense or sp.issparse(X)):
+            return False
+        return X.ndim == 2 and X.shape[1] == packed[1].shape[1]
+
+    def _packed_landmarks(self) -> tuple[Recipe, Packed] | None:
+        """How the core computes k, and its landmarks as it reads them, made once."""
+        points, lower = self._kept()
+        known = self.__dict__.get("_packed")
+        if known is None or known[0] is not lower:
+            recipe = self.kernel.native(points)
+            made = None
+            if recipe is not None:
+                made = recipe, Packed(double(points), only_core=True)
+            known = self.__dict__["_packed"] = lower, made
+        return known[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {key: part for key, part in state.items() if key != "_packed"}
 
     def turned(self, sums: np.ndarray) -> np.ndarray:
         """F⁻¹ sums: what sums of k(L, x) over points are in the coordinates of φ."""

@@ -152,26 +152,37 @@ class LossColumns:
         )
 
     def _best_columns(self, g: np.ndarray, b: np.ndarray) -> np.ndarray:
-        problem = self.problem
-        loss = problem.mean(problem.loss.value(problem.target, g + b))
+        at = np.asarray(self.problem.target)[:, None]
+
+        def looked(b: np.ndarray) -> tuple[float, np.ndarray]:
+            """The mean loss, and the probabilities."""
+            z = g + b
+            z -= z.max(axis=1, keepdims=True)
+            own = np.take_along_axis(z, at, 1)[:, 0]
+            p = np.exp(z, out=z)
+            total = p.sum(axis=1)
+            p /= total[:, None]
+            return self.problem.mean(np.log(total) - own), p
+
+        wanted = np.bincount(at[:, 0], self.w[:, 0], self.k)
+        loss, p = looked(b)
         for _ in range(100):
-            p = softmax(g + b, axis=1)
-            slope = np.sum(self.w * self.slope(g + b), axis=0)
-            if np.abs(slope).max() <= 1e-13 * problem.mass:
+            weighted = self.w * p
+            total = weighted.sum(axis=0)
+            slope = total - wanted
+            if np.abs(slope).max() <= 1e-13 * self.problem.mass:
                 break
-            hessian = np.diag(np.sum(self.w * p, axis=0)) - p.T @ (self.w * p)
+            hessian = np.diag(total) - p.T @ weighted
             step, t = -lstsq(hessian, slope, cond=1e-12)[0], 1.0
             while t > 1e-3:
-                trial = problem.mean(
-                    problem.loss.value(problem.target, g + b + t * step)
-                )
+                trial, q = looked(b + t * step)
                 if trial < loss:
                     break
                 t /= 2
             else:
                 # Beyond rounding there is nothing to gain but digits of b itself.
                 return b + step if np.abs(step).max() < 1e-6 else b
-            b, loss = b + t * step, trial
+            b, loss, p = b + t * step, trial, q
         return b - b.mean()
 
 
@@ -179,35 +190,54 @@ class CurvatureRoot:
     """S with S Sᵀ = H, the curvatures of the losses; with a bias those of its best b.
 
     S z = q∘Pz. P takes the component along √p out of the columns of a point (softmax),
-    then with a bias those along Sᵀ1, one for each column.
+    then with a bias those along Sᵀ1, one for each column: of c of these, q∘c within.
+
+    Parameters
+    ----------
+    q : √(w ℓ''), (n, k); of softmax √(w p)
+    side : √p of softmax, None of one column
     """
 
     def __init__(self, q: np.ndarray, side: np.ndarray | None, bias: bool):
-        self.q, self.side, self.basis = q, side, None
+        self.q, self.side, self.bias = q, side, bias
         if bias:
-            k = q.shape[1]
-            columns = [
-                self.down(np.tile(row, (len(q), 1))).ravel() for row in np.eye(k)
-            ]
-            V = np.column_stack(columns)
-            values, vectors = np.linalg.eigh(V.T @ V)
+            values, vectors = np.linalg.eigh(self._of_constants())
             kept = values > 1e-12 * max(values.max(), 1e-300)
-            self._inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-            self._bare = V
-            self.basis = V @ (vectors[:, kept] / np.sqrt(values[kept]))
+            self._half = vectors[:, kept] / np.sqrt(values[kept])
+            self._inverse = self._half @ self._half.T
+
+    def _of_constants(self) -> np.ndarray:
+        """1ᵀH1 of each two columns, without a bias."""
+        if self.side is None:
+            return self.q.T @ self.q
+        weighted = self.q * self.side
+        # Σ w (diag p - ppᵀ), whose rows sum to 0: nothing cancels.
+        matrix = -(weighted.T @ weighted)
+        np.fill_diagonal(matrix, 0.0)
+        np.fill_diagonal(matrix, -matrix.sum(axis=1))
+        return matrix
 
     def within(self, z: np.ndarray) -> np.ndarray:
         """z less its component along √p at every point."""
         if self.side is None:
             return z
-        return z - self.side * np.sum(self.side * z, axis=1, keepdims=True)
+        return z - self.side * np.einsum("ij,ij->i", self.side, z)[:, None]
 
     def projected(self, z: np.ndarray) -> np.ndarray:
+        """P z."""
         z = self.within(z)
-        if self.basis is not None:
-            flat = z.ravel()
-            z = (flat - self.basis @ (self.basis.T @ flat)).reshape(z.shape)
-        return z
+        if not self.bias:
+            return z
+        return self.within(z - self.q * self._of_within(z))
+
+    @property
+    def basis(self) -> np.ndarray | None:
+        """What P takes out for the bias, (nk, ·), orthonormal; None without one."""
+        if not self.bias:
+            return None
+        constants = np.eye(self.q.shape[1])
+        columns = [self.within(self.q * row).ravel() for row in constants]
+        return np.column_stack(columns) @ self._half
 
     def up(self, z: np.ndarray) -> np.ndarray:
         """S z."""
@@ -217,9 +247,16 @@ class CurvatureRoot:
         """Sᵀ v."""
         return self.projected(self.q * v)
 
+    def bent(self, v: np.ndarray) -> np.ndarray:
+        """H v."""
+        return self.q * self.projected(self.q * v)
+
     def constant(self, change: np.ndarray) -> np.ndarray:
         """How much of a change of g its best b takes back."""
-        if self.basis is None:
+        if not self.bias:
             return np.zeros(change.shape[1])
-        z = self.within(self.q * change)
-        return self._inverse @ (self._bare.T @ z.ravel())
+        return self._of_within(self.within(self.q * change))
+
+    def _of_within(self, z: np.ndarray) -> np.ndarray:
+        """The constants whose part of z, where that has none along √p, is taken out."""
+        return self._inverse @ np.einsum("ij,ij->j", self.q, z)

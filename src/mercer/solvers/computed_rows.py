@@ -13,11 +13,11 @@ from mercer.data.points import Points, count, double, take
 from mercer.kernels.base import Kernel
 from mercer.kernels.nystrom import Nystrom
 from mercer.maps import dense_columns, explicit
-from mercer.native import memory
+from mercer.native import memory, tall
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply, summed
-from mercer.native.threads import threads
-from mercer.solvers.feature_rows import Between, FeatureRows
+from mercer.native.tall import Between, even_blocks
+from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.rounding import LAST, UNIT
 
 COMPUTED_MB = 16.0  # of rows that are computed, for products of matrices
@@ -42,6 +42,7 @@ class ComputedRows(FeatureRows):
 
     computed = True
     sparse = False
+    is_near = True  # whether the rows are computed in this process
 
     def __init__(
         self,
@@ -124,10 +125,18 @@ class ComputedRows(FeatureRows):
         self._values = self.narrow = None
 
     def _filled(self) -> np.ndarray:
-        out = np.empty(self.shape)
-        for rows in self._blocks():
-            tick("kernel values", rows.start / self.shape[0])
-            out[rows] = self._computed_values(rows)
+        assert self.landmarks is not None
+        kernel, out = self.landmarks, np.empty(self.shape)
+
+        def fill(rows: slice) -> tuple[()]:
+            kernel.fill_products(self._points(rows), out[rows])
+            return ()
+
+        # Threads also share the time in which the system finds new memory.
+        blocks = even_blocks(self.shape[0], self._step(block_numbers(TRIP_MB)))
+        many = kernel.kernel.native(kernel.base_points()) is not None
+        if blocks:
+            summed(fill, blocks, "kernel values", many=many)
         return out
 
     def times(self, w: np.ndarray) -> np.ndarray:
@@ -136,7 +145,7 @@ class ComputedRows(FeatureRows):
             if values is None:
                 out = self.landmarks.evaluate(self.X, w)
             else:
-                out = multiply(values, self.landmarks.base_coefficients(w))
+                out = tall.times(values, self.landmarks.base_coefficients(w))
             return out if self.center is None else out - self.center @ w
         out = np.empty((self.shape[0], *w.shape[1:]))
         for rows, part in self.parts(block_numbers()):
@@ -149,10 +158,7 @@ class ComputedRows(FeatureRows):
             if values is None:
                 out = self.landmarks.feature_weights(self.X, v)
             else:
-                sums = np.zeros((self.shape[1], *v.shape[1:]))
-                for rows in self._blocks():
-                    sums += multiply(values[rows].T, v[rows])
-                out = self.landmarks.turned(sums)
+                return self._turned(tall.pull(values, v), v)
             if self.center is not None:
                 out = out - np.multiply.outer(self.center, v.sum(axis=0))
             return out
@@ -175,26 +181,37 @@ class ComputedRows(FeatureRows):
         return self.pull(V)
 
     def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
-        if self.landmarks is None or self.holds:
+        if self.landmarks is None:
             return super().round_trip(W, between)
-        kernel = self.landmarks
-        coef, out = kernel.base_coefficients(W), np.empty((self.shape[0], W.shape[1]))
+        kernel, values = self.landmarks, self.values
         level = 0.0 if self.center is None else self.center @ W
+        if values is not None:
+            coef = kernel.base_coefficients(W)
+            V, sums = tall.round_trip(
+                values, coef, lambda f, rows: between(f - level, rows)
+            )
+            return V, self._turned(sums, V)
+        coef, out = kernel.base_coefficients(W), np.empty((self.shape[0], W.shape[1]))
 
         def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
             part = kernel.base_products(double(self._points(rows)))
             out[rows] = between(part @ coef - level, rows)
             return (part.T @ out[rows],)
 
-        blocks = _even_blocks(self.shape[0], self._step(block_numbers(TRIP_MB)))
+        blocks = even_blocks(self.shape[0], self._step(block_numbers(TRIP_MB)))
         stage = "products with kernel values"
         # Points in files are read in order, by one thread.
         many = not isinstance(self.X, Blocks)
         sums = summed(multiplied, blocks, stage, many=many) if blocks else [0 * coef]
-        found = kernel.turned(sums[0])
-        if self.center is not None:
-            found = found - np.multiply.outer(self.center, out.sum(axis=0))
-        return out, found
+        return out, self._turned(sums[0], out)
+
+    def _turned(self, sums: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """ΦᵀV by the sums k(L, X)V."""
+        assert self.landmarks is not None
+        found = self.landmarks.turned(sums)
+        if self.center is None:
+            return found
+        return found - np.multiply.outer(self.center, V.sum(axis=0))
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows: in memory, where they are few."""
@@ -277,6 +294,20 @@ class ComputedRows(FeatureRows):
         assert self.landmarks is not None
         return self.landmarks.weights_of(coef)
 
+    def slope_from(self, slope: np.ndarray) -> np.ndarray:
+        """The slope in w that `slope_of` makes this of."""
+        if not self.adds_values:
+            return slope
+        assert self.landmarks is not None
+        return self.landmarks.turned(slope)
+
+    def coefficients_of(self, weights: np.ndarray) -> np.ndarray:
+        """The c that `weights_of` makes these weights of."""
+        if not self.adds_values:
+            return weights
+        assert self.landmarks is not None
+        return self.landmarks.base_coefficients(weights)
+
     def normal(
         self,
         weights: np.ndarray,
@@ -284,9 +315,33 @@ class ComputedRows(FeatureRows):
         kept: dict[str, Any] | None = None,
     ) -> np.ndarray:
         """Σᵢ hᵢ (φᵢ - shift)(φᵢ - shift)ᵀ, (p, p), for weights h of either sign."""
-        blocks = _even_blocks(self.shape[0], self._step(block_numbers(NORMAL_MB)))
+        sums, total = self._moments(weights, kept)
+        if self.landmarks is not None:
+            sums = self.landmarks.turned(self.landmarks.turned(sums).T)
+            total = self.landmarks.turned(total)
+        if shift is not None:
+            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
+            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
+        return (sums + sums.T) / 2
+
+    def sums_of_squares(self, weights: np.ndarray, around_mean: bool) -> np.ndarray:
+        """AΦᵀHΦAᵀ for weights h ≥ 0, less what a constant takes away if that is asked.
+
+        In the coordinates c of `added`: of sums of kernel values nothing is solved.
+        """
+        sums, total = self._moments(weights, None)
+        mass = float(weights.sum())
+        if around_mean and mass > 0:
+            sums -= np.multiply.outer(total, total / mass)
+        return sums
+
+    def _moments(
+        self, weights: np.ndarray, kept: dict[str, Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Σᵢ hᵢ uᵢuᵢᵀ and Σᵢ hᵢ uᵢ, u being k(x, L) where these are summed, else φ."""
+        blocks = even_blocks(self.shape[0], self._step(block_numbers(NORMAL_MB)))
         if not blocks:
-            return np.zeros((self.shape[1],) * 2)
+            return np.zeros((self.shape[1],) * 2), np.zeros(self.shape[1])
         negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
         middle = self._middle()
 
@@ -307,13 +362,7 @@ class ComputedRows(FeatureRows):
             moved = total + float(weights.sum()) / 2 * middle
             sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
             total += float(weights.sum()) * middle
-        if self.landmarks is not None:
-            sums = self.landmarks.turned(self.landmarks.turned(sums).T)
-            total = self.landmarks.turned(total)
-        if shift is not None:
-            sums -= np.multiply.outer(total, shift) + np.multiply.outer(shift, total)
-            sums += float(weights.sum()) * np.multiply.outer(shift, shift)
-        return (sums + sums.T) / 2
+        return sums, total
 
     def _summed_over(
         self,
@@ -379,14 +428,6 @@ class ComputedRows(FeatureRows):
             units = UNIT * (np.sqrt(n) + 3 * np.sqrt(p) + 3 * LAST)
             units *= max(1.0, self.landmarks.growth)
         return float(units)
-
-
-def _even_blocks(n: int, most: int) -> list[slice]:
-    """n rows in blocks of about one size, at most `most`, as many for each thread."""
-    each = threads()
-    many = -(-n // (most * each)) * each
-    step = max(1, -(-n // max(1, many)))
-    return [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
 
 
 def block_numbers(most: float = COMPUTED_MB) -> int:

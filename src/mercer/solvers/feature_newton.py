@@ -29,7 +29,7 @@ from scipy.linalg.blas import dtrmv
 
 from mercer.kernels.nystrom import Nystrom
 from mercer.native import lapack, memory
-from mercer.native.threads import blas_for
+from mercer.native.interruptible import summed
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.columns import CurvatureRoot, LossColumns
 from mercer.solvers.computed_rows import ComputedRows
@@ -44,6 +44,7 @@ from mercer.solvers.primal import (
     across,
     affordable,
     along,
+    blas_beside,
     factored,
     weighted_normal,
 )
@@ -57,6 +58,7 @@ REST = 0.1  # of the goal, that the rest of the last system may add to the gap
 FORCING = 0.1  # of the gradient, that other systems leave
 AT_ONCE = 45.0  # multiplications of ΦᵀHΦ in the time of one of a product with Φ
 MORE = 1 / 8  # of the time of a product, that one more column takes
+MANY = 2**22  # multiplications that take longer than threads to begin
 STALLS = 2  # last steps that may leave more than a half of the gap
 WORDS = (("gap", "gap"), ("violation", "gradient"))
 
@@ -104,16 +106,36 @@ class _Inverse:
     def __init__(self, rows: FeatureRows, weights: np.ndarray, reg: float, bias: bool):
         p, k = rows.shape[1], weights.shape[1]
         self.mass = reg
+        # c with w = Aᵀc, where AΦᵀHΦAᵀ takes less work.
+        self.turned = rows if isinstance(rows, ComputedRows) and rows.is_near else None
         self.R: list[np.ndarray] = []
         if affordable(p, ONCE) and memory.keeps(24.0 * k * p * p):
-            for h in weights.T:
-                found = factored(_curved_matrix(rows, h, bias), reg)
-                if found is None:
-                    self.R = []
-                    break
-                self.R.append(found)
+            self.R = self._factors(rows, weights, bias)
         self.scale = rows.squares(weights) + reg if not self.R else None
         self.products = 0  # since it was made
+
+    def _factors(
+        self, rows: FeatureRows, weights: np.ndarray, bias: bool
+    ) -> list[np.ndarray]:
+        """The factors for every column; none where one of them is not definite."""
+        mass = None if self.turned is None else self.mass * rows.metric()
+        found: list[np.ndarray] = []
+        matrix, before = np.empty(0), weights[:, 0]
+        for j, h in enumerate(weights.T):
+            share = _multiple(h, before) if j else None
+            if share is None:
+                matrix, before, share = self._matrix(rows, h, bias), h, 1.0
+            whole = share * matrix if mass is None else share * matrix + mass
+            R = factored(whole, self.mass if mass is None else 0.0)
+            if R is None:
+                return []
+            found.append(R)
+        return found
+
+    def _matrix(self, rows: FeatureRows, h: np.ndarray, bias: bool) -> np.ndarray:
+        if self.turned is None:
+            return _curved_matrix(rows, h, bias)
+        return self.turned.sums_of_squares(h, around_mean=bias)
 
     def __call__(self, r: np.ndarray) -> np.ndarray:
         common = _common(r)
@@ -122,16 +144,37 @@ class _Inverse:
     def _of_columns(self, r: np.ndarray) -> np.ndarray:
         if self.scale is not None:
             return r / self.scale
-        columns = [lapack.solve(R, r[:, j].copy()) for j, R in enumerate(self.R)]
-        return np.column_stack(columns)
+        r = r if self.turned is None else self.turned.slope_of(r)
+        found = np.empty_like(r)
+
+        def solve(j: int) -> tuple[()]:
+            found[:, j] = lapack.solve(self.R[j], r[:, j].copy())
+            return ()
+
+        summed(solve, range(len(self.R)), many=r.size * len(r) > MANY)
+        return found if self.turned is None else self.turned.weights_of(found)
 
     def applied(self, r: np.ndarray) -> np.ndarray:
         """(λI + ΦᵀHΦ) r, about."""
         if self.scale is not None:
             return self.scale * r
+        r = r if self.turned is None else self.turned.coefficients_of(r)
         columns = [dtrmv(R, r[:, j]) for j, R in enumerate(self.R)]
         columns = [dtrmv(R, x, trans=1) for R, x in zip(self.R, columns, strict=True)]
-        return np.column_stack(columns)
+        found = np.column_stack(columns)
+        return found if self.turned is None else self.turned.slope_from(found)
+
+
+def _multiple(h: np.ndarray, other: np.ndarray) -> float | None:
+    """c with h = c other, to single precision; None where there is none.
+
+    So are the curvatures of all classes at the start, where f is a constant.
+    """
+    if not (other > 0).all():
+        return None
+    share = h / other
+    least, most = float(share.min()), float(share.max())
+    return most if most - least <= 1e-6 * most else None
 
 
 def _common(r: np.ndarray) -> np.ndarray | float:
@@ -257,7 +300,7 @@ class _Level:
             return float(np.sum(image**2)) <= least
 
         s = self._step(at, root, done)
-        bent = root.up(root.down(along(self.rough, s)))
+        bent = root.bent(along(self.rough, s))
         c = -(self.columns.w * at.u + bent) / self.reg
         return self.at_coefficients(c, at.b)
 
@@ -270,7 +313,7 @@ class _Level:
 
         def apply(V: np.ndarray) -> np.ndarray:
             self.pulse("step")
-            bent = root.up(root.down(along(self.rough, V)))
+            bent = root.bent(along(self.rough, V))
             return across(self.rough, bent) + self.reg * V
 
         rhs = -(self.reg * at.v + at.r)
@@ -304,7 +347,7 @@ class _Level:
         if index is not None:
             weights, reg = weights[index], self.reg * some / n
         self.pulse("preconditioner")
-        self.inverse = _Inverse(rows, weights, reg, root.basis is not None)
+        self.inverse = _Inverse(rows, weights, reg, root.bias)
 
 
 class FeatureNewton:
@@ -363,7 +406,7 @@ class FeatureNewton:
         self.sums = FeatureSums(fine)
 
     def _solve(self, start: np.ndarray | None) -> Solution:
-        with blas_for(self.fine.shape[1]):
+        with blas_beside(self.fine):
             n, k = self.problem.gram.shape[0], LossColumns(self.problem).k
             if start is not None and np.any(start):
                 level = self._level(self.problem, self.fine, self.rough)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.native import tall
 from mercer.native.interruptible import interruptible, multiply
+from mercer.native.tall import Between
 from mercer.solvers.rounding import LAST, UNIT
 
 SparseRows = _core.SparseRows  # CSR in as few bytes as it can be
@@ -20,8 +22,6 @@ RUN = 1024  # rows whose terms are added one after another; then the sums of the
 EXACT_RUN = 2**13  # rows whose leading bits are added without an error
 SPREAD = 4096  # rows that tell the mean of rows that are computed
 FAR = 1e3  # a mean so many standard deviations from 0 takes digits away
-
-Between = Callable[[np.ndarray, slice], np.ndarray]
 
 
 class FeatureRows:
@@ -154,6 +154,8 @@ class FeatureRows:
         """(Φ - 1cᵀ) w."""
         if self.sparse and w.ndim == 1:
             return self._times(w)
+        if self._is_tall(w):
+            return tall.times(self.matrix, w)
         if self.center is None:
             return np.asarray(multiply(self.matrix, w))
         out = np.empty((self.shape[0], *w.shape[1:]))
@@ -170,11 +172,21 @@ class FeatureRows:
         between : function of some rows of ΦW and the slice they are, to be used by
             several threads
         """
+        if self._is_tall(W):
+            return tall.round_trip(self.matrix, W, between)
         V = between(self.times(W), slice(0, self.shape[0]))
         return V, self.against(V)
 
+    def _is_tall(self, W: np.ndarray) -> bool:
+        """Whether products with some columns take the time of reading Φ."""
+        if self.computed or self.sparse or self.center is not None or W.ndim < 2:
+            return False
+        return tall.suits(self.matrix, W.shape[1])
+
     def against(self, V: np.ndarray) -> np.ndarray:
         """(Φ - 1cᵀ)ᵀV of (n, q) arrays, in the order in which BLAS adds them."""
+        if self._is_tall(V):
+            return tall.pull(self.matrix, V)
         out = np.asarray(multiply(self.across, V))
         if self.center is None:
             return out

@@ -250,7 +250,7 @@ class _Run:
         if self.pulse.stopped:
             return at
         root = self.columns.root(at.f)
-        F = self.w * self.columns.slope(at.f) - root.up(root.down(at.f))
+        F = self.w * self.columns.slope(at.f) - root.bent(at.f)
         step = self.method.step(root, F, self.method.times(F), 0.05)
         return self._biased(_Point(step[0], step[1], at.b))
 
@@ -472,9 +472,10 @@ class _Factored:
                 S, self.K, S, work=10.0 * (n * k) ** 2 * k,
             )  # fmt: skip
             A = A.reshape(n * k, n * k)
-        if root.basis is not None:
-            A -= root.basis @ (root.basis.T @ A)
-            A -= (A @ root.basis) @ root.basis.T
+        basis = root.basis
+        if basis is not None:
+            A -= basis @ (basis.T @ A)
+            A -= (A @ basis) @ basis.T
         return A
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -11,9 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.native.sorting import distinct
-from mercer.native.threads import blas_for, one_blas_thread
 from mercer.outcomes import Progress, Run, Solution, Watch
-from mercer.solvers.feature_rows import FeatureRows
 from mercer.solvers.features import features_of
 from mercer.solvers.linear import (
     DIGITS,
@@ -30,6 +27,7 @@ from mercer.solvers.primal import (
     across,
     affordable,
     along,
+    blas_beside,
     not_hat,
     weighted_normal,
 )
@@ -38,7 +36,6 @@ from mercer.solvers.single_rows import in_single
 
 FAILURES = 2  # rounds that may leave more than a half of the residual
 LEAST = 1e-14  # of a relative residual: what is left is rounding
-BESIDE = 3000  # columns whose matrix one thread factors in a fraction of a second
 CHEAP = 2.0**24  # numbers of Φ that are read in next to no time
 
 
@@ -97,7 +94,7 @@ class NormalEquations:
             z += system.scaled(start)
         statuses, products, regs = set(), 0, distinct(system.regs)
         image = target if len(regs) == 1 else np.empty_like(target)
-        with self._blas(system.features):
+        with blas_beside(system.features):
             for reg in regs:
                 columns: Any = slice(None)  # all: a copy of none
                 if len(regs) > 1:
@@ -125,12 +122,6 @@ class NormalEquations:
             run=Run(gravest(statuses), products, seconds),
             weights=weights.reshape(len(weights), *system.shape[1:]),
         )
-
-    @staticmethod
-    def _blas(features: FeatureRows) -> AbstractContextManager[None]:
-        # Rows are computed by our own threads, beside which those of BLAS would wait.
-        side, most = features.shape[1], BESIDE if features.computed else 0
-        return one_blas_thread() if side <= most else blas_for(side)
 
 
 class _Candidate(NamedTuple):

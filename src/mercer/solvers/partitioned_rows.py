@@ -64,6 +64,7 @@ class PartitionedRows(ComputedRows):
     """
 
     X: Partitions
+    is_near = False
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ is solved by conjugate gradients, which read Φ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ from mercer.gram import Gram
 from mercer.maps import entries_estimate, has_quick_map
 from mercer.native import lapack, memory
 from mercer.native.interruptible import multiply
+from mercer.native.threads import blas_for, one_blas_thread
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import BLOCK, FeatureRows
 from mercer.solvers.features import features_of, partitioned_of
@@ -30,6 +32,7 @@ from mercer.solvers.krylov import conjugate_gradient
 from mercer.solvers.rounding import LAST, UNIT
 
 FACTORED = 1500  # columns (times functions) up to which a matrix of them is factored
+BESIDE = 3000  # columns whose matrix one thread factors in a fraction of a second
 ONCE = 6000  # the same, where it is the only one
 TALL = 2048  # rows of a block, at least, whose products with each other are added up
 DOMINANT = 1e-3  # of 1 - h: below it the point makes up its own prediction
@@ -74,6 +77,13 @@ class FeatureSums:
             return self.units * np.concatenate(parts)
         scaled = size * self.length.reshape(-1, *[1] * (size.ndim - 1))
         return np.multiply.outer(self.length, self.units * scaled.sum(axis=0))
+
+
+def blas_beside(features: FeatureRows) -> AbstractContextManager[None]:
+    """As many threads of BLAS as do not wait for those of products with Φ."""
+    # Rows are computed and read by our own threads, beside which those of BLAS wait.
+    side, most = features.shape[1], BESIDE if features.computed else 0
+    return one_blas_thread() if side <= most else blas_for(side)
 
 
 def along(features: FeatureRows, W: np.ndarray) -> np.ndarray:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.blocks import Blocks
 from mercer.data.points import double, vectors
 from mercer.native import memory
 from mercer.native.clock import tick
-from mercer.native.interruptible import multiply
+from mercer.native.interruptible import summed
+from mercer.native.tall import Between, even_blocks, sizes
 from mercer.native.vectors import Packed, block, product
 from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.feature_rows import BLOCK, FeatureRows
@@ -26,6 +28,7 @@ WIDE = 200  # columns from which on products of Φ with itself count
 MOST_GROWTH = 500.0  # κ up to which ΦᵀHΦ has some digits
 LARGEST = 1e15  # of k(x, x): squares of kernel values, added up, are finite
 SUMMED = 8192  # rows whose terms are added in single precision
+STRIP = 2**18  # numbers that are converted at a time
 PIECE_MB = 32.0  # of kernel values that are computed at a time, to be held
 SOME = 1000  # points, at most, that tell the mean of k(x, L)
 
@@ -89,18 +92,17 @@ class SingleRows(ComputedRows):
         moves = self.recipe.part in ("square", "absolute") and not sp.issparse(points)
         self.origin = points.mean(axis=0) if moves else None
         self._packed_landmarks = Packed(self._narrow(points), only_core=True)
-        self.exact = fine.holds
-        self.holds = not fine.holds and memory.keeps(4.0 * self.entries)
+        # Of values that are held a copy takes half the time to read.
+        self.holds = memory.keeps(4.0 * self.entries)
+        self.exact = fine.holds and not self.holds
 
     def times(self, w: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
-        if self.fine.holds:
+        if self.exact:
             return self.fine.times(w)
-        coef, values = self.landmarks.base_coefficients(w), self.values
-        if values is not None:
-            size = _size(coef)
-            narrow = (coef / size).astype(np.float32)
-            return multiply(values, narrow).astype(float) * size
+        if self.holds:
+            return super().times(w)
+        coef = self.landmarks.base_coefficients(w)
         out = np.empty((self.shape[0], *w.shape[1:]))
         for rows, part in self._narrow_parts():
             out[rows] = product(self.recipe, part, self._packed_landmarks, coef)
@@ -108,20 +110,21 @@ class SingleRows(ComputedRows):
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
-        if self.fine.holds:
+        if self.exact:
             return self.fine.pull(v)
-        sums, values = np.zeros((self.shape[1], *v.shape[1:])), self.values
-        if values is not None:
-            size = _size(v)
-            narrow = (v / size).astype(np.float32)
-            for begin in range(0, self.shape[0], SUMMED):
-                rows = slice(begin, begin + SUMMED)
-                sums += multiply(values[rows].T, narrow[rows])
-            sums *= size
-        else:
-            for rows, part in self._narrow_parts():
-                sums += product(self.recipe, self._packed_landmarks, part, v[rows])
+        if self.holds:
+            return super().pull(v)
+        sums = np.zeros((self.shape[1], *v.shape[1:]))
+        for rows, part in self._narrow_parts():
+            sums += product(self.recipe, self._packed_landmarks, part, v[rows])
         return self.landmarks.turned(sums)
+
+    def round_trip(self, W: np.ndarray, between: Between) -> tuple[np.ndarray, ...]:
+        if self.exact:
+            return self.fine.round_trip(W, between)
+        if self.holds:
+            return super().round_trip(W, between)
+        return FeatureRows.round_trip(self, W, between)
 
     def take(self, index: np.ndarray) -> FeatureRows:
         """Some of the rows, in double precision."""
@@ -133,14 +136,14 @@ class SingleRows(ComputedRows):
         values = self.fine.values if self._values is None else self._values
         if values is not None:
             taken.fine.holds = taken.exact = False
-            taken._values, taken.holds = values[index].astype(np.float32), True
+            taken._values, taken.holds = _narrowed(values, index), True
         return taken
 
     def pull_some(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
-        if self.fine.holds:
+        if self.exact:
             return self.fine.pull_some(index, v)
-        size, sums = _size(v), np.zeros(self.shape[1])
+        size, sums = sizes(v), np.zeros(self.shape[1])
         narrow = (v / size).astype(np.float32)
         step = min(SUMMED, self._rows_of_a_piece(max(self.shape[1], self._coordinates)))
         for begin in range(0, len(index), step):
@@ -161,11 +164,19 @@ class SingleRows(ComputedRows):
         return block(self.recipe, part, self._packed_landmarks, out=out)
 
     def _filled(self) -> np.ndarray:
+        if self.fine.values is not None:
+            return _narrowed(self.fine.values, np.arange(self.shape[0]))
         out = np.empty(self.shape, dtype=np.float32)
-        for rows in self._pieces(max(self.shape[1], self._coordinates)):
-            tick("kernel values", rows.start / self.shape[0])
+
+        def fill(rows: slice) -> tuple[()]:
             part = self._narrow(vectors(double(self._points(rows))))
             block(self.recipe, part, self._packed_landmarks, out=out[rows])
+            return ()
+
+        step = self._rows_of_a_piece(max(self.shape[1], self._coordinates))
+        # Points in files are read in order, by one thread.
+        many = not isinstance(self.X, Blocks)
+        summed(fill, even_blocks(self.shape[0], step), "kernel values", many=many)
         return out
 
     def _middle(self) -> np.ndarray | None:
@@ -197,7 +208,16 @@ class SingleRows(ComputedRows):
         return X.astype(np.float32)
 
 
-def _size(v: np.ndarray) -> np.ndarray:
-    """The largest number of each column: single precision has a small range."""
-    size = np.abs(v).max(axis=0, initial=0.0)
-    return np.where((size > 0) & np.isfinite(size), size, 1.0)
+def _narrowed(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Some rows of these numbers, in float32."""
+    out = np.empty((len(index), values.shape[1]), dtype=np.float32)
+
+    def fill(rows: slice) -> tuple[()]:
+        out[rows] = values[index[rows]]
+        return ()
+
+    step = max(64, STRIP // max(1, values.shape[1]))
+    blocks = even_blocks(len(index), step)
+    if blocks:
+        summed(fill, blocks, "kernel values")
+    return out

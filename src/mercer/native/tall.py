@@ -1,0 +1,121 @@
+"""M W and MᵀV of many numbers that are held, M (n, p), and few columns.
+
+Such products take the time in which M is read. Every thread reads blocks of rows that
+stay near the processor, so that both products of a block read it from memory once.
+Numbers in float32 are multiplied as they are: columns of W and V are brought to about 1
+for that, and sums over blocks are in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mercer.native import memory
+from mercer.native.interruptible import multiply, summed
+from mercer.native.threads import threads
+
+BLOCK_MB = 4.0  # of float64 numbers that stay near the processor while they are read
+FEW = 2**20  # numbers that are read in less time than threads take to begin
+MOST = 32  # columns up to which reading M takes the time, not multiplying
+STAGE = "products with kernel values"
+
+Between = Callable[[np.ndarray, slice], np.ndarray]
+
+
+def suits(M: np.ndarray, columns: int) -> bool:
+    """Whether a product of M with so many columns gains by it."""
+    return columns <= MOST and M.size > FEW and M.flags.c_contiguous
+
+
+def times(M: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """M W, (n,) or (n, q), in float64."""
+    columns = W if W.ndim == 2 else W[:, None]
+    narrow, size = _as_in(M, columns)
+    if M.size <= FEW:
+        out = multiply(M, narrow) * size
+        return out.reshape(len(M), *W.shape[1:])
+    out = np.empty((len(M), columns.shape[1]))
+
+    def multiplied(rows: slice) -> tuple[()]:
+        np.multiply(M[rows] @ narrow, size, out=out[rows])
+        return ()
+
+    summed(multiplied, _blocks(M), STAGE)
+    return out.reshape(len(M), *W.shape[1:])
+
+
+def pull(M: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """MᵀV, (p,) or (p, q), in float64."""
+    columns = V if V.ndim == 2 else V[:, None]
+
+    def multiplied(rows: slice) -> tuple[np.ndarray]:
+        return (_pulled(M[rows], columns[rows]),)
+
+    sums = _sum(M, multiplied, columns.shape[1])
+    return np.ascontiguousarray(sums.T).reshape(M.shape[1], *V.shape[1:])
+
+
+def round_trip(
+    M: np.ndarray, W: np.ndarray, between: Between
+) -> tuple[np.ndarray, np.ndarray]:
+    """V = between(M W) and MᵀV in float64, of (p, q) arrays W.
+
+    Parameters
+    ----------
+    between : function of some rows of M W and the slice they are, to be used by several
+        threads
+    """
+    V = np.empty((len(M), W.shape[1]))
+    narrow, size = _as_in(M, W)
+
+    def multiplied(rows: slice) -> tuple[np.ndarray]:
+        part = M[rows]
+        V[rows] = between((part @ narrow) * size, rows)
+        return (_pulled(part, V[rows]),)
+
+    sums = _sum(M, multiplied, W.shape[1])
+    return V, np.ascontiguousarray(sums.T)
+
+
+def even_blocks(n: int, most: int) -> list[slice]:
+    """n rows in blocks of about one size, at most `most`, as many for each thread."""
+    each = threads()
+    many = -(-n // (most * each)) * each
+    step = max(1, -(-n // max(1, many)))
+    return [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
+
+
+def sizes(V: np.ndarray) -> np.ndarray:
+    """The largest number of each column: single precision has a small range."""
+    found = np.abs(V).max(axis=0, initial=0.0)
+    return np.where((found > 0) & np.isfinite(found), found, 1.0)
+
+
+def _blocks(M: np.ndarray) -> list[slice]:
+    room = int(memory.block_mb(BLOCK_MB) * 2**17)
+    return even_blocks(len(M), max(64, room // max(1, M.shape[1])))
+
+
+def _as_in(M: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+    """W in the precision of M, and what its columns were divided by for that."""
+    if M.dtype != np.float32:
+        return W, 1.0
+    size = sizes(W)
+    return (W / size).astype(np.float32), size
+
+
+def _pulled(part: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """(partᵀV)ᵀ, in the order in which BLAS is quick."""
+    narrow, size = _as_in(part, V)
+    return (narrow.T @ part) * np.reshape(size, (-1, 1))
+
+
+def _sum(
+    M: np.ndarray, call: Callable[[slice], tuple[np.ndarray]], columns: int
+) -> np.ndarray:
+    blocks = _blocks(M)
+    if not blocks:
+        return np.zeros((columns, M.shape[1]))
+    return summed(call, blocks, STAGE, many=M.size > FEW)[0]
