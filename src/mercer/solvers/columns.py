@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax, xlogy
 
 from mercer.solvers.penalized import Penalized
 
+SHARP, ROUGH = 1e-13, 1e-7  # of the mass, that Σ wᵢ uᵢ may be
 STEPS = 20  # of Newton's method for a constant, at most
 
 
@@ -83,12 +84,19 @@ class LossColumns:
     def _curvature(self, f: np.ndarray) -> np.ndarray:
         return np.asarray(self.problem.loss.curvature(self.problem.target, f[:, 0]))
 
-    def best_bias(self, g: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The b, from a first guess, with Σ wᵢ uᵢ = 0 at g + b; 0 without a bias."""
+    def best_bias(
+        self, g: np.ndarray, b: np.ndarray, *, rough: bool = False
+    ) -> np.ndarray:
+        """The b, from a first guess, with Σ wᵢ uᵢ = 0 at g + b; 0 without a bias.
+
+        Parameters
+        ----------
+        rough : whether g has no more digits than single precision
+        """
         if not self.problem.bias:
             return b
         if not self.single:
-            return self._best_columns(g, b)
+            return self._best_columns(g, b, ROUGH if rough else SHARP)
         near = self._near_constant(g, float(b[0]))
         return self._best_constant(g, b) if near is None else np.array([near])
 
@@ -151,7 +159,7 @@ class LossColumns:
             [scipy.optimize.brentq(total, low, high, xtol=1e-15, rtol=1e-15)]
         )
 
-    def _best_columns(self, g: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _best_columns(self, g: np.ndarray, b: np.ndarray, tol: float) -> np.ndarray:
         at = np.asarray(self.problem.target)[:, None]
 
         def looked(b: np.ndarray) -> tuple[float, np.ndarray]:
@@ -170,7 +178,7 @@ class LossColumns:
             weighted = self.w * p
             total = weighted.sum(axis=0)
             slope = total - wanted
-            if np.abs(slope).max() <= 1e-13 * self.problem.mass:
+            if np.abs(slope).max() <= tol * self.problem.mass:
                 break
             hessian = np.diag(total) - p.T @ weighted
             step, t = -lstsq(hessian, slope, cond=1e-12)[0], 1.0

@@ -202,8 +202,8 @@ class ComputedRows(FeatureRows):
         stage = "products with kernel values"
         # Points in files are read in order, by one thread.
         many = not isinstance(self.X, Blocks)
-        sums = summed(multiplied, blocks, stage, many=many) if blocks else [0 * coef]
-        return out, self._turned(sums[0], out)
+        found = summed(multiplied, blocks, stage, many=many) if blocks else [0 * coef]
+        return out, self._turned(found[0], out)
 
     def _turned(self, sums: np.ndarray, V: np.ndarray) -> np.ndarray:
         """ΦᵀV by the sums k(L, X)V."""

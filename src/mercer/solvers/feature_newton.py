@@ -25,11 +25,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmv
+from scipy.linalg.blas import dtrmv, strmv
 
 from mercer.kernels.nystrom import Nystrom
 from mercer.native import lapack, memory
-from mercer.native.interruptible import summed
+from mercer.native.tall import sizes
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.columns import CurvatureRoot, LossColumns
 from mercer.solvers.computed_rows import ComputedRows
@@ -58,7 +58,6 @@ REST = 0.1  # of the goal, that the rest of the last system may add to the gap
 FORCING = 0.1  # of the gradient, that other systems leave
 AT_ONCE = 45.0  # multiplications of ΦᵀHΦ in the time of one of a product with Φ
 MORE = 1 / 8  # of the time of a product, that one more column takes
-MANY = 2**22  # multiplications that take longer than threads to begin
 STALLS = 2  # last steps that may leave more than a half of the gap
 WORDS = (("gap", "gap"), ("violation", "gradient"))
 
@@ -129,7 +128,8 @@ class _Inverse:
             R = factored(whole, self.mass if mass is None else 0.0)
             if R is None:
                 return []
-            found.append(R)
+            # What was summed in single precision has no more digits.
+            found.append(R if rows.exact else R.astype(np.float32, order="F"))
         return found
 
     def _matrix(self, rows: FeatureRows, h: np.ndarray, bias: bool) -> np.ndarray:
@@ -145,13 +145,7 @@ class _Inverse:
         if self.scale is not None:
             return r / self.scale
         r = r if self.turned is None else self.turned.slope_of(r)
-        found = np.empty_like(r)
-
-        def solve(j: int) -> tuple[()]:
-            found[:, j] = lapack.solve(self.R[j], r[:, j].copy())
-            return ()
-
-        summed(solve, range(len(self.R)), many=r.size * len(r) > MANY)
+        found = self._by_column(lapack.solve, r)
         return found if self.turned is None else self.turned.weights_of(found)
 
     def applied(self, r: np.ndarray) -> np.ndarray:
@@ -159,10 +153,23 @@ class _Inverse:
         if self.scale is not None:
             return self.scale * r
         r = r if self.turned is None else self.turned.coefficients_of(r)
-        columns = [dtrmv(R, r[:, j]) for j, R in enumerate(self.R)]
-        columns = [dtrmv(R, x, trans=1) for R, x in zip(self.R, columns, strict=True)]
-        found = np.column_stack(columns)
+        found = self._by_column(_squared, r)
         return found if self.turned is None else self.turned.slope_from(found)
+
+    def _by_column(
+        self, call: Callable[[np.ndarray, np.ndarray], np.ndarray], r: np.ndarray
+    ) -> np.ndarray:
+        """call(R, r) of the factors and of r for each column."""
+        size = sizes(r)  # single precision has a small range
+        scaled = (r / size).astype(self.R[0].dtype)
+        columns = [call(R, scaled[:, j].copy()) for j, R in enumerate(self.R)]
+        return np.column_stack(columns).astype(float) * size
+
+
+def _squared(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """RᵀR x of an upper triangle."""
+    trmv = strmv if R.dtype == np.float32 else dtrmv
+    return trmv(R, trmv(R, x), trans=1)
 
 
 def _multiple(h: np.ndarray, other: np.ndarray) -> float | None:
@@ -247,7 +254,7 @@ class _Level:
         begin: float,
     ) -> _At:
         g = along(rows, v) if v.any() else np.zeros((rows.shape[0], len(b)))
-        b = self.columns.best_bias(g, b)
+        b = self.columns.best_bias(g, b, rough=not rows.exact)
         f = g + b
         u = self.columns.slope(f)
         r = across(rows, self.columns.w * u)
@@ -296,6 +303,8 @@ class _Level:
 
         def done(rest: np.ndarray) -> bool:
             assert self.inverse is not None
+            if self.reg**2 * float(np.sum(rest**2)) > least:  # A is at least λ
+                return False
             image = self.inverse.applied(rest) * (self.reg / self.inverse.mass)
             return float(np.sum(image**2)) <= least
 

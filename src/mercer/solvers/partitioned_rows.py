@@ -22,8 +22,9 @@ from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear
 from mercer.maps import FeatureExpansion, has_quick_map
 from mercer.native import memory
+from mercer.native.tall import Between
 from mercer.solvers.computed_rows import FEW_MB, ComputedRows
-from mercer.solvers.feature_rows import RUN, Between, FeatureRows
+from mercer.solvers.feature_rows import RUN, FeatureRows
 from mercer.solvers.partitioned_map import PartitionedMap, mapped, names_of
 from mercer.solvers.rounding import LAST, UNIT
 from mercer.solvers.single_rows import SingleRows, in_single, suits_single
