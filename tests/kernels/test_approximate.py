@@ -672,3 +672,23 @@ def test_landmarks_of_a_stream_are_sought_by_one_thread():
     found = kernel.resolve(as_blocks(Stream()))
     assert len(readers) == 1
     assert_array_equal(found.landmarks, kernel.resolve(X).landmarks)
+
+
+def test_long_points_are_pivoted_among_some_of_them_sooner(monkeypatch):
+    monkeypatch.setattr("mercer.kernels.nystrom.LONG", 200 * 10 * (10 + 2))
+    for d in (2, 50):
+        points = np.random.default_rng(0).normal(size=(200, d))
+        k = Nystrom(RBF(0.1), 10).resolve(points)
+        assert len(k.landmarks) == 10 and (k.trace_error is None) == (d == 50)
+
+
+def test_features_of_compiled_kernels_are_those_of_any(monkeypatch):
+    points = np.random.default_rng(0).normal(size=(3000, 3))
+    k = Nystrom(RBF(0.5), 40).resolve(points)
+    for X in (points, sp.csr_array(points), points[:0], points.astype(np.float32)):
+        found = k.features(X)
+        monkeypatch.setattr(Nystrom, "_is_compiled_on", lambda self, X: False)
+        expected = k.features(X)
+        monkeypatch.undo()
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        assert_allclose(found, expected, atol=1e-6 if X.dtype == np.float32 else 1e-12)

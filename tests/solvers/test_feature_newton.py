@@ -152,3 +152,35 @@ def test_what_all_columns_have_in_common_is_solved_at_once():
     assert_allclose(found, common, rtol=1e-10)
     apart = common * [1.0, -2.0, 1.0]
     assert_allclose(level.inverse(apart).sum(axis=1), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+def test_preconditioners_are_inverses_of_each_column(bias, single):
+    weights = RNG.uniform(0.1, 1, size=(N, 3))
+    weights[:, 1] = 2 * weights[:, 0]  # whose matrix is a multiple
+    fine = ComputedRows(KERNEL, X)
+    rows = single_rows.in_single(fine) if single else fine
+    made = feature_newton._Inverse(rows, weights, 0.5, bias)
+    features, r = KERNEL.features(X), RNG.normal(size=(20, 3))
+    eps = 1e-4 if single else 1e-9
+    for j, h in enumerate(weights.T):
+        mean = h @ features / h.sum() if bias else np.zeros(20)
+        moved = features - mean
+        A = (moved.T * h) @ moved + 0.5 * np.eye(20)
+        column = made._of_columns(r)[:, j]
+        assert_allclose(A @ column, r[:, j], atol=eps * np.linalg.cond(A))
+        assert_allclose(made.applied(r)[:, j], A @ r[:, j], rtol=eps, atol=eps * N)
+    # What all columns have in common is divided by λ.
+    common = np.tile(r[:, :1], 3)
+    assert_allclose(made(common), common / 0.5, rtol=1e-6)
+
+
+def test_multiples_are_found_only_where_they_are():
+    h = RNG.uniform(0.1, 1, size=50)
+    assert_allclose(feature_newton._multiple(3 * h, h), 3.0)
+    other = h.copy()
+    other[7] *= 1.001
+    assert feature_newton._multiple(other, h) is None
+    h[3] = 0
+    assert feature_newton._multiple(2 * h, h) is None

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import looped
 from numpy.testing import assert_allclose
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
 from mercer.gram import Gram
@@ -26,6 +27,7 @@ from mercer.losses import (
 from mercer.solvers.auto import BySize
 from mercer.solvers.ball import within_ball
 from mercer.solvers.cholesky import Cholesky
+from mercer.solvers.columns import CurvatureRoot
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.krylov import LowRank, Products, conjugate_gradient, factor
 from mercer.solvers.linear import LinearSystem
@@ -463,3 +465,24 @@ def test_linear_solver_by_size_is_exact_where_gradients_give_up():
         assert_allclose(
             GRAM @ found.value, GRAM @ Cholesky().solve(system).value, atol=1e-6
         )
+
+
+def test_curvatures_of_softmax_are_those_of_the_dense_matrix():
+    rng = np.random.default_rng(0)
+    n, k = 12, 3
+    f, w = rng.normal(size=(n, k)), rng.uniform(0.5, 2, size=(n, 1))
+    p = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
+    blocks = [w[i, 0] * (np.diag(p[i]) - np.outer(p[i], p[i])) for i in range(n)]
+    H = block_diag(*blocks)
+    ones = np.tile(np.eye(k), (n, 1))  # a constant for each column
+    less = H - H @ ones @ np.linalg.pinv(ones.T @ H @ ones) @ ones.T @ H
+    v = rng.normal(size=(n, k))
+    for bias, matrix in ((False, H), (True, less)):
+        root = CurvatureRoot(np.sqrt(w * p), np.sqrt(p), bias)
+        expected = (matrix @ v.ravel()).reshape(n, k)
+        assert_allclose(root.bent(v), expected, atol=1e-12)
+        assert_allclose(root.up(root.down(v)), expected, atol=1e-12)
+        if bias:
+            basis = root.basis
+            assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-12)
+            assert_allclose(root.down(np.ones((n, k)) * [1, 2, 3]), 0, atol=1e-12)

@@ -9,6 +9,7 @@ Webber, Embrace rejection, 2024, algorithm 3.1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
@@ -17,11 +18,13 @@ from mercer.data.blocks import Blocks
 from mercer.data.partitions import Partitions, taken
 from mercer.data.points import Points, as_points, count, double, take
 from mercer.kernels.base import BLOCK_MB, Kernel, row_blocks
+from mercer.kernels.checks import finite
 from mercer.native.clock import tick
 from mercer.native.interruptible import multiply, summed
 from mercer.native.lapack import half
 from mercer.native.memory import block_mb, check_room
 from mercer.native.threads import one_blas_thread
+from mercer.native.vectors import Packed, block
 
 # A point is spanned by others where less than this share of its k(x, x) is left: what
 # is dropped changes k by no more, and what is kept is not yet made of rounding.
@@ -30,6 +33,7 @@ CUTOFF = 1e-10
 # that is not clearly above it. Beyond NEGATIVE it is no rounding where k is not proved.
 CLEAR, NEGATIVE = 10.0, 1e-6
 PROPOSALS = 128  # at a time
+PACKED_MB = 256.0  # of points that are packed once
 PIECE_MB = 1.0  # of compiled kernel values that a thread computes at a time
 FIRST = 256  # columns that are there from the start, where the number is not known
 EPS = float(np.finfo(float).eps)
@@ -90,6 +94,7 @@ class Pivoting:
         self._begin(most if goal is None else min(most, FIRST))
         self.chosen = np.empty(0, dtype=np.intp)
         self.goal = goal
+        self._packed: dict[int, Packed] = {}  # rows of X, by where they begin
 
     def _begin(self, columns: int) -> None:
         """Make room for so many columns of F."""
@@ -172,15 +177,13 @@ class Pivoting:
             self._F = grown
         points, old = take(self.X, pivots), self._rows(pivots).T
         new = self._F[:, m : m + t]
+        values_of = self._values_with(points)
 
         def fill(rows: slice) -> tuple[()]:
-            part = take(self.X, rows)
-            new[rows] = _columns(
-                part, self._F[rows, :m], self.kernel, points, old, lower
-            )
+            new[rows] = _columns(values_of(rows), self._F[rows, :m], old, lower)
             return ()
 
-        width = max([t, *getattr(self.X, "shape", (0, 0))[1:]])
+        width = max([PROPOSALS, *getattr(self.X, "shape", (0, 0))[1:]])
         # Compiled kernel values are as quick in small blocks, one for each thread.
         size = block_mb(PIECE_MB if self.compiled else BLOCK_MB)
         blocks = [*row_blocks(len(self.own), width, size)]
@@ -191,6 +194,29 @@ class Pivoting:
             for rows in blocks:
                 fill(rows)
         new[pivots] = lower
+
+    def _values_with(self, points: Points) -> Callable[[slice], np.ndarray]:
+        """k(x, points) of some rows; what is compiled reads its points packed once."""
+        recipe = self.kernel.native(points) if self.compiled else None
+        if recipe is None or isinstance(self.X, Blocks):
+            return lambda rows: values(self.kernel, take(self.X, rows), points)
+        pivots = Packed(double(points), only_core=True)
+
+        def found(rows: slice) -> np.ndarray:
+            part = self._packed.get(rows.start)
+            if part is None:
+                part = Packed(double(take(self.X, rows)), only_core=True)
+                if self._is_small:
+                    self._packed[rows.start] = part
+            return finite(block(recipe, part, pivots), self.kernel, self.X)
+
+        return found
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether a copy of the points takes little room."""
+        shape = getattr(self.X, "shape", (0,))
+        return 8.0 * float(np.prod(shape)) <= block_mb(PACKED_MB) * 2**20
 
     def _lengths(self, t: int) -> np.ndarray:
         """‖·‖² of the rows of the t newest columns."""
@@ -256,21 +282,16 @@ class Pivoting:
 
 
 def _columns(
-    points: Points,
-    before: np.ndarray,
-    kernel: Kernel,
-    pivots: Points,
-    old: np.ndarray,
-    lower: np.ndarray,
+    rest: np.ndarray, before: np.ndarray, old: np.ndarray, lower: np.ndarray
 ) -> np.ndarray:
     """The columns of F that belong to new pivots, at some points.
 
     Parameters
     ----------
+    rest : k(x, pivots), overwritten
     before : the columns of these points so far
     old, lower : the rows of F at the pivots, transposed, and their new triangle
     """
-    rest = values(kernel, points, pivots)
     rest -= multiply(before, old)
     return half(lower, rest.T).T
 
@@ -337,7 +358,8 @@ def _with_columns(
         len(out), max([t, *getattr(points, "shape", (0, 0))[1:]]), BLOCK_MB
     ):
         part = take(points, some)
-        out[some, m:] = _columns(part, out[some, :m], kernel, pivots, old, lower)
+        rest = values(kernel, part, pivots)
+        out[some, m:] = _columns(rest, out[some, :m], old, lower)
     out[places, m:] = rows
     return out
 

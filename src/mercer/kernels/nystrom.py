@@ -81,8 +81,9 @@ class Nystrom(Approximation):
     method : "pivoted" for randomly pivoted Cholesky, which takes a point with a
         probability proportional to k(x, x) - k̃(x, x); "uniform"; "kmeans++", by the
         squared distance in feature space from the landmarks before it. Where n · size
-        numbers find no room, or n · size² is above 2e10, landmarks are pivoted among
-        8 · size points drawn from all, and `trace_error` is not known
+        numbers find no room, or n · size · (size + d) is above 2e10 with d coordinates
+        of vectors, landmarks are pivoted among 8 · size points drawn from all, and
+        `trace_error` is not known
     error : choose as many as trace(K - K̃) ≤ error · trace K takes; for "pivoted"
     seed : of what is random
 
@@ -158,7 +159,7 @@ class Nystrom(Approximation):
                 else far_apart(kernel, X, weight, self.size, rng)
             )
             return self._changed(kernel=kernel, landmarks=owned(take(X, index)))
-        if self._is_too_many(count(X)):
+        if self._is_too_many(X):
             return self._of_sample(kernel, X, weight, rng)
         among = PartitionedPivoting if isinstance(X, Partitions) else Pivoting
         search = among(kernel, X, weight, self.size or count(X), self.error, rng)
@@ -178,15 +179,17 @@ class Nystrom(Approximation):
             )
         return found
 
-    def _is_too_many(self, n: int) -> bool:
+    def _is_too_many(self, X: Points) -> bool:
         """Whether n × size numbers, which pivoting holds, find no room or take long.
 
         With `error` it is not known how many those are: then as many as fit are taken.
         """
+        n = count(X)
         if self.size is None or self.error is not None or n <= POOL * self.size:
             return False
+        long = max(getattr(X, "shape", ())[1:], default=0)
         room = memory.keeps(8.0 * n * self.size)
-        return not room or float(n) * self.size**2 > LONG
+        return not room or float(n) * self.size * (self.size + long) > LONG
 
     def _of_sample(
         self,
