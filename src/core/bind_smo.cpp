@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "bounds.hpp"
 #include "class_pairs.hpp"
 #include "kept.hpp"
+#include "matrix_sum.hpp"
 #include "rows.hpp"
 #include "smo.hpp"
 
@@ -43,10 +45,11 @@ struct ProgramArrays {
   nb::object watch;
 };
 
-// `value` holds the start and takes the solution, `function` takes Kβ.
+// `value` holds the start and takes the solution, `function` takes Kβ. Without a scratch, it is
+// what the last solve left.
 template <class T>
 Result run(Rows<T>& rows, const ProgramArrays& given, ResultVector<double> value,
-           ResultVector<double> function) {
+           ResultVector<double> function, Scratch<T>* own = nullptr) {
   std::size_t m = given.target.shape(0);
   auto fits = [&](const auto& array) { return array.shape(0) == m || array.shape(0) == 0; };
   check(given.lower.shape(0) == m && given.upper.shape(0) == m && value.shape(0) == m &&
@@ -68,9 +71,9 @@ Result run(Rows<T>& rows, const ProgramArrays& given, ResultVector<double> value
     };
   }
   WithoutLock unlocked;
-  Inherited<T> memory(given.options.cache_bytes);
-  Result result =
-      solve<T>(rows, program, given.options, {value.data(), m}, watch, poll, memory.scratch);
+  std::optional<Inherited<T>> memory;
+  if (!own) own = &memory.emplace(given.options.cache_bytes).scratch;
+  Result result = solve<T>(rows, program, given.options, {value.data(), m}, watch, poll, *own);
   std::copy(result.value.begin(), result.value.end(), value.data());
   std::copy(result.function.begin(), result.function.end(), function.data());
   result.value = {};
@@ -209,6 +212,90 @@ PairOutcomes solve_pairs_of_matrix(Matrix<double> matrix, Vector<Index> sizes,
   return solve_pairs<double>(source, count, program, value, function);
 }
 
+// The sum, the arrays that its matrices are in, and the memory for its rows.
+class HeldSum {
+ public:
+  HeldSum(nb::list matrices, double cache_bytes)
+      : matrices_(arrays(matrices)),
+        sum_(pointers(), extent(matrices_[0].shape(0))),
+        memory_(cache_bytes) {
+    constexpr std::size_t beyond = 8;  // a working set reads whole vectors
+    std::size_t n = matrices_[0].shape(0);
+    all().resize(n * n + beyond);
+    memory_.scratch.cache_bytes = static_cast<double>(all().size() * sizeof(double));
+  }
+
+  void weigh(Vector<double> weights, bool at_once) {
+    check(extent(weights.shape(0)) == sum_.count(), "A sum of matrices needs a weight for each.");
+    sum_.weigh(view(weights));
+    WithoutLock unlocked;
+    if (at_once) sum_.make_all(all().data(), poll);
+  }
+
+  Result solve(const ProgramArrays& program, ResultVector<double> value,
+               ResultVector<double> function) {
+    Scratch<double>& scratch = memory_.scratch;
+    struct Swap {  // the solver's name for the matrix that it reads
+      Scratch<double>& of;
+      explicit Swap(Scratch<double>& scratch) : of(scratch) { of.all.swap(of.rows); }
+      ~Swap() { of.all.swap(of.rows); }
+    } swap(scratch);
+    RowsOfSum rows(sum_);
+    return run<double>(rows, program, value, function, &scratch);
+  }
+
+  void move(Vector<double> beta) {
+    check(extent(beta.shape(0)) == sum_.size(), "A sum of matrices needs a number for each point.");
+    WithoutLock unlocked;
+    sum_.move(view(beta), poll);
+  }
+
+  void images(Output<double> out) const {
+    check(extent(out.shape(0)) == sum_.count() && extent(out.shape(1)) == sum_.size(),
+          "A sum of matrices needs room for as many images.");
+    std::copy(sum_.images().begin(), sum_.images().end(), out.data());
+  }
+
+  void among(Vector<Index> points, Output<double> out) {
+    check(out.shape(0) == points.shape(0) && out.shape(1) == points.shape(0),
+          "A sum of matrices needs room for all pairs of points.");
+    for (Index i : view(points)) check(i >= 0 && i < sum_.size(), "There is no such point.");
+    WithoutLock unlocked;
+    sum_.among(view(points), all().data(), out.data());
+  }
+
+  Index made() const {
+    auto missing = sum_.missing();
+    return sum_.size() - extent(static_cast<std::size_t>(
+                             std::count(missing.begin(), missing.end(), std::uint8_t{1})));
+  }
+  double moved() const { return sum_.moved(); }
+  Index additions() const { return sum_.additions(); }
+
+ private:
+  RowBuffer<double>& all() { return memory_.scratch.rows; }
+
+  static std::vector<Matrix<double>> arrays(nb::list matrices) {
+    std::vector<Matrix<double>> all;
+    for (nb::handle one : matrices) all.push_back(nb::cast<Matrix<double>>(one));
+    check(!all.empty(), "A sum of matrices needs one of them.");
+    for (const auto& one : all) {
+      check(one.shape(0) == one.shape(1) && one.shape(0) == all[0].shape(0),
+            "A sum of matrices needs square ones of one size.");
+    }
+    return all;
+  }
+  std::vector<const double*> pointers() const {
+    std::vector<const double*> all;
+    for (const auto& one : matrices_) all.push_back(one.data());
+    return all;
+  }
+
+  std::vector<Matrix<double>> matrices_;
+  MatrixSum sum_;
+  Inherited<double> memory_;
+};
+
 void check_bounds(const ResultVector<double>& value, const Vector<double>& lower,
                   const Vector<double>& upper) {
   check(value.shape(0) == lower.shape(0) && value.shape(0) == upper.shape(0),
@@ -328,7 +415,8 @@ void bind_smo(nb::module_& m) {
       .def_ro("hits", &Result::hits)
       .def_ro("checked", &Result::checked)
       .def_ro("complete", &Result::complete)
-      .def_ro("moved", &Result::moved);
+      .def_ro("moved", &Result::moved)
+      .def_ro("additions", &Result::additions);
   class_of<PairOutcomes>(m, "PairOutcomes", "How the solves of many pairs ended, an array each.")
       .def_prop_ro("indefinite", &array_of<bool, &PairOutcomes::indefinite>)
       .def_prop_ro("unfit", &array_of<bool, &PairOutcomes::unfit>)
@@ -341,6 +429,17 @@ void bind_smo(nb::module_& m) {
       .def_prop_ro("moved", &array_of<double, &PairOutcomes::moved>)
       .def_prop_ro("tidied", &array_of<double, &PairOutcomes::tidied>)
       .def_prop_ro("missed", &array_of<double, &PairOutcomes::missed>);
+  class_of<HeldSum>(m, "MatrixSum",
+                    "Σₘ dₘ Kₘ of matrices in memory, its rows made when they are read.")
+      .def(nb::init<nb::list, double>(), "matrices"_a, "cache_bytes"_a)
+      .def("weigh", &HeldSum::weigh, "weights"_a, "at_once"_a)
+      .def("solve", &HeldSum::solve, "program"_a, "value"_a, "function"_a)
+      .def("move", &HeldSum::move, "beta"_a)
+      .def("images", &HeldSum::images, "out"_a)
+      .def("among", &HeldSum::among, "points"_a, "out"_a)
+      .def_prop_ro("made", &HeldSum::made)
+      .def_prop_ro("moved", &HeldSum::moved)
+      .def_prop_ro("additions", &HeldSum::additions);
   m.def("solve_pairs_of_matrix", &solve_pairs_of_matrix, "matrix"_a, "sizes"_a, "members"_a,
         "program"_a, "value"_a, "function"_a);
   m.def(

@@ -213,6 +213,19 @@ struct RowFacts {
   std::unique_ptr<ExactSums> exact = {};  // none where there are no such values
 };
 
+// Rows of an n × n matrix K that are made one at a time, and only those that a solver reads.
+template <class T>
+struct RowsOnDemand {
+  virtual ~RowsOnDemand() = default;
+  // Which of them are not there yet.
+  virtual std::span<const std::uint8_t> missing() const = 0;
+  // Writes row i to its place in the matrix `all`; it is then there.
+  virtual void make(Index i, T* all) = 0;
+  // sums = Kβ, from what is known of some other β, and from rows, made where they are missing.
+  // Returns the differences that are not 0.
+  virtual std::vector<double> sum(std::span<const double> beta, T* all, double* sums) = 0;
+};
+
 // Rows of a symmetric matrix K, computed on demand, a block at a time: all that a solver sees of a
 // kernel and its points. K does not change, and the same entry has the same bits in `add` each
 // time. Called by one thread at a time.
@@ -220,6 +233,8 @@ template <class T>  // float or double: one precision for rows and diagonal
 class Rows {
  public:
   virtual ~Rows() = default;
+  // Null: they come by `add` and `among` alone.
+  virtual RowsOnDemand<T>* on_demand() { return nullptr; }
   Index size() const { return static_cast<Index>(diagonal_.size()); }
   std::span<const T> diagonal() const { return diagonal_; }
   // The block of rows `which`, different from each other: sums[j] += Σᵣ factor[r] k(which[r], j),
@@ -317,6 +332,11 @@ struct WorkingSet {
   Index max_steps = 0;
   Index steps = 0;          // out
   bool indefinite = false;  // out: a pair with a negative curvature was met
+  // Rows that are made when they are first read: make(maker, i) for the i with missing[i]. Null:
+  // the matrix has all of them.
+  const std::uint8_t* missing = nullptr;
+  void (*make)(void* maker, Index row) = nullptr;
+  void* maker = nullptr;
 };
 
 constexpr int strip_rows = 4;

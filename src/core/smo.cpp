@@ -205,6 +205,12 @@ class Solver {
     return worst_.squares.empty() ? 0 : std::sqrt(static_cast<double>(worst_.squares[i]));
   }
   const T* row(Index i) const { return whole_ ? all_.data() + i * n_ : cache_->row(i); }
+  // The same of a whole matrix; made where it is not there yet.
+  const T* made(Index i) {
+    if (on_demand_ && on_demand_->missing()[i]) on_demand_->make(i, all_.data());
+    return all_.data() + i * n_;
+  }
+  static void make_row(void* solver, Index i) { static_cast<Solver*>(solver)->made(i); }
 
   Index point(Index t) const { return p_.point.empty() ? t : p_.point[t]; }
   int group(Index t) const { return p_.group.empty() ? 0 : p_.group[t]; }
@@ -235,7 +241,8 @@ class Solver {
   RowBuffer<T>&all_, &square_, &matrix_, &storage_;
   Index m_, n_;
   Index null_ = -1;     // the variable of no point
-  bool whole_ = false;  // all of K is in all_
+  bool whole_ = false;  // all of K is in all_, or is made there
+  RowsOnDemand<T>* on_demand_ = nullptr;
   WorstError<T> worst_;
   double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
   std::vector<double> beta_, F_;
@@ -257,6 +264,10 @@ void Solver<T>::make_all() {
   if (all_.size() < size + lanes) all_.resize(size + lanes);
   std::fill_n(all_.data() + size, lanes, T{0});
   whole_ = true;
+  // Where the working set is K as it stands, few of its rows may be read.
+  bool as_it_is = p_.point.empty() && p_.group.empty() && !o_.free_steps;
+  on_demand_ = as_it_is ? rows_.on_demand() : nullptr;
+  if (on_demand_) return;
   rows_.among(everything, {all_.data(), size});
   result_.rows = n_;
 }
@@ -351,12 +362,13 @@ void Solver<T>::add(std::vector<std::pair<Index, double>>& changes) {
   }
   for (std::size_t k = 0; k < points.size(); ++k) {
     result_.moved += std::abs(factor[k]);
+    ++result_.additions;
     moved_norm_ += std::abs(factor[k]) * norm(points[k]);
   }
   if (whole_) {
     auto& rows = scratch_.of_rows;
     rows.clear();
-    for (Index p : points) rows.push_back(all_.data() + p * n_);
+    for (Index p : points) rows.push_back(made(p));
     add_all<T>(rows, factor, n_, F_.data());
     return;
   }
@@ -473,6 +485,11 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
     std::size_t area = static_cast<std::size_t>(q * q);
     if (matrix_.size() < area) matrix_.resize(area);
     fill_matrix(order, matrix_.data());
+  }
+  if (on_demand_) {
+    w.missing = on_demand_->missing().data();
+    w.make = &Solver::make_row;
+    w.maker = this;
   }
   w.ld = as_it_is ? n_ : q;
   w.matrix = as_it_is ? all_.data() : matrix_.data();
@@ -675,6 +692,7 @@ bool Solver<T>::refresh() {
 // are.
 template <class T>
 bool Solver<T>::check(const Slopes& s) {
+  if (on_demand_) return false;  // rows of variables that stayed are not there
   find_coefficients();
   auto& at = scratch_.points;
   auto& factor = scratch_.factor;
@@ -769,7 +787,14 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   for (Index t = 0; t < m_; ++t) {
     if (beta_[t] != 0) changes.emplace_back(point(t), beta_[t]);
   }
-  if (!changes.empty()) add(changes);
+  if (on_demand_) {
+    for (double change : on_demand_->sum(beta_, all_.data(), F_.data())) {
+      result_.moved += std::abs(change);
+      ++result_.additions;
+    }
+  } else if (!changes.empty()) {
+    add(changes);
+  }
   Index started = static_cast<Index>(changes.size());
   Slopes s = slopes();
   double best = infinity;

@@ -57,6 +57,7 @@ struct Result {
   std::vector<double> function;
   bool checked = false, complete = true;
   double moved = 0;      // Σ|β - β before| over the rounds
+  Index additions = 0;   // how many of these differences are not 0
   double violation = 0;  // the largest over the groups
   double objective = 0;
   Index iterations = 0, rounds = 0, rows = 0, hits = 0;

@@ -115,9 +115,11 @@ void solve_working_set(WorkingSet<T>& w) {
       }
     }
     if (!(static_cast<double>(gap) > w.tol) || w.steps >= w.max_steps) return;
+    if (w.missing && w.missing[i.at]) w.make(w.maker, i.at);
     const T* Ki = row + i.at * w.ld;
     Best<T> j = second(w, ends[group], ends[group + 1], Ki, w.diagonal[i.at], i.value);
     if (!(j.value < 0)) return;
+    if (w.missing && w.missing[j.at]) w.make(w.maker, j.at);
     const T* Kj = row + j.at * w.ld;
     double curve = static_cast<double>(w.diagonal[i.at]) + static_cast<double>(w.diagonal[j.at]) -
                    2 * static_cast<double>(Ki[j.at]);

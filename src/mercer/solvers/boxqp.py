@@ -388,10 +388,16 @@ class BoxQP:
 
     # Optimality
 
-    def refuted(self, value: np.ndarray, function: np.ndarray) -> bool:
+    def refuted(
+        self, value: np.ndarray, function: np.ndarray, least: float | None = None
+    ) -> bool:
         """Whether K is known to be indefinite: then no primal bounds the optimum.
 
         By the rule of the kernel, by a negative k(x, x), or by βᵀKβ < 0.
+
+        Parameters
+        ----------
+        least : min k(x, x), if it is known
         """
         verdict = self.gram.kernel.psd
         if verdict is not None:
@@ -399,7 +405,10 @@ class BoxQP:
         coef = self.coef(value)
         square, size = coef @ function, np.abs(coef) @ np.abs(function)
         # Beyond what rounding in single precision leaves of a square that is 0.
-        return bool(square < -1e-6 * size or np.min(self.gram.diag(), initial=0) < 0)
+        if square < -1e-6 * size:
+            return True
+        least = np.min(self.gram.diag(), initial=0) if least is None else least
+        return bool(least < 0)
 
     def slopes(
         self, value: np.ndarray, function: np.ndarray, part: slice = slice(None)

@@ -31,6 +31,7 @@ from mercer.outcomes import Certificate, Solution, Status, together
 from mercer.solvers.box_certificate import certificate
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import PairProblems, PairSolutions
+from mercer.solvers.matrix_sum import MatrixSum
 from mercer.solvers.roads import Road
 from mercer.solvers.rounding import UNIT
 from mercer.solvers.weights import (
@@ -227,8 +228,97 @@ def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
             for part, weight in zip(flat, weights, strict=True):
                 if weight:
                     add(part[piece], total.reshape(-1)[piece], a=weight)
-    psd = True if all(gram.kernel.psd for gram in grams) else None
-    return Gram(Precomputed(total, psd), np.arange(len(total))).holding(total)
+    places = np.arange(len(total))
+    return Gram(Precomputed(total, _verdict(grams)), places).holding(total)
+
+
+class OnGrams:
+    """The problems of a machine on Σₘ dₘ Kₘ, that sum as a matrix."""
+
+    def __init__(
+        self,
+        weights: np.ndarray,
+        grams: Sequence[Gram],
+        state: Callable[[Gram], Sequence[BoxQP]],
+        watching: Any,
+    ):
+        self.grams, self.watching = grams, watching
+        self.gram = _weighted(grams, weights)
+        problems = state(self.gram)
+        if len(problems) == 1 and not isinstance(problems, PairProblems):
+            problems = [problems[0]]  # made once
+        self.problems = problems
+
+    def diag(self) -> np.ndarray:
+        """k(x, x) of the sum."""
+        return self.gram.diag()
+
+    def solve(self, solver: Any, near: Any) -> Solved:
+        """The solutions, from others near them."""
+        start = None
+        # All pairs of classes in one call are quicker than each from a start.
+        if near is not None and len(self.problems) == 1:
+            start = partial(_coefficients, near)
+        found = solver.solve_many(self.problems, near=start, watching=self.watching)
+        return found if isinstance(found, PairSolutions) else list(found)
+
+    def images(self, one: Piece) -> np.ndarray:
+        """Kₘβ at the points with β ≠ 0, a row for each m."""
+        return images(self.grams, one)
+
+    def squares_rounding(self, solved: Sequence[Piece]) -> float:
+        """How far the Sₘ can be off, all of them together."""
+        return squares_rounding(sizes_of(self.grams), solved)
+
+    def block(self, points: np.ndarray) -> np.ndarray:
+        """The sum among some points, a copy."""
+        return np.asarray(_block(self.gram, points), dtype=float)
+
+
+class OnSum:
+    """One problem of a machine on Σₘ dₘ Kₘ, by the rows of the sum that it reads.
+
+    Parameters
+    ----------
+    sum : of the Kₘ; it is that of the last weights it was given
+    problem : whose Gram has no values
+    """
+
+    gram = None  # there is no matrix
+
+    def __init__(self, weights: np.ndarray, sum: MatrixSum, problem: BoxQP):
+        self.weights, self.sum, self.problems = weights, sum, [problem]
+
+    def diag(self) -> np.ndarray:
+        """k(x, x) of the sum."""
+        return self.weights @ self.sum.diagonals
+
+    def solve(self, solver: Any, near: Any) -> Solved:
+        """The solution, from another one near it."""
+        [problem], free = self.problems, 0
+        value = None
+        if near is not None:
+            [(_, before)] = near
+            value, (low, high) = before.value, problem.bounds
+            beta = problem.sign * value
+            free = int(np.count_nonzero((beta > low) & (beta < high)))
+        self.sum.weigh(self.weights, free)
+        start = problem.start(value)
+        return [(problem, solver.solve_on(self.sum.source, problem, start))]
+
+    def images(self, one: Piece) -> np.ndarray:
+        """Kₘβ at the points with β ≠ 0, a row for each m."""
+        return self.sum.images(one.beta)[:, one.beta != 0]
+
+    def squares_rounding(self, solved: Sequence[Piece]) -> float:
+        """How far the Sₘ can be off, all of them together."""
+        [one] = solved
+        return self.sum.squares_rounding(one.beta)
+
+    def block(self, points: np.ndarray) -> np.ndarray:
+        """The sum among some points, a copy."""
+        self.sum.weigh(self.weights)
+        return self.sum.block(points)
 
 
 class BoxFamily:
@@ -237,7 +327,7 @@ class BoxFamily:
     Parameters
     ----------
     grams : the Kₘ, in memory
-    state : gives the problems on a Gram
+    state : gives the problems on a Gram, of which they use its values alone
     solver : gives what solves them to a tolerance, an `AutoSMO`
     tol : where to begin; it is lowered where the gap of a machine is too large
     watching : as of `AutoSMO.solve_many`
@@ -252,28 +342,58 @@ class BoxFamily:
         watching: Any = None,
     ):
         self.grams, self.state, self.solver = grams, state, solver
-        self.sizes = sizes_of(grams)
         self.asked = self.tol = tol
         self.finest = FINEST
         self.gap_per_tol = 0.0  # the relative gap of a machine, in tolerances
         self.watching = watching
+        self._on_sum = self._prepared()
+
+    def _prepared(self) -> Callable[[np.ndarray], OnSum] | None:
+        """What makes one problem on a sum of matrices; None where there are others."""
+        if self.watching is not None or not all(gram.is_held for gram in self.grams):
+            return None
+        matrices = [gram.rows(slice(None)) for gram in self.grams]
+        if not MatrixSum.suits(matrices):
+            return None
+        places = Gram(
+            Precomputed(psd=_verdict(self.grams)), np.arange(len(matrices[0]))
+        )
+        problems = self.state(places)
+        if len(problems) > 1 or isinstance(problems, PairProblems):
+            return None
+        problem = problems[0]
+        if not self.solver(self.tol).takes_rows(problem):
+            return None
+        return partial(OnSum, sum=MatrixSum(matrices), problem=problem)
 
     def evaluate(
         self, weights: np.ndarray, near: Evaluation | None, tol: float
     ) -> Evaluation:
-        gram = _weighted(self.grams, weights)
-        problems = self.state(gram)
-        if len(problems) == 1 and not isinstance(problems, PairProblems):
-            problems = [problems[0]]  # made once
-        least = _nothing(problems, gram)
+        if self._on_sum is not None:
+            found = self._evaluated(self._on_sum(weights), weights, near, tol)
+            if found.status not in _ROUGH:
+                return found
+            self._on_sum = None  # what rounding hides is for the whole matrix to show
+        stated = OnGrams(weights, self.grams, self.state, self.watching)
+        return self._evaluated(stated, weights, near, tol)
+
+    def _evaluated(
+        self,
+        stated: OnGrams | OnSum,
+        weights: np.ndarray,
+        near: Evaluation | None,
+        tol: float,
+    ) -> Evaluation:
+        """The machine on these weights, its problems stated."""
+        least = _nothing(stated)
         last, start = self.tol, None if near is None else near.answer
         if 2 * self.gap_per_tol * last > tol:  # as the last trial has shown
             self._lower(tol / (2 * self.gap_per_tol * last))
-        solved = self._solved(problems, start)
+        solved = self._solved(stated, start)
         whole = _together(solved)
         if self.tol < last and whole.status == Status.MAX_ITER:
             self.tol = self.finest = last
-            solved = self._solved(problems, start)
+            solved = self._solved(stated, start)
             whole = _together(solved)
         rounding = whole.objective_rounding
         while not is_interrupted(whole.status):
@@ -289,55 +409,49 @@ class BoxFamily:
                 break
             last = self.tol
             self._lower(enough / gap / 2)
-            finer = self._solved(problems, solved)
+            finer = self._solved(stated, solved)
             if _together(finer).status == Status.MAX_ITER:
                 self.tol = self.finest = last
             else:
                 solved, whole = finer, _together(finer)
                 rounding = whole.objective_rounding
-        return self._evaluation(weights, gram, problems, solved, whole, rounding, least)
+        return self._evaluation(weights, stated, solved, whole, rounding, least)
 
     def _lower(self, factor: float) -> None:
         """Ask for this share of the tolerance, a hundredth at least."""
         self.tol = max(self.finest, self.tol * max(0.01, factor))
 
-    def _solved(self, problems: Sequence[BoxQP], near: Any) -> Solved:
+    def _solved(self, stated: OnGrams | OnSum, near: Any) -> Solved:
         """The problems solved to the tolerance at hand, from a solution near theirs."""
         solver = self.solver(self.tol)
         if self.tol < self.asked and solver.max_iter < 0:
-            solver = replace(solver, max_iter=STEPS + 200 * len(problems[0]))
-        start = None
-        # All pairs of classes in one call are quicker than each from a start.
-        if near is not None and len(problems) == 1:
-            start = partial(_coefficients, near)
-        found = solver.solve_many(problems, near=start, watching=self.watching)
-        return self._settled(found if isinstance(found, PairSolutions) else list(found))
+            solver = replace(solver, max_iter=STEPS + 200 * len(stated.problems[0]))
+        return self._settled(stated.solve(solver, near))
 
     def _evaluation(
         self,
         weights: np.ndarray,
-        gram: Gram,
-        problems: Sequence[BoxQP],
+        stated: OnGrams | OnSum,
         solved: Solved,
-        whole: Certificate,
+        whole: Certificate | Solution,
         rounding: float,
         least: float,
     ) -> Evaluation:
-        parts = list(pieces(problems, solved))
-        found = [images(self.grams, one) for one in parts]
+        parts = list(pieces(stated.problems, solved))
+        found = [stated.images(one) for one in parts]
         own = [G @ one.used[1] for G, one in zip(found, parts, strict=True)]
         return Evaluation(
             weights,
             whole.primal,
             whole.dual,
             np.sum(own, axis=0),
-            partial(self._curvature, gram, parts, found),
+            partial(self._curvature, stated, parts, found),
             whole.status,
             solved,
             rounding,
             least,
-            squares_rounding(self.sizes, parts),
-            gram,
+            stated.squares_rounding(parts),
+            stated.gram,
         )
 
     def _settled(self, solved: Solved) -> Solved:
@@ -363,7 +477,10 @@ class BoxFamily:
         return settled
 
     def _curvature(
-        self, gram: Gram, parts: Sequence[Piece], found: Sequence[np.ndarray]
+        self,
+        stated: OnGrams | OnSum,
+        parts: Sequence[Piece],
+        found: Sequence[np.ndarray],
     ) -> np.ndarray:
         """Σ GᵀPG, G = (K₁β, ..., K_Mβ) and P = K⁻¹ on the free variables.
 
@@ -375,21 +492,29 @@ class BoxFamily:
             free = one.free[used]
             if not free.any():
                 continue
-            K = np.asarray(_block(gram, one.points[used][free]), dtype=float)
+            K = stated.block(one.points[used][free])
             group = None if one.group is None else one.group[used][free]
             total += _projected(K, rows[:, free].T, group)
         return (total + total.T) / 2
 
 
-def _together(solved: Solved) -> Certificate:
-    """One certificate for all problems."""
+def _together(solved: Solved) -> Certificate | Solution:
+    """One certificate for all problems; of a single one, what its solver reports."""
     if isinstance(solved, PairSolutions):
         return together(solved.certificates)
+    if len(solved) == 1:
+        return solved[0][1]
     return together([certificate(*one) for one in solved])
 
 
-def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
+def _verdict(grams: Sequence[Gram]) -> bool | None:
+    """Whether sums of them are known to be positive semidefinite."""
+    return True if all(gram.kernel.psd for gram in grams) else None
+
+
+def _nothing(stated: OnGrams | OnSum) -> float:
     """What is as good as 0 of a distance of hulls: a share of that from the origin."""
+    problems = stated.problems
     if isinstance(problems, PairProblems):  # one of them would copy its part of K
         first, totals = problems.joint, problems.totals
     else:
@@ -398,7 +523,7 @@ def _nothing(problems: Sequence[BoxQP], gram: Gram) -> float:
     if np.any(first.linear):
         return 0.0
     mass = float(np.max(np.sum(np.abs(totals), axis=1)))
-    return NOTHING * mass**2 * float(np.max(np.abs(gram.diag()), initial=0.0))
+    return NOTHING * mass**2 * float(np.max(np.abs(stated.diag()), initial=0.0))
 
 
 def _coefficients(solved: Sequence[tuple[BoxQP, Solution]], j: int) -> np.ndarray:
@@ -581,6 +706,8 @@ class Mixture:
         if self.single:
             return gram
         weighted = self.found.best.gram
+        if weighted is None:
+            return gram
         if weighted.shape != gram.shape:  # some points have the weight 0
             weighted = _weighted(self.grams, self.weights)
         return gram.holding(weighted.rows(slice(None)))
@@ -600,8 +727,10 @@ class Mixture:
         grams = self.grams
         if self.single:
             grams = [Gram(gram.kernel, gram.X).double() for gram in grams]
-        found = squares(grams, solved) if again else self.found.best.squares
-        off = squares_rounding(sizes_of(grams), solved)
+        best = self.found.best
+        if not again:
+            return replace(self, squares=best.squares, rounding=best.squares_rounding)
+        found, off = squares(grams, solved), squares_rounding(sizes_of(grams), solved)
         return replace(self, squares=found, rounding=off)
 
     def shares(self) -> KernelShares:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +121,11 @@ class SMO:
         if single and self.precision == "auto" and found.status in _UNFIT:
             found = run(found.beta, np.float64)
         return run.solution(found)
+
+    def solve_on(self, source: Source, problem: BoxQP, start: np.ndarray) -> Solution:
+        """The minimiser from a feasible start, with rows in double from this source."""
+        run = _Run(self, problem, None, time.perf_counter())
+        return run.solution(run.on(source, problem.sign * start, np.float64))
 
     def solve_many(self, problems: Sequence[BoxQP]) -> Sequence[Solution]:
         """The minimisers of many problems, in their order.
@@ -283,7 +289,7 @@ class _Found(NamedTuple):
     checked: bool  # F was summed afresh from β, in double
     complete: bool  # and at all support vectors
     moved: float  # Σ|Δβ| over all that was added to F
-    rows: _Source
+    rows: Source
 
 
 # How single precision ends where it does not serve.
@@ -316,7 +322,12 @@ class _Run:
             # Of f = 0 all is known without a single kernel value.
             how = "time_limit", False, True, True, 0.0
             zeros = np.zeros(problem.gram.shape[0])
-            return _Found(beta, zeros, dtype, *how, _Source(_nothing, 0.0, 0.0))
+            return _Found(beta, zeros, dtype, *how, Source(_nothing, 0.0, 0.0))
+        return self.on(source, beta, dtype)
+
+    def on(self, source: Source, beta: np.ndarray, dtype: type[np.floating]) -> _Found:
+        """What the core finds from this β, with rows from a source."""
+        problem, options = self.problem, self.options
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
             how = "imprecise", False, False, True, 0.0
@@ -370,7 +381,7 @@ class _Run:
             result.indefinite,
             result.checked,
             result.complete,
-            result.moved,
+            result.moved + source.moved,
             source,
         )
 
@@ -410,7 +421,9 @@ class _Run:
         # A small share of a large bound can be more than what rounding does to F.
         off = source.largest * float(np.abs(moves).sum())
         if off > rounding / 8:
-            function = _moved(function, problem.gram, moves)
+            function = function + (source.times or partial(_product, problem.gram))(
+                moves
+            )
         else:
             rounding += off
         level = problem.level(value, function)
@@ -438,22 +451,22 @@ class _Run:
             tol,
             run,
             level=level,
-            refuted=True if found.indefinite else None,
+            refuted=found.indefinite or problem.refuted(value, function, source.least),
             otherwise=Status.IMPRECISE if status == Status.OPTIMAL else status,
             square=None if found.complete else float(coef @ function),
         )
 
 
-def _moved(function: np.ndarray, gram: Gram, moves: np.ndarray) -> np.ndarray:
-    """F + K moves, where few of the moves are not 0."""
-    changed, function = np.flatnonzero(moves), function.copy()
-    for part in row_blocks(len(changed), len(function), gram.block_mb):
+def _product(gram: Gram, moves: np.ndarray) -> np.ndarray:
+    """K moves, where few of the moves are not 0."""
+    changed, found = np.flatnonzero(moves), np.zeros(len(moves))
+    for part in row_blocks(len(changed), len(moves), gram.block_mb):
         rows = changed[part]
-        function += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
-    return function
+        found += moves[rows] @ np.asarray(gram.rows(rows), dtype=float)
+    return found
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """Where rows come from: the call into the core, and what their values are like."""
 
     # of a program, the value to begin with and the array for F
@@ -463,6 +476,9 @@ class _Source(NamedTuple):
     size: int = 0  # of a matrix that has the rows of more points
     places: np.ndarray | None = None  # of these points in it
     working_set: int = 0  # the core chooses by the size of its matrix
+    moved: float = 0.0  # Σ|Δβ| over all that F at the start was added up of
+    times: Callable[[np.ndarray], np.ndarray] | None = None  # Kβ; None to ask the Gram
+    least: float | None = None  # min k(x, x); None to ask the Gram
 
     def numbered(self, index: np.ndarray, n: int) -> np.ndarray:
         """The points of variables as the rows number them; n stands for none."""
@@ -475,7 +491,7 @@ def _nothing(*_: Any) -> _core.SolverResult:
     raise AssertionError("there are no rows to solve with")
 
 
-def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source:
+def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> Source:
     recipe = gram.kernel.native(gram.X)
     if recipe is not None:
         offer = offered(gram) if dtype is np.float32 else None
@@ -486,7 +502,7 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
         with np.errstate(over="ignore"):  # infinite in single precision: not its task
             points = Packed(X.astype(dtype, copy=False), only_core=True)._points
         exact = originals(given)
-        return _Source(
+        return Source(
             lambda *rest: _core.smo(native, points, exact, *rest),
             _largest(native, [points], dtype),
             _core.entry_error(native, points),
@@ -498,22 +514,22 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> _Source
         with breakable():
             values = gram.rows(slice(None)) if gram.is_held else gram.dense()
             matrix = np.ascontiguousarray(values, dtype=dtype)
-        return _Source(
+        return Source(
             lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR
         )
 
     def fill(rows: np.ndarray, columns: np.ndarray | None, out: np.ndarray) -> None:
         out[:] = gram.rows(rows) if columns is None else gram.take(rows).dense()
 
-    return _Source(
+    return Source(
         lambda *rest: _core.smo_callback(diagonal, fill, *rest), largest, ENTRY_ERROR
     )
 
 
-def _held_source(offer: Offer) -> _Source:
+def _held_source(offer: Offer) -> Source:
     rows, n = offer.rows, len(offer.places)
     size = len(rows.X)
-    return _Source(
+    return Source(
         lambda *rest: _core.smo_held(
             rows.matrix, rows.recipe, rows.points, rows.originals, *rest
         ),

@@ -37,7 +37,7 @@ from mercer.solvers.decomposition import Decomposition
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.limits import Shares, TimeLimit, check_time_limit
 from mercer.solvers.roads import Road, by_matrix, on_map
-from mercer.solvers.smo import SINGLE_FROM, SMO, matrix_bytes
+from mercer.solvers.smo import SINGLE_FROM, SMO, Source, matrix_bytes
 
 MANY = 496  # pairs of 32 classes; of more, small ones are not solved to rounding
 
@@ -181,6 +181,28 @@ class AutoSMO:
 
     # One problem
 
+    def takes_rows(self, problem: BoxQP) -> bool:
+        """Whether `solve_on` serves: by SMO, as long as it takes, variables as points.
+
+        Parameters
+        ----------
+        problem : of a kernel without an explicit map
+        """
+        limited = self.time_limit is not None or self.max_iter >= 0
+        plain = problem.index is None and problem.group is None
+        as_it_is = plain and problem.total is not None and problem.has_finite_bounds
+        return self.solver is None and not limited and as_it_is
+
+    def solve_on(self, source: Source, problem: BoxQP, start: np.ndarray) -> Solution:
+        """The minimiser, with rows from this source in place of the Gram of it."""
+        solver = self._smo(problem, 1)
+        if len(problem) <= SMALL:
+            solver = self._to_rounding(solver, _size(problem))
+        solution = solver.solve_on(source, problem, start)
+        if solution.status in _SHORT and self._is_reached(solution):
+            solution = _at_tol(solution)
+        return solution
+
     def _solve_within(
         self,
         seconds: float | None,
@@ -207,9 +229,7 @@ class AutoSMO:
             return self._solve_without_total(problem, start, watch)
         solver = self._chosen(problem, sharing)
         if self.solver is None and isinstance(solver, SMO) and len(problem) <= SMALL:
-            total = 0.0 if problem.total is None else problem.total
-            size = max(1.0, np.abs(problem.linear).max(), np.abs(total).max())
-            fine = self._to_rounding(solver, size)
+            fine = self._to_rounding(solver, _size(problem))
             first = fine.solve(problem, start=start, watch=watch)
             solution = self._completed(problem, first, watch)
         else:
@@ -487,6 +507,12 @@ class Problems(Sequence[BoxQP]):
 
     def __getitem__(self, number: int) -> BoxQP:  # type: ignore[override]  # no slices
         return self.make(range(self.n)[number])
+
+
+def _size(problem: BoxQP) -> float:
+    """How large the numbers of a problem are."""
+    total = 0.0 if problem.total is None else problem.total
+    return float(max(1.0, np.abs(problem.linear).max(), np.abs(total).max()))
 
 
 def _at_tol(solution: Solution) -> Solution:
