@@ -302,6 +302,16 @@ void check_bounds(const ResultVector<double>& value, const Vector<double>& lower
         "Each variable needs a lower and an upper bound.");
 }
 
+BoxPoint point_of(const Vector<double>& beta, const Vector<double>& function,
+                  const Vector<double>& target, const Vector<double>& lower,
+                  const Vector<double>& upper, const Vector<double>& tube) {
+  for (const auto* numbers : {&function, &target, &lower, &upper}) {
+    check(numbers->shape(0) == beta.shape(0), "Each variable needs its numbers.");
+  }
+  check(tube.shape(0) == beta.shape(0) || tube.shape(0) == 0, "Each variable needs its tube.");
+  return {view(beta), view(function), view(target), view(lower), view(upper), view(tube)};
+}
+
 template <class T>
 void bind_of(nb::module_& m) {
   m.def(
@@ -456,6 +466,27 @@ void bind_smo(nb::module_& m) {
         return balance(view(value), view(lower), view(upper), total);
       },
       "value"_a, "lower"_a, "upper"_a, "total"_a);
+  m.def(
+      "exact_excess",
+      [](Vector<double> values, double total) { return exact_excess(view(values), total); },
+      "values"_a, "total"_a);
+  m.def(
+      "box_ends",
+      [](Vector<double> beta, Vector<double> function, Vector<double> target, Vector<double> lower,
+         Vector<double> upper, Vector<double> tube) {
+        BoxEnds found = ends(point_of(beta, function, target, lower, upper, tube));
+        return nb::make_tuple(found.down, found.up, found.of_free, found.n_free);
+      },
+      "beta"_a, "function"_a, "target"_a, "lower"_a, "upper"_a, "tube"_a);
+  m.def(
+      "box_sums",
+      [](Vector<double> beta, Vector<double> function, Vector<double> target, Vector<double> lower,
+         Vector<double> upper, Vector<double> tube, double level, double rounding) {
+        BoxSums all = sums(point_of(beta, function, target, lower, upper, tube), level, rounding);
+        return nb::make_tuple(all.square, all.linear, all.loss, all.weight, all.losing, all.size,
+                              all.losses);
+      },
+      "beta"_a, "function"_a, "target"_a, "lower"_a, "upper"_a, "tube"_a, "level"_a, "rounding"_a);
   bind_of<float>(m);
   bind_of<double>(m);
   m.def("kept_bytes", &kept_bytes, "Memory that the last solve left for the next.");

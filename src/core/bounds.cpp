@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 
 namespace mercer {
 namespace {
+
+constexpr std::size_t run = 256;  // numbers that are summed one after another
 
 // A sum without an error but the last rounding: it is kept as numbers none of which has a digit in
 // common with another (Shewchuk, Discrete & Computational Geometry 18, 1997). All digits of doubles
@@ -75,6 +78,71 @@ double balance(std::span<double> value, std::span<const double> lower,
     if (excess == 0) break;
   }
   return std::abs(excess);
+}
+
+double exact_excess(std::span<const double> values, double total) {
+  ExactSum sum;
+  sum.add(-total);
+  for (double value : values) sum.add(value);
+  return sum.value();
+}
+
+BoxEnds ends(const BoxPoint& p) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  BoxEnds found{-infinity, infinity, 0, 0};
+  for (std::size_t from = 0; from < p.beta.size(); from += run) {
+    double of_free = 0;
+    for (std::size_t t = from; t < std::min(p.beta.size(), from + run); ++t) {
+      double b = p.beta[t], gradient = p.function[t] - p.target[t];
+      double tube = p.tube.empty() ? 0 : p.tube[t];
+      double below = gradient + (b > 0 ? tube : -tube), above = gradient + (b < 0 ? -tube : tube);
+      bool falls = b > p.lower[t], rises = b < p.upper[t];
+      if (falls) found.down = std::max(found.down, below);
+      if (rises) found.up = std::min(found.up, above);
+      if (falls && rises && below == above && std::isfinite(below)) {
+        of_free += below;
+        ++found.n_free;
+      }
+    }
+    found.of_free += of_free;
+  }
+  return found;
+}
+
+BoxSums sums(const BoxPoint& p, double level, double rounding) {
+  BoxSums all;
+  for (std::size_t from = 0; from < p.beta.size(); from += run) {
+    BoxSums some;
+    for (std::size_t t = from; t < std::min(p.beta.size(), from + run); ++t) {
+      double b = p.beta[t], F = p.function[t], target = p.target[t], size = std::abs(b);
+      double low = p.lower[t], high = p.upper[t], tube = p.tube.empty() ? 0 : p.tube[t];
+      double surplus = target - F + level;
+      double at_low = surplus * low - tube * std::abs(low);
+      double at_high = surplus * high - tube * std::abs(high);
+      double loss = at_low < at_high ? at_high : at_low;
+      bool inside = low <= 0 && high >= 0;
+      if (inside && loss < 0) loss = 0;
+      // An error of F counts with β in the square, and with the bound where there is a loss, or
+      // would be one if F were off by that much.
+      double rising = surplus + rounding > tube || !inside ? std::abs(high) : 0;
+      double falling = -surplus + rounding > tube || !inside ? std::abs(low) : 0;
+      some.square += b * F;
+      some.linear += target * b - tube * size;
+      some.loss += loss;
+      some.weight += size;
+      some.losing += std::max(rising, falling);
+      some.size += (std::abs(target) + std::abs(F)) * size;
+      some.losses += std::abs(loss);
+    }
+    all.square += some.square;
+    all.linear += some.linear;
+    all.loss += some.loss;
+    all.weight += some.weight;
+    all.losing += some.losing;
+    all.size += some.size;
+    all.losses += some.losses;
+  }
+  return all;
 }
 
 }  // namespace mercer

@@ -36,7 +36,7 @@ def owned(X: Points) -> Points:
 
 def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
     """`copies` are those made so far, by the id of what they are of."""
-    if isinstance(X, Blocks):
+    if isinstance(X, (Blocks, *_FIXED)):
         return X
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X if is_mapped(X) else _copied_array(X)
@@ -44,7 +44,7 @@ def _copied(X: Any, copies: dict[int, Any], levels: int) -> Any:
         return X if is_mapped(X.data) else X.copy()
     if is_frame(X):
         return cloned_frame(X)
-    if isinstance(X, _FIXED) or levels == 0:
+    if levels == 0:
         return X
     if id(X) in copies:
         return copies[id(X)]

@@ -11,6 +11,7 @@ import importlib
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +23,12 @@ from mercer.kernels.checks import is_number
 
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 MOST_WRITTEN = 1000  # numbers of an array that are written as a list
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The names of the parameters of a class, found once."""
+    return tuple(part.name for part in fields(kind))
 
 
 class Parameterized:
@@ -96,7 +103,7 @@ class Parameterized:
                 f"A kernel is a dataclass of its parameters: write @dataclass above "
                 f"class {type(self).__name__}."
             )
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: getattr(self, name) for name in _field_names(type(self))}
 
     def _kernel_fields(self) -> list[tuple[str, Any]]:
         return [

@@ -229,11 +229,8 @@ class KernelEstimator(BaseEstimator, ABC):
 
     def _warn_of_words(self) -> None:
         """Say that gamma, degree and coef0 are of kernels that are named by a word."""
-        known = inspect.signature(type(self)).parameters
-        for name in ("gamma", "degree", "coef0"):
-            if name not in known:
-                continue
-            value, default = getattr(self, name), known[name].default
+        for name, default in _defaults_of_words(type(self)).items():
+            value = getattr(self, name)
             if value is not default and value != default:
                 warnings.warn(
                     f"{type(self).__name__}({name}={value!r}) has no effect beside "
@@ -361,8 +358,9 @@ class KernelEstimator(BaseEstimator, ABC):
             X = self._of_floats(filled(X) if self._precomputed else X)
         else:
             reset = y_checks.pop("reset", True)
-            copied = copy.copy(self)  # checking y alone deletes the names of columns
-            y = validate_data(copied, y=y, **y_checks)
+            if not _are_labels(y) or y_checks:
+                copied = copy.copy(self)  # checking y alone deletes the names of columns
+                y = validate_data(copied, y=y, **y_checks)
             if isinstance(X, Blocks):
                 X = self._checked_blocks(X, reset)
             else:
@@ -541,3 +539,16 @@ class KernelEstimator(BaseEstimator, ABC):
                 "from the kernel values of its points with each other; with points use "
                 "another kernel."
             )
+
+
+def _are_labels(y: Any) -> bool:
+    """Whether y is an array that scikit-learn, asked for classes, leaves as it is."""
+    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
+
+
+@cache
+def _defaults_of_words(kind: type) -> dict[str, Any]:
+    """What gamma, degree and coef0 are where nobody gives them, as far as there are."""
+    known = inspect.signature(kind).parameters
+    words = ("gamma", "degree", "coef0")
+    return {name: known[name].default for name in words if name in known}

@@ -21,7 +21,7 @@ from mercer.gram import Gram
 from mercer.kernels.ways import Precomputed
 from mercer.outcomes import Solution
 from mercer.solvers.rounding import UNIT
-from mercer.solvers.variables import PART, combined, is_one, mended, per_variable
+from mercer.solvers.variables import FEW, PART, combined, is_one, mended, per_variable
 
 RUN = 256  # numbers that are summed one after another; longer sums are sums of sums
 ENTRY_ERROR = 8.0  # of a kernel value, in units, where nothing is known of the kernel
@@ -143,9 +143,22 @@ class BoxQP:
             low = combined(np.multiply, self.sign, self.lower)
         return combined(np.minimum, low, high), combined(np.maximum, low, high)
 
-    @property
+    @cached_property
     def has_finite_bounds(self) -> bool:
         return all(bool(np.isfinite(ends).all()) for ends in self.bounds)
+
+    @cached_property
+    def _plain(self) -> tuple[np.ndarray, ...] | None:
+        """target, bounds and tube where the core sums over them, else None.
+
+        Variables are then points, of one group, with finite bounds, and not many.
+        """
+        as_points = self.index is None and self.group is None
+        if not as_points or len(self) > FEW or not self.has_finite_bounds:
+            return None
+        tube = np.empty(0) if self.tube is None else self.tube
+        numbers = (self.target, *self.bounds, tube)
+        return tuple(map(np.ascontiguousarray, numbers))
 
     def groups(self) -> Iterator[tuple[np.ndarray | slice, float | None]]:
         """The variables of each group, and what their β sum to."""
@@ -473,6 +486,10 @@ class BoxQP:
 
     def _ends(self, value: np.ndarray, function: np.ndarray) -> list[_Ends]:
         """Where the slopes of each group end, some variables at a time."""
+        if self._plain is not None:
+            total = None if self.total is None else float(self.total)
+            F = np.ascontiguousarray(function, dtype=float)
+            return [_Ends(total, *_core.box_ends(self.sign * value, F, *self._plain))]
         totals = [total for _, total in self.groups()]
         down, up = [-np.inf] * len(totals), [np.inf] * len(totals)
         free: list[list[float]] = [[] for _ in totals]
@@ -564,11 +581,12 @@ class BoxQP:
         if rounding is None:
             rounding = self.rounding(value)
         reached = self._reached(function, level, rounding)
-        found = [
-            self._bracket_of(part, value, function, level, rounding, reached)
-            for part in self._parts()
-        ]
-        sums = [fsum(column) for column in zip(*found, strict=True)] or [0.0] * 7
+        if self._plain is not None:
+            F, rho = np.ascontiguousarray(function, dtype=float), float(level[0])
+            beta = self.sign * value
+            sums = _core.box_sums(beta, F, *self._plain, rho, rounding)
+        else:
+            sums = self._sums(value, function, level, rounding, reached)
         square, linear, loss, weight, losing, size, losses = sums
         constant = fsum(
             rho * (total or 0.0)
@@ -584,6 +602,21 @@ class BoxQP:
         above = min(scale, 4.0) * below + losing * rounding + digits * losses
         below += self._imbalance(value, function)
         return Bracket(primal + above, dual - below, 2 * (above + below))
+
+    def _sums(
+        self,
+        value: np.ndarray,
+        function: np.ndarray,
+        level: Sequence[float],
+        rounding: float,
+        reached: float,
+    ) -> Sequence[float]:
+        """The sums of `bracket`, some variables at a time."""
+        found = [
+            self._bracket_of(part, value, function, level, rounding, reached)
+            for part in self._parts()
+        ]
+        return [fsum(column) for column in zip(*found, strict=True)] or [0.0] * 7
 
     def _bracket_of(
         self,
@@ -640,9 +673,13 @@ class BoxQP:
             if total is None:
                 continue
             sign, some = self.sign[members], value[members]
-            blocks = range(0, len(some), PART)
-            betas = ((sign[i : i + PART] * some[i : i + PART]).tolist() for i in blocks)
-            excess = fsum(chain([-total], chain.from_iterable(betas)))
+            if len(some) <= PART:
+                excess = _core.exact_excess(sign * some, total)
+            else:
+                starts = range(0, len(some), PART)
+                parts = (slice(i, i + PART) for i in starts)
+                betas = ((sign[part] * some[part]).tolist() for part in parts)
+                excess = fsum(chain([-total], chain.from_iterable(betas)))
             if not excess:
                 continue
             low, high = (ends[members] for ends in self.bounds)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import daxpy, dsymv, saxpy
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer._html import table
 from mercer.gram import Gram
@@ -71,7 +72,7 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
     grams = [Gram(part, gram.X, block_mb=gram.block_mb) for part in kernel.kernels]
     size = float(m + SPARE) * n**2
     if 8 * size <= memory.available_memory() / 2:
-        return [one.holding(_values(one.double(), float)) for one in grams]
+        return [_holding(one, float) for one in grams]
     memory.check_room(
         4 * size,
         f"MultipleKernel holds the {m} matrices of its kernels on {n} points, which "
@@ -80,17 +81,22 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
         "MultipleKernel(kernels, weights=mercer.theory.align(kernels, X_some, y_some)) "
         "is learnt from all of them with no matrix in memory.",
     )
-    return [one.holding(_values(one, np.float32)) for one in grams]
+    return [_holding(one, np.float32) for one in grams]
 
 
-def _values(gram: Gram, dtype: Any) -> np.ndarray:
-    """K, for which there is room; with looks at the clock where time is limited."""
+def _holding(gram: Gram, dtype: Any) -> Gram:
+    """The same with K in memory, for which there is room.
+
+    With looks at the clock where time is limited.
+    """
     kernel, limited = gram.kernel, seconds_left() is not None
     if isinstance(kernel, Precomputed) and isinstance(kernel.matrix, np.ndarray):
-        if np.array_equal(gram.X, np.arange(len(kernel.matrix))):
-            return kernel.matrix.astype(dtype, order="C", copy=False)
+        n = len(kernel.matrix)
+        if len(gram.X) == n and np.array_equal(gram.X, np.arange(n)):
+            return gram.holding(kernel.matrix.astype(dtype, order="C", copy=False))
+    gram = gram.double() if dtype is float else gram
     K = gram.dense() if limited else kernel(gram.X)
-    return K.astype(dtype, order="C", copy=False)
+    return gram.holding(K.astype(dtype, order="C", copy=False))
 
 
 def weighted_road(kernel: MultipleKernel, road: Road) -> Road:
@@ -296,14 +302,13 @@ class OnSum:
     def solve(self, solver: Any, near: Any) -> Solved:
         """The solution, from another one near it."""
         [problem], free = self.problems, 0
-        value = None
-        if near is not None:
+        if near is None:
+            start = problem.start()
+        else:  # the bounds and the sum do not hang on the weights
             [(_, before)] = near
-            value, (low, high) = before.value, problem.bounds
-            beta = problem.sign * value
-            free = int(np.count_nonzero((beta > low) & (beta < high)))
+            start = before.value
+            free = int(np.sum((start > problem.lower) & (start < problem.upper)))
         self.sum.weigh(self.weights, free)
-        start = problem.start(value)
         return [(problem, solver.solve_on(self.sum.source, problem, start))]
 
     def images(self, one: Piece) -> np.ndarray:
@@ -536,25 +541,28 @@ def _projected(K: np.ndarray, G: np.ndarray, group: np.ndarray | None) -> np.nda
 
     K is a copy of its own, and written over.
     """
-    K[np.diag_indices(len(K))] += 1e-10 * max(float(np.mean(K.diagonal())), 1e-300)
-    options: Any = {"check_finite": False}
+    diagonal = K.reshape(-1)[:: len(K) + 1]
+    diagonal += 1e-10 * max(float(diagonal.mean()), 1e-300)
     with blas_for(len(K)):
-        E = np.zeros((len(K), 0))
-        if group is not None:
-            E = (group[:, None] == distinct(group)).astype(float)
-        try:  # by columns, as LAPACK has it
-            factor = scipy.linalg.cho_factor(
-                K.T, lower=True, overwrite_a=True, **options
-            )
-        except np.linalg.LinAlgError:  # rounding: no curvature is claimed
+        E = np.zeros((len(K), 0)) if group is None else _members(group)
+        # By columns, as LAPACK has it.
+        factor, failed = dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
+        if failed:  # rounding: no curvature is claimed
             return np.zeros((G.shape[1],) * 2)
-        solved = scipy.linalg.cho_solve(factor, np.hstack([G, E]), **options)
-        of_G, of_E = solved[:, : G.shape[1]], solved[:, G.shape[1] :]
+        of_G, _ = dpotrs(factor, G, lower=1)
+        of_E, _ = dpotrs(factor, E, lower=1) if E.shape[1] else (E, 0)
         H = G.T @ of_G
         if E.shape[1]:
             cross = E.T @ of_G
             H -= cross.T @ np.linalg.solve(E.T @ of_E, cross)
     return H
+
+
+def _members(group: np.ndarray) -> np.ndarray:
+    """A column for each group, 1 at its members and 0 elsewhere."""
+    if not group.any():
+        return np.ones((len(group), 1))
+    return (group[:, None] == distinct(group)).astype(float)
 
 
 class LinearFamily:
@@ -694,10 +702,10 @@ class Mixture:
     def weights(self) -> np.ndarray:
         return self.found.best.weights
 
-    @property
+    @cached_property
     def single(self) -> bool:
         """Whether kernel values were in single precision."""
-        return any(gram.rows([0]).dtype == np.float32 for gram in self.grams)
+        return any(gram.rows(slice(0, 1)).dtype == np.float32 for gram in self.grams)
 
     @cached_property
     def gram(self) -> Gram:
@@ -717,18 +725,17 @@ class Mixture:
         """The machine on these weights; None where it is too rough."""
         return None if self.single else self.found.best.answer
 
-    def of(self, solved: Sequence[Piece], again: bool = True) -> Mixture:
+    def of(self, solved: Sequence[Piece] | None) -> Mixture:
         """The same, with what is to be known of the machine on these weights.
 
         Parameters
         ----------
-        again : whether its Sₘ are computed; else they are those of the search
+        solved : where it was solved for once more; None for the Sₘ of the search
         """
-        grams = self.grams
+        grams, best = self.grams, self.found.best
         if self.single:
             grams = [Gram(gram.kernel, gram.X).double() for gram in grams]
-        best = self.found.best
-        if not again:
+        if solved is None:
             return replace(self, squares=best.squares, rounding=best.squares_rounding)
         found, off = squares(grams, solved), squares_rounding(sizes_of(grams), solved)
         return replace(self, squares=found, rounding=off)

@@ -285,8 +285,18 @@ def _constrained(matrix: np.ndarray, pull: np.ndarray, row: np.ndarray) -> np.nd
     where few variables of a machine are free, and what a multiplier would cancel is
     then larger than x by nine digits.
     """
-    basis = np.linalg.qr(row[:, None], mode="complete")[0][:, 1:]
+    basis = _across(row)
     return basis @ np.linalg.solve(basis.T @ matrix @ basis, basis.T @ pull)
+
+
+def _across(row: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of what rowᵀx = 0 allows: by a reflection of row on e₁."""
+    mirror = row / float(np.sqrt(row @ row))
+    mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
+    scaled = mirror * (2.0 / float(mirror @ mirror))
+    basis = -mirror[:, None] * scaled[1:]
+    basis[range(1, len(row)), range(len(row) - 1)] += 1.0
+    return basis
 
 
 def simplex_minimum(H: np.ndarray, slope: np.ndarray, start: np.ndarray) -> np.ndarray:

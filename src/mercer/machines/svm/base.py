@@ -299,8 +299,8 @@ class SupportVectorMachine(CallbackSupportMixin, SupportVectorModel):
         if mixture is not None:
             if not isinstance(solutions, PairSolutions):
                 solutions = list(solutions)
-            parts_solved = list(pieces(problems, solutions))
-            self._mixture = mixture.of(parts_solved, again=mixture.single)
+            again = list(pieces(problems, solutions)) if mixture.single else None
+            self._mixture = mixture.of(again)
         return self._gathered(counted.gram, solutions, parts, range(len(parts)))
 
     @staticmethod

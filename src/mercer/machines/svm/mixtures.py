@@ -14,6 +14,7 @@ from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
 from mercer.native.clock import breakable
+from mercer.native.threads import blas_for
 from mercer.solvers.auto import AutoSMO
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.multiple import (
@@ -50,7 +51,8 @@ def weighed(
         grams = held_grams(kernel, counted.gram)
     solver = partial(_solver, machine)
     family = BoxFamily(grams, state, solver, machine.tol, machine._watching())
-    found = WeightSearch(norm, machine._tolerance).solve(family, start)
+    with blas_for(counted.gram.shape[0]):
+        found = WeightSearch(norm, machine._tolerance).solve(family, start)
     machine._mixture = Mixture(kernel, grams, found)
     return replace(counted, gram=machine._mixture.gram)
 
