@@ -467,6 +467,18 @@ void bind_smo(nb::module_& m) {
       },
       "value"_a, "lower"_a, "upper"_a, "total"_a);
   m.def(
+      "judge_box",
+      [](ResultVector<double> beta, Vector<double> function, Vector<double> target,
+         Vector<double> lower, Vector<double> upper, Vector<double> tube, double total,
+         double entry_error, double largest, double moved) {
+        BoxPoint point = point_of(Vector<double>(beta), function, target, lower, upper, tube);
+        BoxVerdict found = judge(view(beta), point, total, {entry_error, largest, moved});
+        return nb::make_tuple(found.settled, found.level, found.violation, found.primal, found.dual,
+                              found.objective_error, found.rounding);
+      },
+      "beta"_a, "function"_a, "target"_a, "lower"_a, "upper"_a, "tube"_a, "total"_a,
+      "entry_error"_a, "largest"_a, "moved"_a);
+  m.def(
       "exact_excess",
       [](Vector<double> values, double total) { return exact_excess(view(values), total); },
       "values"_a, "total"_a);

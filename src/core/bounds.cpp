@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <vector>
 
 namespace mercer {
 namespace {
@@ -143,6 +144,70 @@ BoxSums sums(const BoxPoint& p, double level, double rounding) {
     all.losses += some.losses;
   }
   return all;
+}
+
+namespace {
+
+// What the dual can gain by missing the sum that is fixed: with as much more or less of a variable
+// that has room for it, β is feasible.
+double imbalance(const BoxPoint& p, double total) {
+  double excess = exact_excess(p.beta, total), most = 0;
+  double least = std::numeric_limits<double>::infinity();
+  if (excess == 0) return 0;
+  for (std::size_t t = 0; t < p.beta.size(); ++t) {
+    double slope = std::abs(p.function[t] - p.target[t]) + (p.tube.empty() ? 0 : p.tube[t]);
+    double moved = p.beta[t] - excess;
+    most = std::max(most, slope);
+    if (p.lower[t] <= moved && moved <= p.upper[t]) least = std::min(least, slope);
+  }
+  return 2 * std::abs(excess) * (std::isfinite(least) ? least : most);
+}
+
+double level_of(const BoxEnds& found) {
+  if (found.n_free > 0) return found.of_free / static_cast<double>(found.n_free);
+  if (std::isinf(found.down)) return found.up;
+  if (std::isinf(found.up)) return found.down;
+  return (found.down + found.up) / 2;
+}
+
+}  // namespace
+
+BoxVerdict judge(std::span<double> beta, const BoxPoint& p, double total, const BoxErrors& errors) {
+  constexpr double unit = std::numeric_limits<double>::epsilon() / 2, length = run;
+  bool free_sum = std::isnan(total);
+  std::vector<double> before(beta.begin(), beta.end());
+  snap(beta, p.lower, p.upper, 1e-13);
+  if (!free_sum) balance(beta, p.lower, p.upper, total);
+  double off = 0, mass = 0, terms = 0, largest_target = 0;
+  for (std::size_t t = 0; t < beta.size(); ++t) {
+    off += std::abs(beta[t] - before[t]);
+    mass += std::abs(beta[t]);
+    terms += beta[t] != 0;
+    largest_target = std::max(largest_target, std::abs(p.target[t]));
+  }
+  off *= errors.largest;
+  double units = errors.entry_error + std::min(terms, length) + terms / length;
+  double rounding =
+      unit * (units * errors.largest * std::max(mass, errors.moved) + 2 * largest_target);
+  BoxVerdict verdict{};
+  verdict.settled = off <= rounding / 8;
+  rounding += off;
+  BoxEnds found = ends(p);
+  verdict.level = free_sum ? 0 : level_of(found);
+  double gain = free_sum ? std::max(found.down, -found.up) : found.down - found.up;
+  verdict.violation = std::max(0.0, gain);
+  BoxSums all = sums(p, verdict.level, rounding);
+  double constant = free_sum ? 0 : verdict.level * total, count = static_cast<double>(beta.size());
+  double losses = all.losses + std::abs(constant);
+  double digits = unit * (std::min(count, length) + count / length + 4);
+  double below = all.weight * rounding + digits * all.size;
+  double above = below + all.losing * rounding + digits * losses;
+  if (!free_sum) below += imbalance(p, total);
+  verdict.primal = all.square / 2 + all.loss - constant + above;
+  verdict.dual = all.linear - all.square / 2 - below;
+  verdict.objective_error = 2 * (above + below);
+  verdict.rounding = rounding;
+  return verdict;
 }
 
 }  // namespace mercer

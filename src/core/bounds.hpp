@@ -41,4 +41,18 @@ struct BoxSums {
 };
 BoxSums sums(const BoxPoint&, double level, double rounding);
 
+// How far F = Kβ can be off: by its terms, each `entry_error` units of `largest`, which are as many
+// as β has, or were added one after another with Σ|Δβ| = `moved`.
+struct BoxErrors {
+  double entry_error, largest, moved;
+};
+
+// What `BoxQP` has to say of β, which is put right first (`snap`, `balance`), by the names it has.
+struct BoxVerdict {
+  double level, violation, primal, dual, objective_error, rounding;
+  bool settled;  // whether F is that of β, but for `rounding`
+};
+// `total` NaN: no sum is fixed.
+BoxVerdict judge(std::span<double> beta, const BoxPoint&, double total, const BoxErrors&);
+
 }  // namespace mercer

@@ -359,7 +359,9 @@ class KernelEstimator(BaseEstimator, ABC):
         else:
             reset = y_checks.pop("reset", True)
             if not _are_labels(y) or y_checks:
-                copied = copy.copy(self)  # checking y alone deletes the names of columns
+                copied = copy.copy(
+                    self
+                )  # checking y alone deletes the names of columns
                 y = validate_data(copied, y=y, **y_checks)
             if isinstance(X, Blocks):
                 X = self._checked_blocks(X, reset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,11 +59,48 @@ def solution_of(
     square : as `Solution` has it
     """
     level = problem.level(value, function) if level is None else level
-    primal, dual, error = problem.bracket(value, function, level, rounding)
+    bracket = problem.bracket(value, function, level, rounding)
     violation = problem.violation(value, function)
+    if refuted is None:
+        refuted = problem.refuted(value, function)
+    verdict = Verdict(level, violation, *bracket, rounding, refuted)
+    return solution_by(problem, value, function, verdict, tol, run, otherwise, square)
+
+
+class Verdict(NamedTuple):
+    """What there is to say of α and F = Kβ: the numbers of a `Solution`.
+
+    Attributes
+    ----------
+    error : how far primal, dual and their gap can be off
+    rounding : how far F can be off
+    refuted : whether K is indefinite
+    """
+
+    level: tuple[float, ...]
+    violation: float
+    primal: float
+    dual: float
+    error: float
+    rounding: float
+    refuted: bool
+
+
+def solution_by(
+    problem: BoxQP,
+    value: np.ndarray,
+    function: np.ndarray,
+    verdict: Verdict,
+    tol: float,
+    run: Run,
+    otherwise: Status = Status.STALLED,
+    square: float | None = None,
+) -> Solution:
+    """The solution of which this is known, as `solution_of` states it."""
+    level, violation, primal, dual, error, rounding, refuted = verdict
     off, status = problem.violation_rounding(rounding), run.status
     ended = status == Status.OPTIMAL
-    if problem.refuted(value, function) if refuted is None else refuted:
+    if refuted:
         primal, status = np.nan, Status.INDEFINITE if ended else status
     elif ended and not violation + off <= tol:
         status = Status.IMPRECISE if violation <= tol else otherwise
@@ -72,7 +110,7 @@ def solution_of(
         primal=primal,
         dual=dual,
         violation=violation,
-        run=replace(run, status=status),
+        run=run if status == run.status else replace(run, status=status),
         level=level,
         function=function,
         rounding=_covering(off, error, tol - violation),

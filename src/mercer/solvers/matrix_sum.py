@@ -32,11 +32,9 @@ class MatrixSum:
 
     def __init__(self, matrices: Sequence[np.ndarray]):
         self.matrices = list(matrices)
-        n = len(self.matrices[0])
         self.weights = np.zeros(len(self.matrices))
         self.diagonals = np.array([np.diagonal(K) for K in self.matrices])
         self.sizes = np.abs(self.diagonals).max(axis=1, initial=0.0)
-        self._images = np.zeros((len(self.matrices), n))
         self._sum = _core.MatrixSum(self.matrices, memory.cache_bytes(None))
 
     @staticmethod
@@ -95,10 +93,11 @@ class MatrixSum:
         return found
 
     def images(self, beta: np.ndarray) -> np.ndarray:
-        """Kₘβ at all points, a row for each m; good until the next call."""
-        self._sum.move(np.ascontiguousarray(beta))
-        self._sum.images(self._images)
-        return self._images
+        """Kₘβ at all points, a row for each m."""
+        found = np.empty(self.diagonals.shape)
+        self._sum.move(beta)
+        self._sum.images(found)
+        return found
 
     def squares_rounding(self, beta: np.ndarray) -> float:
         """How far all βᵀKₘβ together can be off, by `images` of this β."""

@@ -238,6 +238,14 @@ def _weighted(grams: Sequence[Gram], weights: np.ndarray) -> Gram:
     return Gram(Precomputed(total, _verdict(grams)), places).holding(total)
 
 
+class Slopes(NamedTuple):
+    """Sₘ = βᵀKₘβ, how far they can be off together, and what gives the curvature."""
+
+    squares: np.ndarray
+    rounding: float
+    curvature: Callable[[], np.ndarray]
+
+
 class OnGrams:
     """The problems of a machine on Σₘ dₘ Kₘ, that sum as a matrix."""
 
@@ -268,17 +276,31 @@ class OnGrams:
         found = solver.solve_many(self.problems, near=start, watching=self.watching)
         return found if isinstance(found, PairSolutions) else list(found)
 
-    def images(self, one: Piece) -> np.ndarray:
-        """Kₘβ at the points with β ≠ 0, a row for each m."""
-        return images(self.grams, one)
+    def slopes(self, solved: Solved) -> Slopes:
+        """How the optimum changes with d."""
+        parts = list(pieces(self.problems, solved))
+        found = [images(self.grams, one) for one in parts]
+        own = [G @ one.used[1] for G, one in zip(found, parts, strict=True)]
+        off = squares_rounding(sizes_of(self.grams), parts)
+        return Slopes(np.sum(own, axis=0), off, partial(self._curvature, parts, found))
 
-    def squares_rounding(self, solved: Sequence[Piece]) -> float:
-        """How far the Sₘ can be off, all of them together."""
-        return squares_rounding(sizes_of(self.grams), solved)
+    def _curvature(
+        self, parts: Sequence[Piece], found: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Σ GᵀPG, G = (K₁β, ..., K_Mβ) and P = K⁻¹ on the free variables.
 
-    def block(self, points: np.ndarray) -> np.ndarray:
-        """The sum among some points, a copy."""
-        return np.asarray(_block(self.gram, points), dtype=float)
+        P keeps the sums that are fixed.
+        """
+        total = np.zeros((len(self.grams),) * 2)
+        for one, rows in zip(parts, found, strict=True):
+            used = one.beta != 0
+            free = one.free[used]
+            if not free.any():
+                continue
+            K = np.asarray(_block(self.gram, one.points[used][free]), dtype=float)
+            group = None if one.group is None else one.group[used][free]
+            total += _projected(K, rows[:, free].T, group)
+        return (total + total.T) / 2
 
 
 class OnSum:
@@ -311,19 +333,25 @@ class OnSum:
         self.sum.weigh(self.weights, free)
         return [(problem, solver.solve_on(self.sum.source, problem, start))]
 
-    def images(self, one: Piece) -> np.ndarray:
-        """Kₘβ at the points with β ≠ 0, a row for each m."""
-        return self.sum.images(one.beta)[:, one.beta != 0]
+    def slopes(self, solved: Solved) -> Slopes:
+        """How the optimum changes with d."""
+        [(problem, solution)] = solved
+        beta = problem.sign * solution.value
+        G, off = self.sum.images(beta), self.sum.squares_rounding(beta)
+        return Slopes(G @ beta, off, partial(self._curvature, beta, G))
 
-    def squares_rounding(self, solved: Sequence[Piece]) -> float:
-        """How far the Sₘ can be off, all of them together."""
-        [one] = solved
-        return self.sum.squares_rounding(one.beta)
-
-    def block(self, points: np.ndarray) -> np.ndarray:
-        """The sum among some points, a copy."""
+    def _curvature(self, beta: np.ndarray, images: np.ndarray) -> np.ndarray:
+        """GᵀPG as of `OnGrams`."""
+        [problem] = self.problems
+        low, high = problem.bounds
+        free = np.flatnonzero((beta > low) & (beta < high) & (beta != 0))
+        if not len(free):
+            return np.zeros((len(images),) * 2)
         self.sum.weigh(self.weights)
-        return self.sum.block(points)
+        H = _projected(
+            self.sum.block(free), images[:, free].T, np.zeros(len(free), int)
+        )
+        return (H + H.T) / 2
 
 
 class BoxFamily:
@@ -442,20 +470,18 @@ class BoxFamily:
         rounding: float,
         least: float,
     ) -> Evaluation:
-        parts = list(pieces(stated.problems, solved))
-        found = [stated.images(one) for one in parts]
-        own = [G @ one.used[1] for G, one in zip(found, parts, strict=True)]
+        squares, off, curvature = stated.slopes(solved)
         return Evaluation(
             weights,
             whole.primal,
             whole.dual,
-            np.sum(own, axis=0),
-            partial(self._curvature, stated, parts, found),
+            squares,
+            curvature,
             whole.status,
             solved,
             rounding,
             least,
-            stated.squares_rounding(parts),
+            off,
             stated.gram,
         )
 
@@ -480,27 +506,6 @@ class BoxFamily:
                     solution = solution.ended(Status.OPTIMAL)
             settled.append((problem, solution))
         return settled
-
-    def _curvature(
-        self,
-        stated: OnGrams | OnSum,
-        parts: Sequence[Piece],
-        found: Sequence[np.ndarray],
-    ) -> np.ndarray:
-        """Σ GᵀPG, G = (K₁β, ..., K_Mβ) and P = K⁻¹ on the free variables.
-
-        P keeps the sums that are fixed.
-        """
-        total = np.zeros((len(self.grams),) * 2)
-        for one, rows in zip(parts, found, strict=True):
-            used = one.beta != 0
-            free = one.free[used]
-            if not free.any():
-                continue
-            K = stated.block(one.points[used][free])
-            group = None if one.group is None else one.group[used][free]
-            total += _projected(K, rows[:, free].T, group)
-        return (total + total.T) / 2
 
 
 def _together(solved: Solved) -> Certificate | Solution:

@@ -24,7 +24,7 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, Recipe, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.box_certificate import solution_of
+from mercer.solvers.box_certificate import Verdict, solution_by, solution_of
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
@@ -323,9 +323,15 @@ class _Run:
             how = "time_limit", False, True, True, 0.0
             zeros = np.zeros(problem.gram.shape[0])
             return _Found(beta, zeros, dtype, *how, Source(_nothing, 0.0, 0.0))
-        return self.on(source, beta, dtype)
+        return self.on(source, beta, dtype, cache_bytes)
 
-    def on(self, source: Source, beta: np.ndarray, dtype: type[np.floating]) -> _Found:
+    def on(
+        self,
+        source: Source,
+        beta: np.ndarray,
+        dtype: type[np.floating],
+        cache_bytes: float = 0.0,
+    ) -> _Found:
         """What the core finds from this β, with rows from a source."""
         problem, options = self.problem, self.options
         if dtype is np.float32 and not source.largest < LARGEST:
@@ -333,8 +339,10 @@ class _Run:
             how = "imprecise", False, False, True, 0.0
             return _Found(beta, nothing, dtype, *how, source)
         _refuse_unless_finite(problem.gram, source.largest)
-        numbers = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
-        variables = [np.ascontiguousarray(some) for some in numbers]
+        variables: Sequence[np.ndarray] | None = problem._plain
+        if variables is None:
+            numbers = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
+            variables = [np.ascontiguousarray(some) for some in numbers]
         index = _or_nothing(problem.index)
         value = np.array(beta, dtype=float)
         if problem.total is None:
@@ -347,7 +355,7 @@ class _Run:
             ]
             index = np.append(np.arange(n) if problem.index is None else index, n)
             value = np.append(value, -value.sum())
-        target, lower, upper, tube = map(np.ascontiguousarray, variables)
+        target, lower, upper, tube = variables
         index = source.numbered(index, problem.gram.shape[0])
         program = _core.Program(
             target,
@@ -357,7 +365,7 @@ class _Run:
             np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
             tol=options._target(),
-            cache_bytes=memory.cache_bytes(options.cache_mb),
+            cache_bytes=cache_bytes,
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
             working_set=options.working_set or source.working_set,
@@ -406,6 +414,48 @@ class _Run:
         return bool(self.watch(progress))
 
     def solution(self, found: _Found) -> Solution:
+        double = found.checked or found.dtype is np.float64
+        if self.problem._plain is not None and double and found.complete:
+            solution = self._judged(found)
+            if solution is not None:
+                return solution
+        return self._put_right(found)
+
+    def _judged(self, found: _Found) -> Solution | None:
+        """The solution by sums of the core; None where F has to follow β first."""
+        problem, source = self.problem, found.rows
+        assert problem._plain is not None
+        beta, F = np.array(found.beta), np.ascontiguousarray(found.function)
+        total = np.nan if problem.total is None else float(problem.total)
+        moved = 0.0 if found.checked else found.moved
+        errors = source.entry_error, source.largest, moved
+        settled, level, *numbers = _core.judge_box(
+            beta, F, *problem._plain, total, *errors
+        )
+        if not settled:
+            return None
+        value = problem.sign * beta
+        refuted = found.indefinite or problem.refuted(value, F, source.least)
+        verdict = Verdict((level,), *numbers, refuted)
+        options = self._conclusion(found)
+        return solution_by(problem, value, F, verdict, self.options.tol, **options)
+
+    def _conclusion(self, found: _Found) -> dict[str, Any]:
+        """How the solve ended, for `solution_by`."""
+        status = Status(found.status)
+        run = Run(
+            Status.OPTIMAL if status == Status.STALLED else status,
+            self.iterations,
+            time.perf_counter() - self.begin,
+            self.rows,
+            self.hits,
+            "single" if found.dtype is np.float32 else "double",
+        )
+        otherwise = Status.IMPRECISE if status == Status.OPTIMAL else status
+        return {"run": run, "otherwise": otherwise}
+
+    def _put_right(self, found: _Found) -> Solution:
+        """The solution by the definitions, F with what rounding moves of β."""
         problem, tol = self.problem, self.options.tol
         # One that rounding keeps off its bound would pass for free, and set the level.
         value = problem.snapped(problem.sign * found.beta, slack=1e-13)
@@ -434,26 +484,16 @@ class _Run:
             changed = np.abs(problem.coef(value) - coef)
             rounding += source.largest * float(changed.sum())
             coef = problem.coef(value)
-        status = Status(found.status)
-        run = Run(
-            Status.OPTIMAL if status == Status.STALLED else status,
-            self.iterations,
-            time.perf_counter() - self.begin,
-            self.rows,
-            self.hits,
-            "single" if found.dtype is np.float32 else "double",
-        )
         return solution_of(
             problem,
             value,
             function,
             rounding,
             tol,
-            run,
             level=level,
             refuted=found.indefinite or problem.refuted(value, function, source.least),
-            otherwise=Status.IMPRECISE if status == Status.OPTIMAL else status,
             square=None if found.complete else float(coef @ function),
+            **self._conclusion(found),
         )
 
 

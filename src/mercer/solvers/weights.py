@@ -27,6 +27,7 @@ LONGEST_STEP = 3.0  # in ln d, at a time
 TRIALS = 12  # of a length along one direction
 DESCENT = 1e-4  # of what the slope promises, which a step has to reach
 FINER = 0.1  # of tol, which the gap of a machine may have
+TINY = float(np.finfo(float).tiny)
 RIDGE = 1e-9  # relative, of each curvature: equal kernels stay equal
 
 
@@ -107,12 +108,12 @@ class Found:
 
 def dual_norm(squares: np.ndarray, norm: float) -> float:
     """‖S‖_q, 1/p + 1/q = 1: the largest Σₘ dₘ Sₘ with d ≥ 0, ‖d‖ₚ ≤ 1; S ≥ 0."""
-    most = float(np.max(squares, initial=0.0))
+    most = max(float(squares.max()), 0.0) if len(squares) else 0.0
     if norm == 1 or not most > 0:
         return most
     q = 1.0 if math.isinf(norm) else norm / (norm - 1)
     share = np.maximum(squares, 0) / most
-    return most * float(np.sum(share**q) ** (1 / q))
+    return most * float((share**q).sum()) ** (1 / q)
 
 
 def excess(weights: np.ndarray, squares: np.ndarray, norm: float) -> float:
@@ -127,11 +128,10 @@ def equal_weights(n: int, norm: float) -> np.ndarray:
 
 def normalized(weights: np.ndarray, norm: float) -> np.ndarray:
     """The weights scaled to ‖d‖ₚ = 1."""
-    largest = np.max(weights)
-    share = weights / largest
     if math.isinf(norm):
         return np.ones(len(weights))
-    return share / float(np.sum(share**norm) ** (1 / norm))
+    share = weights / weights.max()
+    return share / float((share**norm).sum()) ** (1 / norm)
 
 
 @dataclass(frozen=True)
@@ -251,9 +251,11 @@ class _Way:
         """Newton's step in ln d for J on ‖d‖ₚ = 1, and the slope of J along it."""
         d, S, p = best.weights, np.maximum(best.squares, 0), self.norm
         pull, surface = d * S, d**p
-        matrix = np.diag((p - 1) * pull) + 2 * d[:, None] * best.curvature() * d
-        least = np.finfo(float).tiny + 1e-3 * np.max(pull)
-        matrix += RIDGE * np.diag(np.diagonal(matrix) + least)
+        matrix = 2 * d[:, None] * best.curvature() * d
+        diagonal = matrix.reshape(-1)[:: len(d) + 1]
+        diagonal += (p - 1) * pull
+        least = TINY + 1e-3 * float(pull.max())
+        diagonal += RIDGE * (diagonal + least)
         change = _constrained(matrix, pull, surface)
         change *= min(1.0, LONGEST_STEP / max(float(np.abs(change).max()), 1e-300))
 
