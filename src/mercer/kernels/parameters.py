@@ -28,6 +28,11 @@ MOST_WRITTEN = 1000  # numbers of an array that are written as a list
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
     """The names of the parameters of a class, found once."""
+    if not is_dataclass(kind):
+        raise TypeError(
+            f"A kernel is a dataclass of its parameters: write @dataclass above "
+            f"class {kind.__name__}."
+        )
     return tuple(part.name for part in fields(kind))
 
 
@@ -98,11 +103,6 @@ class Parameterized:
         return self
 
     def _parameters(self) -> dict[str, Any]:
-        if not is_dataclass(self):
-            raise TypeError(
-                f"A kernel is a dataclass of its parameters: write @dataclass above "
-                f"class {type(self).__name__}."
-            )
         return {name: getattr(self, name) for name in _field_names(type(self))}
 
     def _kernel_fields(self) -> list[tuple[str, Any]]:
@@ -161,11 +161,12 @@ class Parameterized:
 
         Arrays and functions are shared; `owned` copies the arrays too.
         """
-        kernel = copy.copy(self)
+        kernel = self.__copy__()
         for name, child in self._kernel_fields():
-            many = isinstance(child, list | tuple)
-            parts = type(child)(part.copied() for part in child) if many else None
-            setattr(kernel, name, parts if many else child.copied())
+            if isinstance(child, Parameterized):
+                kernel.__dict__[name] = child.copied()
+            else:
+                kernel.__dict__[name] = type(child)(part.copied() for part in child)
         return kernel
 
     def owned(self) -> Self:

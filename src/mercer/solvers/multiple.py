@@ -18,6 +18,7 @@ from scipy.linalg.blas import daxpy, dsymv, saxpy
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer._html import table
+from mercer.data.points import Points, count
 from mercer.gram import Gram
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
@@ -69,10 +70,10 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
     there is no room for these either.
     """
     n, m = gram.shape[0], len(kernel.kernels)
-    grams = [Gram(part, gram.X, block_mb=gram.block_mb) for part in kernel.kernels]
+    parts, X, block_mb = kernel.kernels, gram.X, gram.block_mb
     size = float(m + SPARE) * n**2
     if 8 * size <= memory.available_memory() / 2:
-        return [_holding(one, float) for one in grams]
+        return [_holding(part, X, block_mb, float) for part in parts]
     memory.check_room(
         4 * size,
         f"MultipleKernel holds the {m} matrices of its kernels on {n} points, which "
@@ -81,21 +82,21 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
         "MultipleKernel(kernels, weights=mercer.theory.align(kernels, X_some, y_some)) "
         "is learnt from all of them with no matrix in memory.",
     )
-    return [_holding(one, np.float32) for one in grams]
+    return [_holding(part, X, block_mb, np.float32) for part in parts]
 
 
-def _holding(gram: Gram, dtype: Any) -> Gram:
-    """The same with K in memory, for which there is room.
+def _holding(kernel: Kernel, X: Points, block_mb: float, dtype: Any) -> Gram:
+    """A Gram with K in memory, for which there is room.
 
     With looks at the clock where time is limited.
     """
-    kernel, limited = gram.kernel, seconds_left() is not None
+    gram = Gram(kernel, X, block_mb=block_mb)
     if isinstance(kernel, Precomputed) and isinstance(kernel.matrix, np.ndarray):
         n = len(kernel.matrix)
-        if len(gram.X) == n and np.array_equal(gram.X, np.arange(n)):
+        if count(gram.X) == n and np.array_equal(gram.X, np.arange(n)):
             return gram.holding(kernel.matrix.astype(dtype, order="C", copy=False))
     gram = gram.double() if dtype is float else gram
-    K = gram.dense() if limited else kernel(gram.X)
+    K = gram.dense() if seconds_left() is not None else kernel(gram.X)
     return gram.holding(K.astype(dtype, order="C", copy=False))
 
 
@@ -548,19 +549,21 @@ def _projected(K: np.ndarray, G: np.ndarray, group: np.ndarray | None) -> np.nda
     """
     diagonal = K.reshape(-1)[:: len(K) + 1]
     diagonal += 1e-10 * max(float(diagonal.mean()), 1e-300)
+    m, E = G.shape[1], None if group is None else _members(group)
+    both = np.empty((len(K), m + (0 if E is None else E.shape[1])), order="F")
+    both[:, :m] = G
     with blas_for(len(K)):
-        E = np.zeros((len(K), 0)) if group is None else _members(group)
         # By columns, as LAPACK has it.
         factor, failed = dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
         if failed:  # rounding: no curvature is claimed
-            return np.zeros((G.shape[1],) * 2)
-        of_G, _ = dpotrs(factor, G, lower=1)
-        of_E, _ = dpotrs(factor, E, lower=1) if E.shape[1] else (E, 0)
-        H = G.T @ of_G
-        if E.shape[1]:
-            cross = E.T @ of_G
-            H -= cross.T @ np.linalg.solve(E.T @ of_E, cross)
-    return H
+            return np.zeros((m, m))
+        if E is not None:
+            both[:, m:] = E
+        H = both.T @ dpotrs(factor, both, lower=1)[0]
+    cross = H[m:, :m]
+    if len(cross) == 1:
+        return H[:m, :m] - cross.T * (cross / H[m, m])
+    return H[:m, :m] - cross.T @ np.linalg.solve(H[m:, m:], cross)
 
 
 def _members(group: np.ndarray) -> np.ndarray:

@@ -297,7 +297,7 @@ def _across(row: np.ndarray) -> np.ndarray:
     mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
     scaled = mirror * (2.0 / float(mirror @ mirror))
     basis = -mirror[:, None] * scaled[1:]
-    basis[range(1, len(row)), range(len(row) - 1)] += 1.0
+    basis.reshape(-1)[len(row) - 1 :: len(row)] += 1.0  # below the diagonal
     return basis
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mercer.data.points import Points
 from mercer.gram import Gram
 from mercer.machines.base import WeightedGram
-from mercer.native.clock import breakable
+from mercer.native.clock import breakable, seconds_left
 from mercer.native.threads import blas_for
 from mercer.solvers.auto import AutoSMO
 from mercer.solvers.boxqp import BoxQP
@@ -59,8 +59,14 @@ def weighed(
 
 def _solver(machine: Any, tol: float) -> AutoSMO:
     """What solves the problems of one choice of weights."""
-    auto = machine._auto(share=0.5)
-    return replace(auto, tol=tol, cache_mb=None)  # K is in memory already
+    left = seconds_left()
+    return AutoSMO(
+        tol,
+        cache_mb=None,  # K is in memory already
+        max_iter=machine.max_iter,
+        solver=machine.solver,
+        time_limit=None if left is None else left / 2,
+    )
 
 
 def fitted_gram(
