@@ -95,6 +95,13 @@ class Gram(LinearOperator):
         held._matrix = matrix
         return held
 
+    @staticmethod
+    def of_matrix(kernel: Kernel, X: Points, matrix: np.ndarray) -> Gram:
+        """The Gram of a kernel on X with this matrix, which the caller vouches for."""
+        gram = Gram(kernel, X)
+        gram._matrix = matrix
+        return gram
+
     def held_in_double(self) -> Gram:
         """The same Gram with its matrix in memory as float64, also of float32 points.
 

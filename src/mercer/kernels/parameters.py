@@ -23,6 +23,7 @@ from mercer.kernels.checks import is_number
 
 LONGEST_TEXT = 300  # letters of a kernel within an error message
 MOST_WRITTEN = 1000  # numbers of an array that are written as a list
+_LISTS = (list, tuple)
 
 
 @cache
@@ -106,16 +107,15 @@ class Parameterized:
         return {name: getattr(self, name) for name in _field_names(type(self))}
 
     def _kernel_fields(self) -> list[tuple[str, Any]]:
-        return [
-            (name, setting)
-            for name, setting in self._parameters().items()
-            if isinstance(setting, Parameterized)
-            or (
-                isinstance(setting, list | tuple)
-                and setting
-                and all(isinstance(part, Parameterized) for part in setting)
-            )
-        ]
+        found = []
+        for name in _field_names(type(self)):
+            setting = getattr(self, name)
+            if isinstance(setting, Parameterized):
+                found.append((name, setting))
+            elif isinstance(setting, _LISTS) and setting:
+                if all(isinstance(part, Parameterized) for part in setting):
+                    found.append((name, setting))
+        return found
 
     def _named_kernels(self) -> Iterator[tuple[str, Any]]:
         """The kernels inside by their names in `get_params`; of a list by number."""

@@ -33,7 +33,7 @@ class MatrixSum:
     def __init__(self, matrices: Sequence[np.ndarray]):
         self.matrices = list(matrices)
         self.weights = np.zeros(len(self.matrices))
-        self.diagonals = np.array([np.diagonal(K) for K in self.matrices])
+        self.diagonals = np.array([K.diagonal() for K in self.matrices])
         self.sizes = np.abs(self.diagonals).max(axis=1, initial=0.0)
         self._sum = _core.MatrixSum(self.matrices, memory.cache_bytes(None))
 

@@ -18,7 +18,7 @@ from scipy.linalg.blas import daxpy, dsymv, saxpy
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer._html import table
-from mercer.data.points import Points, count
+from mercer.data.points import Points, count, double
 from mercer.gram import Gram
 from mercer.kernels.algebra import On
 from mercer.kernels.base import Kernel
@@ -70,10 +70,11 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
     there is no room for these either.
     """
     n, m = gram.shape[0], len(kernel.kernels)
-    parts, X, block_mb = kernel.kernels, gram.X, gram.block_mb
+    parts, X = kernel.kernels, gram.X
+    places = isinstance(X, np.ndarray) and np.array_equal(X, np.arange(n))
     size = float(m + SPARE) * n**2
     if 8 * size <= memory.available_memory() / 2:
-        return [_holding(part, X, block_mb, float) for part in parts]
+        return [_holding(part, X, places, float) for part in parts]
     memory.check_room(
         4 * size,
         f"MultipleKernel holds the {m} matrices of its kernels on {n} points, which "
@@ -82,22 +83,24 @@ def held_grams(kernel: MultipleKernel, gram: Gram) -> list[Gram]:
         "MultipleKernel(kernels, weights=mercer.theory.align(kernels, X_some, y_some)) "
         "is learnt from all of them with no matrix in memory.",
     )
-    return [_holding(part, X, block_mb, np.float32) for part in parts]
+    return [_holding(part, X, places, np.float32) for part in parts]
 
 
-def _holding(kernel: Kernel, X: Points, block_mb: float, dtype: Any) -> Gram:
+def _holding(kernel: Kernel, X: Points, places: bool, dtype: Any) -> Gram:
     """A Gram with K in memory, for which there is room.
 
     With looks at the clock where time is limited.
+
+    Parameters
+    ----------
+    places : whether X is 0, 1, ..., n - 1, of which a `Precomputed` has the matrix
     """
-    gram = Gram(kernel, X, block_mb=block_mb)
-    if isinstance(kernel, Precomputed) and isinstance(kernel.matrix, np.ndarray):
-        n = len(kernel.matrix)
-        if count(gram.X) == n and np.array_equal(gram.X, np.arange(n)):
-            return gram.holding(kernel.matrix.astype(dtype, order="C", copy=False))
-    gram = gram.double() if dtype is float else gram
-    K = gram.dense() if seconds_left() is not None else kernel(gram.X)
-    return gram.holding(K.astype(dtype, order="C", copy=False))
+    K = kernel.matrix if places and isinstance(kernel, Precomputed) else None
+    if not isinstance(K, np.ndarray) or len(K) != count(X):
+        wide = double(X) if dtype is float else X
+        limited = seconds_left() is not None
+        K = Gram(kernel, wide).dense() if limited else kernel(wide)
+    return Gram.of_matrix(kernel, X, K.astype(dtype, order="C", copy=False))
 
 
 def weighted_road(kernel: MultipleKernel, road: Road) -> Road:
@@ -752,7 +755,7 @@ class Mixture:
         """How much each kernel matters."""
         assert self.squares is not None
         d, S = self.weights, np.maximum(self.squares, 0)
-        traces = np.array([float(np.sum(gram.diag())) for gram in self.grams])
+        traces = np.array([float(gram.diag().sum()) for gram in self.grams])
         return KernelShares(
             list(self.kernel.kernels), d, _shares(d * traces), _shares(d * S)
         )
