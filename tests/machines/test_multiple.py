@@ -1,6 +1,7 @@
 """Several kernels at once: laws, optimality of the weights, and a general solver."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,15 @@ from mercer import (
 )
 from mercer.gram import Gram
 from mercer.native import memory
-from mercer.solvers.multiple import Piece, images, sizes_of, squares_rounding
+from mercer.outcomes import Status
+from mercer.solvers.multiple import (
+    BoxFamily,
+    OnSum,
+    Piece,
+    images,
+    sizes_of,
+    squares_rounding,
+)
 from mercer.solvers.multiple import squares as squares_of
 from mercer.solvers.weights import dual_norm, simplex_minimum
 from mercer.theory import align, alignment
@@ -290,6 +299,97 @@ def test_weights_of_the_search_are_no_worse_than_any_others(data):
         other = MultipleKernel(KERNELS, 2, weights=d / np.linalg.norm(d))
         primal = SVC(C=2.0, kernel=other, tol=1e-8).fit(X, y).certificate_.primal
         assert primal >= machine.certificate_.dual
+
+
+# Rows of the sum that are made on demand
+
+
+def whole_matrices(monkeypatch):
+    """Every search makes all of Σₘ dₘ Kₘ, as those of several problems do."""
+    monkeypatch.setattr(BoxFamily, "_prepared", lambda family: None)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("norm", NORMS)
+def test_rows_on_demand_find_what_whole_matrices_find(norm, C, monkeypatch):
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    target, places = np.sin(3 * X[:, 0]) + X[:, 1], np.arange(len(X))
+    zero = np.zeros((len(X), len(X)))
+    matrices = [*(k(X) for k in KERNELS), KERNELS[1](X), zero]  # one twice, one of 0
+    kernel = MultipleKernel([Precomputed(K, psd=True) for K in matrices], norm)
+    for machine, targets in (
+        (SVC(C=C, kernel=kernel), y),
+        (SVC(C=C, kernel=kernel, class_weight="balanced", tol=1e-5), y),
+        (SVR(C=C, kernel=kernel), target),
+        (OneClassSVM(nu=0.2, kernel=kernel), None),
+    ):
+        found = machine.fit(places, targets).certificate_
+        weights, tol = machine.kernel_weights_, max(1e-3, machine.tol)
+        with monkeypatch.context() as patched:
+            whole_matrices(patched)
+            other = clone(machine).fit(places, targets)
+        best = other.certificate_
+        assert found.status == best.status == "optimal"
+        assert found.dual <= best.primal and best.dual <= found.primal
+        assert found.gap <= tol * abs(found.primal) + 1e-9
+        again = machine.certify(places, targets)
+        assert again.dual <= found.primal and found.dual <= again.primal
+        assert_allclose(np.linalg.norm(weights, norm), 1, rtol=1e-12)
+        if norm > 1:
+            assert_allclose(weights[1], weights[4], atol=1e-3)
+
+
+@pytest.mark.parametrize("norm", [1, 1.5, 2])
+@pytest.mark.parametrize("C", [0.05, 1.5, 200.0])
+def test_objective_of_matrices_is_that_of_a_general_solver(norm, C):
+    X, y = make_moons(14, noise=0.3, random_state=2)
+    sign, kernels = np.where(y, 1.0, -1.0), [Linear(), RBF(1.0), Polynomial(2)]
+    parts = [Precomputed(k(X)) for k in kernels]
+    machine = SVC(C=C, kernel=MultipleKernel(parts, norm), tol=1e-9)
+    found = machine.fit(np.arange(14), y).certificate_
+    assert found.status == "optimal"
+    best = general_svc(kernels, X, sign, C, norm)
+    assert_allclose(found.dual, best, rtol=1e-5)
+
+
+def test_a_problem_that_rounding_hides_is_solved_on_the_whole_matrix(monkeypatch, data):
+    X, y, _ = data
+    kernel, seen = MultipleKernel(KERNELS), []
+    plain = SVC(kernel=kernel).fit(X, y)
+
+    def imprecise(self, solver, near):
+        seen.append(near)
+        [(problem, solution)] = solve(self, solver, near)
+        found = replace(solution, violation=1.0).ended(Status.IMPRECISE)
+        return [(problem, found)]
+
+    solve = OnSum.solve
+    monkeypatch.setattr(OnSum, "solve", imprecise)
+    machine = SVC(kernel=kernel).fit(X, y)
+    assert len(seen) == 1 and machine.certificate_.status == "optimal"
+    assert_allclose(machine.kernel_weights_, plain.kernel_weights_, atol=1e-3)
+
+
+def test_probabilities_come_with_learnt_weights(data):
+    X, y, _ = data
+    matrices = [Precomputed(k(X), psd=True) for k in KERNELS]
+    machine = SVC(kernel=MultipleKernel(matrices), probability=True, random_state=0)
+    p = machine.fit(np.arange(len(X)), y).predict_proba(np.arange(len(X)))
+    assert_allclose(p.sum(axis=1), 1)
+    assert np.mean(machine.classes_[np.argmax(p, axis=1)] == y) > 0.8
+
+
+def test_limits_of_time_and_steps_hold_with_matrices_in_memory(data):
+    X, y, _ = data
+    kernel = MultipleKernel([Precomputed(k(X)) for k in KERNELS])
+    places = np.arange(len(X))
+    with pytest.warns(ConvergenceWarning):
+        few = SVC(kernel=kernel, max_iter=3).fit(places, y).certificate_
+    assert few.status == "max_iter" and few.gap > 0
+    timed = SVC(kernel=kernel, time_limit=60).fit(places, y).certificate_
+    plain = SVC(kernel=kernel).fit(places, y).certificate_
+    assert timed.status == "optimal"
+    assert timed.dual <= plain.primal and plain.dual <= timed.primal
 
 
 # Several problems share their weights

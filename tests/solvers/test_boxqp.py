@@ -13,6 +13,7 @@ from naive_smo import NaiveSMO
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
+from mercer import _core
 from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
@@ -574,3 +575,96 @@ def test_slopes_of_points_that_are_not_near_do_not_decide(rng, kind):
         expected = problem.violation(value, first)
         assert expected > 0
         assert problem.violation(value, mixed) == expected
+
+
+# Sums over plain problems, by the core
+
+
+def plain_problems():
+    """Problems whose variables are points, with finite bounds and one group."""
+    random = np.random.default_rng(0)
+    for n in (1, 5, 300):
+        gram = Gram(RBF(0.5), random.normal(size=(n, 2)))
+        sign = np.where(np.arange(n) % 3, 1.0, -1.0)
+        target = random.normal(size=n)
+        yield svc(gram, sign, 2.0)
+        yield svc(gram, sign, random.uniform(0.1, 5, n), bias=False)
+        yield svr(gram, target, 1.5, 0.2)
+        yield one_class(gram, 0.4)
+        lower, upper = random.uniform(-2, 1, n), random.uniform(1, 3, n)
+        yield BoxQP(gram, target, sign, lower, upper, float(sign @ upper) / 2)
+
+
+def some_values(problem, random):
+    """Values within the bounds, some of them at a bound or 0."""
+    for _ in range(4):
+        share = np.clip(random.uniform(-0.5, 1.5, len(problem)), 0, 1)
+        value = problem.lower + share * (problem.upper - problem.lower)
+        inside = (problem.lower <= 0) & (problem.upper >= 0)
+        yield np.where(inside & (random.random(len(problem)) < 0.3), 0.0, value)
+
+
+def test_sums_of_the_core_are_those_of_the_definition():
+    random = np.random.default_rng(1)
+    for problem in plain_problems():
+        n = len(problem)
+        slow = replace(problem, index=np.arange(n))  # which the core does not sum over
+        assert problem._plain is not None and slow._plain is None
+        for value in some_values(problem, random):
+            F = problem.gram @ problem.coef(value) + 0.01 * random.normal(size=n)
+            level = problem.level(value, F)
+            assert_allclose(level, slow.level(value, F), rtol=1e-12, atol=1e-13)
+            found = problem.violation(value, F)
+            assert_allclose(found, slow.violation(value, F), rtol=1e-12, atol=1e-13)
+            for rounding in (0.0, 1e-12, 0.1):
+                bracket = problem.bracket(value, F, level, rounding)
+                other = slow.bracket(value, F, level, rounding)
+                assert_allclose(bracket, other, rtol=1e-10, atol=1e-11)
+
+
+def test_the_core_judges_as_the_definitions_do():
+    random = np.random.default_rng(2)
+    for problem in plain_problems():
+        slow = replace(problem, index=np.arange(len(problem)))
+        for value in some_values(problem, random):
+            beta = problem.sign * problem.start(value)
+            beta *= 1 + 1e-15 * random.normal(size=len(beta))
+            F = problem.gram @ beta
+            total = np.nan if problem.total is None else problem.total
+            errors = 8.0, 1.0, 3.0
+            kept = beta.copy()
+            settled, level, violation, primal, dual, error, rounding = _core.judge_box(
+                kept, F, *problem._plain, total, *errors
+            )
+            value = slow.balanced(slow.snapped(slow.sign * beta, slack=1e-13))
+            assert_array_equal(slow.sign * value, kept)
+            off = float(np.abs(kept - beta).sum())
+            plain = slow.rounding(value, 8.0, 3.0, 1.0)
+            assert settled == (off <= plain / 8)
+            assert_allclose(rounding, plain + off, rtol=1e-12)
+            assert_allclose(level, slow.level(value, F)[0], rtol=1e-12, atol=1e-13)
+            found = slow.violation(value, F)
+            assert_allclose(violation, found, rtol=1e-12, atol=1e-13)
+            other = slow.bracket(value, F, (level,), rounding)
+            assert_allclose((primal, dual, error), other, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_a_solution_is_the_same_with_and_without_the_core(tol):
+    for problem in plain_problems():
+        slow = replace(problem, index=np.arange(len(problem)))
+        found, other = SMO(tol).solve(problem), SMO(tol).solve(slow)
+        assert found.status == other.status
+        assert found.dual <= other.primal and other.dual <= found.primal
+        gap = found.primal - found.dual
+        assert_allclose(gap, other.primal - other.dual, rtol=0.5, atol=1e-7 + 30 * tol)
+        assert found.violation + found.rounding <= tol
+
+
+def test_the_excess_of_a_sum_has_one_rounding():
+    random = np.random.default_rng(3)
+    values = random.normal(size=1000) * 10.0 ** random.integers(-12, 12, 1000)
+    for total in (0.0, 1e9, float(values.sum())):
+        found = _core.exact_excess(values, total)
+        assert_allclose(found, fsum([*values.tolist(), -total]), rtol=1e-15)
+    assert _core.exact_excess(np.array([1e30, 1.0, -1e30]), 1.0) == 0
