@@ -46,7 +46,7 @@ FOUNDATIONS = {
     "partitioned_rows partition "
     "cluster_states features landmark_rows smoothed newton_steps overlap roads "
     "class_pairs weights products krylov primal penalized columns feature_newton lasso "
-    "lasso_features sgd components bayes posterior smo partitioned_values "
+    "lasso_features sgd components bayes posterior smo matrix_sum partitioned_values "
     "feature_descent ascent laplace".split(),
     "solvers/auto": ["small", "costs", "support", "holding", "smo"],
     "machines": "labels checks words trials wrappers estimator base progress "
@@ -95,7 +95,8 @@ MODULES = {
     "smo hull coordinate linear cholesky conjugate_gradient normal_equations newton "
     "columns feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
     "cluster_states clusters lasso lasso_features components products preimage bayes "
-    "posterior evidence rounding class_pairs nearest windows roads weights multiple "
+    "posterior evidence rounding class_pairs nearest windows roads weights matrix_sum "
+    "multiple "
     "chunking decomposition ascent laplace gaussian path update bordered pair_steps",
     "solvers/auto": "small costs support holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "
@@ -160,6 +161,7 @@ NATIVE = {
     "multiclass": "votes.cpp",
     "solvers/boxqp": "bounds.cpp",
     "solvers/smo": "smo.cpp",
+    "solvers/matrix_sum": "matrix_sum.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",

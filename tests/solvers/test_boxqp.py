@@ -609,7 +609,7 @@ def test_sums_of_the_core_are_those_of_the_definition():
     for problem in plain_problems():
         n = len(problem)
         slow = replace(problem, index=np.arange(n))  # which the core does not sum over
-        assert problem._plain is not None and slow._plain is None
+        assert problem.plain is not None and slow.plain is None
         for value in some_values(problem, random):
             F = problem.gram @ problem.coef(value) + 0.01 * random.normal(size=n)
             level = problem.level(value, F)
@@ -634,7 +634,7 @@ def test_the_core_judges_as_the_definitions_do():
             errors = 8.0, 1.0, 3.0
             kept = beta.copy()
             settled, level, violation, primal, dual, error, rounding = _core.judge_box(
-                kept, F, *problem._plain, total, *errors
+                kept, F, *problem.plain, total, *errors
             )
             value = slow.balanced(slow.snapped(slow.sign * beta, slack=1e-13))
             assert_array_equal(slow.sign * value, kept)

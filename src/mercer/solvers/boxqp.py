@@ -148,7 +148,7 @@ class BoxQP:
         return all(bool(np.isfinite(ends).all()) for ends in self.bounds)
 
     @cached_property
-    def _plain(self) -> tuple[np.ndarray, ...] | None:
+    def plain(self) -> tuple[np.ndarray, ...] | None:
         """target, bounds and tube where the core sums over them, else None.
 
         Variables are then points, of one group, with finite bounds, and not many.
@@ -486,10 +486,10 @@ class BoxQP:
 
     def _ends(self, value: np.ndarray, function: np.ndarray) -> list[_Ends]:
         """Where the slopes of each group end, some variables at a time."""
-        if self._plain is not None:
+        if self.plain is not None:
             total = None if self.total is None else float(self.total)
             F = np.ascontiguousarray(function, dtype=float)
-            return [_Ends(total, *_core.box_ends(self.sign * value, F, *self._plain))]
+            return [_Ends(total, *_core.box_ends(self.sign * value, F, *self.plain))]
         totals = [total for _, total in self.groups()]
         down, up = [-np.inf] * len(totals), [np.inf] * len(totals)
         free: list[list[float]] = [[] for _ in totals]
@@ -581,10 +581,10 @@ class BoxQP:
         if rounding is None:
             rounding = self.rounding(value)
         reached = self._reached(function, level, rounding)
-        if self._plain is not None:
+        if self.plain is not None:
             F, rho = np.ascontiguousarray(function, dtype=float), float(level[0])
             beta = self.sign * value
-            sums = _core.box_sums(beta, F, *self._plain, rho, rounding)
+            sums = _core.box_sums(beta, F, *self.plain, rho, rounding)
         else:
             sums = self._sums(value, function, level, rounding, reached)
         square, linear, loss, weight, losing, size, losses = sums
@@ -661,6 +661,31 @@ class BoxQP:
         if self.group is None:
             return self.target[part] - F + level[0]
         return self.target[part] - F + np.asarray(level)[np.asarray(self.group)[part]]
+
+    def judged(
+        self,
+        beta: np.ndarray,
+        function: np.ndarray,
+        entry_error: float,
+        moved: float,
+        size: float,
+    ) -> tuple[np.ndarray, tuple[Any, ...]] | None:
+        """α of a `plain` problem, put right, and what is to be said of it, all at once.
+
+        That is its level, violation, primal, dual, how far these can be off, and how
+        far F can. None where F has first to follow what is put right.
+
+        Parameters
+        ----------
+        beta, function : what a solver found, and F = Kβ
+        entry_error, moved, size : as of `rounding`
+        """
+        assert self.plain is not None
+        beta, total = np.array(beta), np.nan if self.total is None else self.total
+        settled, level, *numbers = _core.judge_box(
+            beta, function, *self.plain, float(total), entry_error, size, moved
+        )
+        return (self.sign * beta, ((level,), *numbers)) if settled else None
 
     def _imbalance(self, value: np.ndarray, function: np.ndarray) -> float:
         """What the dual can gain by missing the sums that are fixed.

@@ -339,7 +339,7 @@ class _Run:
             how = "imprecise", False, False, True, 0.0
             return _Found(beta, nothing, dtype, *how, source)
         _refuse_unless_finite(problem.gram, source.largest)
-        variables: Sequence[np.ndarray] | None = problem._plain
+        variables: Sequence[np.ndarray] | None = problem.plain
         if variables is None:
             numbers = [problem.target, *problem.bounds, _or_nothing(problem.tube)]
             variables = [np.ascontiguousarray(some) for some in numbers]
@@ -415,7 +415,7 @@ class _Run:
 
     def solution(self, found: _Found) -> Solution:
         double = found.checked or found.dtype is np.float64
-        if self.problem._plain is not None and double and found.complete:
+        if self.problem.plain is not None and double and found.complete:
             solution = self._judged(found)
             if solution is not None:
                 return solution
@@ -424,19 +424,16 @@ class _Run:
     def _judged(self, found: _Found) -> Solution | None:
         """The solution by sums of the core; None where F has to follow β first."""
         problem, source = self.problem, found.rows
-        assert problem._plain is not None
-        beta, F = np.array(found.beta), np.ascontiguousarray(found.function)
-        total = np.nan if problem.total is None else float(problem.total)
+        F = np.ascontiguousarray(found.function)
         moved = 0.0 if found.checked else found.moved
-        errors = source.entry_error, source.largest, moved
-        settled, level, *numbers = _core.judge_box(
-            beta, F, *problem._plain, total, *errors
+        judged = problem.judged(
+            found.beta, F, source.entry_error, moved, source.largest
         )
-        if not settled:
+        if judged is None:
             return None
-        value = problem.sign * beta
+        value, numbers = judged
         refuted = found.indefinite or problem.refuted(value, F, source.least)
-        verdict = Verdict((level,), *numbers, refuted)
+        verdict = Verdict(*numbers, refuted)
         options = self._conclusion(found)
         return solution_by(problem, value, F, verdict, self.options.tol, **options)
 
