@@ -162,6 +162,7 @@ NATIVE = {
     "solvers/boxqp": "bounds.cpp",
     "solvers/smo": "smo.cpp",
     "solvers/matrix_sum": "matrix_sum.cpp",
+    "solvers/weights": "simplex.cpp",
     "solvers/perceptron": "perceptron.cpp",
     "solvers/sgd": "sgd.cpp",
     "solvers/budget": "budget.cpp",

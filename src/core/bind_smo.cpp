@@ -12,6 +12,7 @@
 #include "kept.hpp"
 #include "matrix_sum.hpp"
 #include "rows.hpp"
+#include "simplex.hpp"
 #include "smo.hpp"
 
 using namespace nanobind::literals;
@@ -312,6 +313,17 @@ BoxPoint point_of(const Vector<double>& beta, const Vector<double>& function,
   return {view(beta), view(function), view(target), view(lower), view(upper), view(tube)};
 }
 
+void check_square(const Matrix<double>& A, const Vector<double>& first,
+                  const Vector<double>& second) {
+  check(A.shape(0) == A.shape(1) && A.shape(0) == first.shape(0) && A.shape(0) == second.shape(0),
+        "A quadratic program needs a square matrix and vectors of its side.");
+}
+
+void put(const std::vector<double>& found, ResultVector<double>& out) {
+  check(out.shape(0) == found.size(), "A quadratic program needs room for its solution.");
+  std::copy(found.begin(), found.end(), out.data());
+}
+
 template <class T>
 void bind_of(nb::module_& m) {
   m.def(
@@ -499,6 +511,25 @@ void bind_smo(nb::module_& m) {
                               all.losses);
       },
       "beta"_a, "function"_a, "target"_a, "lower"_a, "upper"_a, "tube"_a, "level"_a, "rounding"_a);
+  m.def(
+      "constrained_minimum",
+      [](Matrix<double> A, Vector<double> pull, Vector<double> row, ResultVector<double> out) {
+        check_square(A, pull, row);
+        put(constrained_minimum({A.data(), A.size()}, view(pull), view(row)), out);
+      },
+      "A"_a, "pull"_a, "row"_a, "out"_a);
+  m.def(
+      "simplex_minimum",
+      [](Matrix<double> H, Vector<double> slope, Vector<double> start, ResultVector<double> out) {
+        check_square(H, slope, start);
+        std::vector<double> found;
+        {
+          WithoutLock unlocked;
+          found = simplex_minimum({H.data(), H.size()}, view(slope), view(start), poll);
+        }
+        put(found, out);
+      },
+      "H"_a, "slope"_a, "start"_a, "out"_a);
   bind_of<float>(m);
   bind_of<double>(m);
   m.def("kept_bytes", &kept_bytes, "Memory that the last solve left for the next.");

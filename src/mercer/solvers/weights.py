@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mercer import _core
 from mercer.native.clock import is_over
 from mercer.outcomes import Status
 
@@ -256,7 +257,7 @@ class _Way:
         diagonal += (p - 1) * pull
         least = TINY + 1e-3 * float(pull.max())
         diagonal += RIDGE * (diagonal + least)
-        change = _constrained(matrix, pull, surface)
+        change = constrained_minimum(matrix, pull, surface)
         change *= min(1.0, LONGEST_STEP / max(float(np.abs(change).max()), 1e-300))
 
         def path(length: float) -> np.ndarray:
@@ -280,55 +281,18 @@ def _on_simplex(best: Evaluation) -> tuple[Callable[[float], np.ndarray], float]
     return path, -float(best.squares @ change) / 2
 
 
-def _constrained(matrix: np.ndarray, pull: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """x of min ½ xᵀAx - pullᵀx with rowᵀx = 0, A positive definite.
-
-    On a basis of what rowᵀx = 0 allows: A alone may be singular but for its ridge,
-    where few variables of a machine are free, and what a multiplier would cancel is
-    then larger than x by nine digits.
-    """
-    basis = _across(row)
-    return basis @ np.linalg.solve(basis.T @ matrix @ basis, basis.T @ pull)
-
-
-def _across(row: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of what rowᵀx = 0 allows: by a reflection of row on e₁."""
-    mirror = row / float(np.sqrt(row @ row))
-    mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
-    scaled = mirror * (2.0 / float(mirror @ mirror))
-    basis = -mirror[:, None] * scaled[1:]
-    basis.reshape(-1)[len(row) - 1 :: len(row)] += 1.0  # below the diagonal
-    return basis
+def constrained_minimum(A: np.ndarray, pull: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """x of min ½ xᵀAx - pullᵀx with rowᵀx = 0, A positive definite."""
+    x = np.empty(len(row))
+    _core.constrained_minimum(A, pull, row, x)
+    return x
 
 
 def simplex_minimum(H: np.ndarray, slope: np.ndarray, start: np.ndarray) -> np.ndarray:
     """min ½ (x - start)ᵀH(x - start) + slopeᵀ(x - start), x ≥ 0, Σx = 1.
 
-    By active sets, H positive definite: on the entries that are not held at 0 the
-    minimum is a linear system; an entry that would become negative is held, one whose
-    release lowers the value is released.
+    By active sets, H positive definite.
     """
-    x = start.copy()
-    held = x <= 0
-    for _ in range(20 * len(x)):
-        free = np.flatnonzero(~held)
-        gradient = slope + H @ (x - start)
-        block = H[np.ix_(free, free)]
-        move = _constrained(block, -gradient[free], np.ones(len(free)))
-        after = x[free] + move
-        if (after < 0).any():
-            falling = after < 0
-            ratio = np.where(falling, x[free] / np.where(falling, -move, 1.0), np.inf)
-            first = int(np.argmin(ratio))
-            x[free] = np.maximum(x[free] + ratio[first] * move, 0)
-            x[free[first]], held[free[first]] = 0.0, True
-            continue
-        x[free] = after
-        gradient = slope + H @ (x - start)
-        level = float(gradient[free].mean())
-        release = np.where(held, gradient - level, np.inf)
-        first = int(np.argmin(release))
-        if release[first] >= -1e-12 * max(1e-300, float(np.abs(gradient).max())):
-            break
-        held[first] = False
-    return x / x.sum()
+    x = np.empty(len(start))
+    _core.simplex_minimum(H, slope, start, x)
+    return x
