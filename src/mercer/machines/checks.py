@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -76,11 +77,26 @@ def _constraints_of(machine: Any) -> dict[str, list[Any]]:
     }
 
 
+@cache
+def _sound_defaults_of(machine: Any) -> dict[str, Any]:
+    """The defaults of a class that keep to its constraints."""
+    given = inspect.signature(machine).parameters
+    return {
+        name: given[name].default
+        for name, known in _constraints_of(machine).items()
+        if name in given
+        and any(one.is_satisfied_by(given[name].default) for one in known)
+    }
+
+
 def satisfied(machine: object) -> bool:
     """Whether every parameter keeps to the constraints of its class."""
     kind: Any = type(machine)
+    defaults = _sound_defaults_of(kind)
     for name, known in _constraints_of(kind).items():
         value = getattr(machine, name, None)
+        if name in defaults and value is defaults[name]:
+            continue
         if not any(one.is_satisfied_by(value) for one in known):
             return False
     return True

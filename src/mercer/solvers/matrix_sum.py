@@ -50,7 +50,8 @@ class MatrixSum:
 
     def weigh(self, weights: np.ndarray, expected: int = 0) -> None:
         """Other weights, for a solve that is expected to read so many rows."""
-        if not np.array_equal(weights, self.weights):
+        same = weights is self.weights or np.array_equal(weights, self.weights)
+        if not same:
             self.weights = weights
             n = self.diagonals.shape[1]
             self._sum.weigh(np.ascontiguousarray(weights), expected > DENSE * n)

@@ -529,13 +529,13 @@ def _verdict(grams: Sequence[Gram]) -> bool | None:
 def _nothing(stated: OnGrams | OnSum) -> float:
     """What is as good as 0 of a distance of hulls: a share of that from the origin."""
     problems = stated.problems
-    if isinstance(problems, PairProblems):  # one of them would copy its part of K
-        first, totals = problems.joint, problems.totals
-    else:
-        first = problems[0]
-        totals = np.atleast_1d(0.0 if first.total is None else first.total)[None]
-    if np.any(first.linear):
+    # One of many pairs would copy its part of K.
+    pairs = problems if isinstance(problems, PairProblems) else None
+    first = problems[0] if pairs is None else pairs.joint
+    if first.linear.any():
         return 0.0
+    fixed = 0.0 if first.total is None else first.total
+    totals = np.atleast_2d(fixed) if pairs is None else pairs.totals
     mass = float(np.max(np.sum(np.abs(totals), axis=1)))
     return NOTHING * mass**2 * float(np.max(np.abs(stated.diag()), initial=0.0))
 
