@@ -27,7 +27,7 @@ _LISTS = (list, tuple)
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...]:
+def _field_names(kind: Any) -> tuple[str, ...]:
     """The names of the parameters of a class, found once."""
     if not is_dataclass(kind):
         raise TypeError(
@@ -104,11 +104,13 @@ class Parameterized:
         return self
 
     def _parameters(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _field_names(type(self))}
+        kind: Any = type(self)
+        return {name: getattr(self, name) for name in _field_names(kind)}
 
     def _kernel_fields(self) -> list[tuple[str, Any]]:
-        found = []
-        for name in _field_names(type(self)):
+        found: list[tuple[str, Any]] = []
+        kind: Any = type(self)
+        for name in _field_names(kind):
             setting = getattr(self, name)
             if isinstance(setting, Parameterized):
                 found.append((name, setting))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from mercer.outcomes import Certificate, Run, Solution, Status
-from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.boxqp import BoxQP, Judged
 from mercer.solvers.rounding import UNIT
 
 
@@ -63,41 +62,25 @@ def solution_of(
     violation = problem.violation(value, function)
     if refuted is None:
         refuted = problem.refuted(value, function)
-    verdict = Verdict(level, violation, *bracket, rounding, refuted)
-    return solution_by(problem, value, function, verdict, tol, run, otherwise, square)
-
-
-class Verdict(NamedTuple):
-    """What there is to say of α and F = Kβ: the numbers of a `Solution`.
-
-    Attributes
-    ----------
-    error : how far primal, dual and their gap can be off
-    rounding : how far F can be off
-    refuted : whether K is indefinite
-    """
-
-    level: tuple[float, ...]
-    violation: float
-    primal: float
-    dual: float
-    error: float
-    rounding: float
-    refuted: bool
+    judged = Judged(level, violation, *bracket, rounding)
+    return solution_by(
+        problem, value, function, judged, refuted, tol, run, otherwise, square
+    )
 
 
 def solution_by(
     problem: BoxQP,
     value: np.ndarray,
     function: np.ndarray,
-    verdict: Verdict,
+    judged: Judged,
+    refuted: bool,
     tol: float,
     run: Run,
     otherwise: Status = Status.STALLED,
     square: float | None = None,
 ) -> Solution:
     """The solution of which this is known, as `solution_of` states it."""
-    level, violation, primal, dual, error, rounding, refuted = verdict
+    level, violation, primal, dual, error, rounding = judged
     off, status = problem.violation_rounding(rounding), run.status
     ended = status == Status.OPTIMAL
     if refuted:

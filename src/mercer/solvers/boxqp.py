@@ -47,6 +47,23 @@ class Bracket(NamedTuple):
     rounding: float
 
 
+class Judged(NamedTuple):
+    """What is to be said of α and F; how far the objectives can be off, and how far F.
+
+    The objectives are those of `Bracket`.
+    """
+
+    level: tuple[float, ...]
+    violation: float
+    primal: float
+    dual: float
+    error: float
+    rounding: float
+
+
+Plain = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True, eq=False)
 class BoxQP:
     """min ½ αᵀQα + linearᵀα + Σₜ tubeₜ|αₜ|,  lower ≤ α ≤ upper,  signᵀα = total,
@@ -148,7 +165,7 @@ class BoxQP:
         return all(bool(np.isfinite(ends).all()) for ends in self.bounds)
 
     @cached_property
-    def plain(self) -> tuple[np.ndarray, ...] | None:
+    def plain(self) -> Plain | None:
         """target, bounds and tube where the core sums over them, else None.
 
         Variables are then points, of one group, with finite bounds, and not many.
@@ -157,8 +174,10 @@ class BoxQP:
         if not as_points or len(self) > FEW or not self.has_finite_bounds:
             return None
         tube = np.empty(0) if self.tube is None else self.tube
-        numbers = (self.target, *self.bounds, tube)
-        return tuple(map(np.ascontiguousarray, numbers))
+        target, low, high, tube = map(
+            np.ascontiguousarray, (self.target, *self.bounds, tube)
+        )
+        return target, low, high, tube
 
     def groups(self) -> Iterator[tuple[np.ndarray | slice, float | None]]:
         """The variables of each group, and what their β sum to."""
@@ -584,6 +603,7 @@ class BoxQP:
         if self.plain is not None:
             F, rho = np.ascontiguousarray(function, dtype=float), float(level[0])
             beta = self.sign * value
+            sums: Sequence[float]
             sums = _core.box_sums(beta, F, *self.plain, rho, rounding)
         else:
             sums = self._sums(value, function, level, rounding, reached)
@@ -669,11 +689,10 @@ class BoxQP:
         entry_error: float,
         moved: float,
         size: float,
-    ) -> tuple[np.ndarray, tuple[Any, ...]] | None:
+    ) -> tuple[np.ndarray, Judged] | None:
         """α of a `plain` problem, put right, and what is to be said of it, all at once.
 
-        That is its level, violation, primal, dual, how far these can be off, and how
-        far F can. None where F has first to follow what is put right.
+        None where F has first to follow what is put right.
 
         Parameters
         ----------
@@ -685,7 +704,7 @@ class BoxQP:
         settled, level, *numbers = _core.judge_box(
             beta, function, *self.plain, float(total), entry_error, size, moved
         )
-        return (self.sign * beta, ((level,), *numbers)) if settled else None
+        return (self.sign * beta, Judged((level,), *numbers)) if settled else None
 
     def _imbalance(self, value: np.ndarray, function: np.ndarray) -> float:
         """What the dual can gain by missing the sums that are fixed.

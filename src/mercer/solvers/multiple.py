@@ -337,7 +337,7 @@ class OnSum:
         self.sum.weigh(self.weights, free)
         return [(problem, solver.solve_on(self.sum.source, problem, start))]
 
-    def slopes(self, solved: Solved) -> Slopes:
+    def slopes(self, solved: Any) -> Slopes:
         """How the optimum changes with d."""
         [(problem, solution)] = solved
         beta = problem.sign * solution.value

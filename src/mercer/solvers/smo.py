@@ -24,7 +24,7 @@ from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
 from mercer.native.vectors import Packed, Recipe, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
-from mercer.solvers.box_certificate import Verdict, solution_by, solution_of
+from mercer.solvers.box_certificate import solution_by, solution_of
 from mercer.solvers.boxqp import ENTRY_ERROR, BoxQP
 from mercer.solvers.class_pairs import (
     PairProblems,
@@ -433,9 +433,10 @@ class _Run:
             return None
         value, numbers = judged
         refuted = found.indefinite or problem.refuted(value, F, source.least)
-        verdict = Verdict(*numbers, refuted)
         options = self._conclusion(found)
-        return solution_by(problem, value, F, verdict, self.options.tol, **options)
+        return solution_by(
+            problem, value, F, numbers, refuted, self.options.tol, **options
+        )
 
     def _conclusion(self, found: _Found) -> dict[str, Any]:
         """How the solve ended, for `solution_by`."""
