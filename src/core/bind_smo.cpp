@@ -384,7 +384,7 @@ void bind_smo(nb::module_& m) {
           [](ProgramArrays* self, Vector<double> target, Vector<double> lower, Vector<double> upper,
              Vector<double> tube, Vector<std::int32_t> point, Vector<std::uint8_t> group,
              double tol, double cache_bytes, Index max_iter, double time_limit, Index working_set,
-             bool demanding, bool objectives, bool free_steps, nb::object watch) {
+             bool demanding, bool objectives, bool free_steps, bool near, nb::object watch) {
             new (self) ProgramArrays{target,
                                      lower,
                                      upper,
@@ -392,19 +392,19 @@ void bind_smo(nb::module_& m) {
                                      point,
                                      group,
                                      {tol, cache_bytes, max_iter, time_limit, working_set,
-                                      demanding, objectives, false, free_steps},
+                                      demanding, objectives, false, free_steps, near},
                                      std::move(watch)};
           },
           "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a,
           "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a,
-          "objectives"_a, "free_steps"_a, "watch"_a.none());
+          "objectives"_a, "free_steps"_a, "near"_a, "watch"_a.none());
   class_of<PairProgramArrays>(m, "PairProgram", "The problems of many pairs of classes.")
       .def(
           "__init__",
           [](PairProgramArrays* self, Matrix<Index> pairs, Vector<double> target,
              Vector<double> lower, Vector<double> upper, Vector<double> totals, bool grouped,
              bool bias, double tol, double cache_bytes, Index max_iter, double time_limit,
-             bool demanding, bool free_steps) {
+             bool demanding, bool free_steps, bool near) {
             new (self) PairProgramArrays{
                 pairs,
                 target,
@@ -413,10 +413,10 @@ void bind_smo(nb::module_& m) {
                 totals,
                 grouped,
                 bias,
-                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, free_steps}};
+                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, free_steps, near}};
           },
           "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
-          "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a, "free_steps"_a);
+          "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a, "free_steps"_a, "near"_a);
   class_of<Progress>(m, "SolverProgress", "Where a solve is after a round.")
       .def_ro("round", &Progress::round)
       .def_ro("iterations", &Progress::iterations)

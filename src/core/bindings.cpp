@@ -380,6 +380,9 @@ NB_MODULE(_core, m) {
   mercer::bind_text(m);
   m.def("threads", &mercer::threads);
   m.def(
+      "limit_threads", [](int count) { return mercer::limit_threads(count); }, "count"_a,
+      "The most threads for computations of this one, 0 for no limit; returns what it was.");
+  m.def(
       "set_threads",
       [](int count) {
         mercer::check(count >= 1, "set_threads needs at least 1.");

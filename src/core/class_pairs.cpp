@@ -192,7 +192,7 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   };
   auto value = part(all.value), function = part(all.function);
   auto target = part(all.target), lower = part(all.lower), upper = part(all.upper);
-  std::fill(value.begin(), value.end(), 0.0);
+  if (!options.near) std::fill(value.begin(), value.end(), 0.0);
   double totals[2] = {all.totals[2 * number], all.totals[2 * number + 1]};
   std::size_t ends[3] = {0, one.split, one.size};
   auto each_group = [&](auto&& f) {
@@ -206,7 +206,7 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
   if (all.grouped) {
     group.assign(one.size, 1);
     std::fill_n(group.begin(), one.split, std::uint8_t{0});
-    each_group(fill);
+    if (!options.near) each_group(fill);
   }
   auto rows = classes.rows(one.first, one.second, poll);
   Result result;
@@ -224,7 +224,8 @@ PairOutcome solve_one(const Classes<T>& classes, const PairPrograms& all, const 
       return longer;
     };
     std::vector<double> targets = with(target, 0), lowers = with(lower, -room),
-                        uppers = with(upper, room), start = with(value, 0);
+                        uppers = with(upper, room),
+                        start = with(value, -std::accumulate(value.begin(), value.end(), 0.0));
     std::vector<std::int32_t> point(one.size + 1);
     std::iota(point.begin(), point.end(), 0);
     Program program{targets, lowers, uppers, {}, point, group};

@@ -66,7 +66,7 @@ struct PairPrograms {
   std::span<const double> totals;     // two for each pair: of all its variables, or of either class
   bool grouped = false;               // whether either class has a total of its own
   bool bias = true;                   // without one there is no total
-  std::span<double> value, function;  // β and Kβ, written here
+  std::span<double> value, function;  // β and Kβ, written here; β is the start, where it is near
 };
 
 struct PairOutcome {

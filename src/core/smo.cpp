@@ -16,7 +16,7 @@
 #include <string>
 #include <tuple>
 
-#include "free_step.hpp"
+#include "active_set.hpp"
 #include "rows.hpp"
 #include "threads.hpp"
 
@@ -33,6 +33,15 @@ constexpr double safety = 8;
 // Of the support vectors: with fewer points that decide, a sum over all pairs costs more.
 constexpr double most_checked = 0.4;
 constexpr double infinity = std::numeric_limits<double>::infinity();
+// Of the active-set method: steps of two variables for each variable before it; what it may cost
+// at the start, in the same unit, and in the end, as a share of what these steps have cost; the
+// share of all variables that it makes free or takes to a bound, which is a guess from problems for
+// which pairs took many steps.
+constexpr Index patience = 4;
+constexpr double first_turn = 8, longest_turn = 100;
+constexpr double last_share = 0.03;
+constexpr double changing = 0.15;
+constexpr double fineness = 1e-6;  // of tol: how far slopes are apart where it ends
 
 // Rows that were computed. Memory that was never touched takes time, so the cache grows towards
 // what it may take only where rows would be lost that are likely to be wanted again.
@@ -243,6 +252,8 @@ class Solver {
   Index null_ = -1;     // the variable of no point
   bool whole_ = false;  // all of K is in all_, or is made there
   RowsOnDemand<T>* on_demand_ = nullptr;
+  Index pairs_ = 0;  // steps of two variables so far, where the active-set method has its turns
+  Index due_ = 0;    // and at the next of them
   WorstError<T> worst_;
   double moved_norm_ = 0;  // Σ|β - β before| ‖x‖ over the rounds
   std::vector<double> beta_, F_;
@@ -514,33 +525,55 @@ void Solver<T>::refine(const std::vector<Index>& chosen, double tol) {
   add(changes);
 }
 
-// Pairs of variables, and after many of them, where that is asked for, the free variables all at
-// once: a step for these is taken when the pairs have cost as much, so that it never costs more
-// than half of the time.
+// Pairs of variables, and where they take many steps the active-set method: it has its turn when
+// pairs have cost as much as it is likely to, and they have theirs again where it does not come to
+// an end, so that neither costs much more than the other one alone would. It comes first where the
+// start is likely to be near.
 template <class T>
 void Solver<T>::solve_working_set(WorkingSet<T>& w) {
   Index left =
       std::min<Index>(std::max<Index>(w.size * 40, 1000), o_.max_iter - result_.iterations);
-  // One sum is kept, and every variable is of a point.
-  bool at_once = o_.free_steps && w.split == w.size && null_ < 0;
-  FreeSteps<T> free;
-  Index pairs = w.size * 4;  // before the first such step; few are needed between two of them
-  for (Index since = 0;;) {
-    w.max_steps = at_once ? std::min<Index>(left, pairs) : left;
+  // One sum is kept, every variable is of a point, and all rows are there.
+  bool by_sets = (whole_ || o_.free_steps) && !on_demand_ && w.split == w.size && null_ < 0;
+  double size = static_cast<double>(w.size);
+  if (!whole_ || result_.rounds == 0) {
+    pairs_ = 0;
+    due_ = o_.near && whole_ ? 0 : patience * w.size;
+  }
+  auto settle = [&](double changes, double likely, double most) {
+    double limit = static_cast<double>(o_.max_iter - result_.iterations);
+    ActiveSet<T> set(w);
+    bool settled =
+        set.begin(changes, std::min(likely, limit)) &&
+        set.run(whole_ ? fineness * o_.tol : w.tol, std::min({most, longest_turn * size, limit}));
+    result_.iterations += static_cast<Index>(std::ceil(std::min(set.spent(), limit)));
+    left = std::min<Index>(left, o_.max_iter - result_.iterations);
+    return settled;
+  };
+  while (by_sets && left > 0) {
+    if (pairs_ >= due_) {
+      double cost = pairs_ > 0 ? static_cast<double>(pairs_) : first_turn * size;
+      if (settle(changing * size, cost, 2 * cost)) return;
+      due_ = std::max<Index>(2 * pairs_, patience * w.size);
+    }
+    w.max_steps = std::min<Index>(left, due_ - pairs_);
     loops<T>().solve_working_set(w);
     result_.iterations += w.steps;
     result_.indefinite |= w.indefinite;
-    left -= w.steps;
-    since += w.steps;
-    if (w.steps < w.max_steps || left <= 0 || w.indefinite) return;
-    for (bool bound = true; bound;) {
-      Index count = free.find(w), price = FreeSteps<T>::price(count, w.size);
-      pairs = std::max<Index>(w.size / 4, 4 * price);
-      if (count < 2 || price > since) break;
-      since -= price;
-      bound = !free.take(w);
+    left = std::min<Index>(left - w.steps, o_.max_iter - result_.iterations);
+    pairs_ += w.steps;
+    if (w.indefinite) return;
+    if (w.steps < w.max_steps) {
+      double most = last_share * static_cast<double>(w.steps);
+      if (whole_ && ActiveSet<T>::price(w) < most) settle(1, most, most);
+      return;
     }
   }
+  if (by_sets) return;
+  w.max_steps = left;
+  loops<T>().solve_working_set(w);
+  result_.iterations += w.steps;
+  result_.indefinite |= w.indefinite;
 }
 
 template <class T>

@@ -35,8 +35,10 @@ struct Options {
   // Whether F is summed anew in double at all points where rows in single precision do not serve:
   // what is added to it from there on is small, and so is what its rounding does.
   bool refines = false;
-  // Whether all free variables of a working set are solved for at once where pairs take long.
+  // Whether the active-set method has its turns in working sets of many points too.
   bool free_steps = false;
+  // Whether the start is likely to be near the optimum, as that at another C is.
+  bool near = false;
 };
 
 // What the callback of a solve is given after each round; it returns true to stop.

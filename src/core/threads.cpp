@@ -18,6 +18,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace mercer {
 namespace {
@@ -198,10 +199,16 @@ std::atomic<int>& setting() {
   return count;
 }
 
+thread_local int of_caller = 0;  // 0: as for all
+
 }  // namespace
 
 int threads() {
-  return setting();
+  return of_caller > 0 ? std::min(of_caller, setting().load()) : setting().load();
+}
+
+int limit_threads(int count) {
+  return std::exchange(of_caller, std::max(count, 0));
 }
 
 void set_threads(int count) {

@@ -14,6 +14,10 @@ namespace mercer {
 int threads();
 void set_threads(int count);  // at least 1
 
+// The most that computations of the calling thread may use, whatever others may; 0 for no such
+// limit. Returns what it was.
+int limit_threads(int count);
+
 // Calls work(task, worker) for task = 0, ..., tasks - 1, at most `workers` at once; two calls at
 // the same time have different 0 <= worker < workers. The calling thread works too, and asks `poll`
 // between tasks. The first exception of work or poll ends the rest and is thrown here. While one

@@ -140,12 +140,12 @@ def originals(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='
 class Program:
     """What is to be solved, and how."""
 
-    def __init__(self, target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tube: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], point: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], group: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, cache_bytes: float, max_iter: int, time_limit: float, working_set: int, demanding: bool, objectives: bool, free_steps: bool, watch: object | None) -> None: ...
+    def __init__(self, target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tube: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], point: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], group: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, cache_bytes: float, max_iter: int, time_limit: float, working_set: int, demanding: bool, objectives: bool, free_steps: bool, near: bool, watch: object | None) -> None: ...
 
 class PairProgram:
     """The problems of many pairs of classes."""
 
-    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, time_limit: float, demanding: bool, free_steps: bool) -> None: ...
+    def __init__(self, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lower: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], upper: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], totals: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], grouped: bool, bias: bool, tol: float, cache_bytes: float, max_iter: int, time_limit: float, demanding: bool, free_steps: bool, near: bool) -> None: ...
 
 class SolverProgress:
     """Where a solve is after a round."""
@@ -615,6 +615,11 @@ def ordered_values(kernel: int, gamma: float, coef0: float, degree: int, ends: A
 def ordered_probabilities(values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], A: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], B: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> int: ...
 
 def threads() -> int: ...
+
+def limit_threads(count: int) -> int:
+    """
+    The most threads for computations of this one, 0 for no limit; returns what it was.
+    """
 
 def set_threads(count: int) -> None: ...
 

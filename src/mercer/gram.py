@@ -216,6 +216,17 @@ class Gram(LinearOperator):
             return self._by_strips()
         return self.kernel(self.X, self.Y)
 
+    def values(self) -> np.ndarray:
+        """What `dense` returns, to be read only: K is not copied where it is there."""
+        kernel = self.kernel
+        if self._matrix is not None:
+            return self._matrix
+        if self.Y is None and isinstance(kernel, Precomputed):
+            found = kernel.whole(self.X)
+            if found is not None:
+                return found
+        return self.dense()
+
     def _by_partitions(self) -> np.ndarray:
         """K of points in partitions, each of these with every other."""
         X, Y = self.X, self._right

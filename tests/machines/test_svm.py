@@ -685,7 +685,10 @@ def test_unscaled_polynomial_data_end():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine = SVC(kernel="poly", gamma=1.0, max_iter=100_000).fit(points, y)
-    assert machine.certificate_.status in ("optimal", "max_iter", "stalled")
+    # k(x, x) is up to 1e22: what is left of the violation is less than rounding.
+    certificate = machine.certificate_
+    assert certificate.status in ("optimal", "max_iter", "stalled", "imprecise")
+    assert certificate.violation < 1e-3
     assert 0 < machine.n_iter_[0] <= 100_000
 
 

@@ -366,6 +366,32 @@ def test_fits_start_from_the_one_at_a_smaller_c():
     assert steps[True][::4] != [] and sum(steps[True]) < sum(steps[False])
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_hard_fits_start_near_and_have_the_scores_of_fits_on_their_own(n_classes):
+    # Few subsequences, many points: at a large C pairs of variables take long.
+    rng = np.random.default_rng(n_classes)
+    some = ["".join(rng.choice(list("acgt"), 12)) for _ in range(240)]
+    count = np.array([one.count("ac") + one.count("g") for one in some])
+    target = np.digitize(count + rng.normal(size=240), [3, 5][: n_classes - 1])
+    kernels = [Normalized(Subsequence(2, decay)) for decay in (0.4, 0.8)]
+    grid = {"C": np.logspace(-1, 4, 6), "kernel": kernels}
+    began = []
+
+    def score(machine, X, y):
+        began.append(machine.warm_start)
+        assert machine.run_.status == "optimal"
+        return machine.score(X, y)
+
+    options = {"cv": 3, "refit": False}
+    ours = KernelSearchCV(SVC(), grid, n_jobs=2, scoring=score, **options)
+    ours.fit(some, target)
+    assert any(began)
+    theirs = GridSearchCV(SVC(), grid, **options).fit(some, target)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+
+
 @pytest.mark.parametrize("n_classes, weighted", [(2, False), (3, False), (2, True)])
 def test_a_solution_within_its_bounds_serves_every_larger_c(n_classes, weighted):
     some, target = make_blobs(90, 2, centers=n_classes, random_state=3)

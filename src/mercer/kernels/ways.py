@@ -18,7 +18,8 @@ import scipy.sparse as sp
 
 from mercer.data.checks import check_nesting, describe
 from mercer.data.points import Points, as_points, count, each, vectors
-from mercer.kernels.base import BLOCK_MB, Kernel, Rule, row_blocks
+from mercer.kernels.base import BLOCK_MB, Kernel, Rule, as_factor, row_blocks
+from mercer.kernels.checks import finite
 from mercer.native import sparsity
 from mercer.native.clock import tick
 from mercer.native.interruptible import elementwise, interruptible, multiply
@@ -340,6 +341,37 @@ class Precomputed(Kernel):
             return dense(rows)  # all columns as they stand: half of the copying
         work = 100.0 * len(X) * len(Y)
         return dense(interruptible(lambda: rows[:, Y], work=work))
+
+    def matmul(
+        self,
+        X: Points,
+        Y: Points | None,
+        V: npt.ArrayLike,
+        *,
+        block_mb: float = BLOCK_MB,
+    ) -> np.ndarray:
+        """k(X, Y) @ V; of rows and many of their points, without picking columns."""
+        rows = self._indices_or_rows(X)
+        places = rows if Y is None else self._indices_or_rows(Y)
+        n = rows.shape[1] if rows.ndim == 2 else 0
+        if not n or places.ndim == 2 or 2 * len(places) < n:
+            return super().matmul(X, Y, V, block_mb=block_mb)
+        _check_indices(places, n)
+        V = as_factor(V, len(places))
+        wide = np.zeros((n, *V.shape[1:]))
+        np.add.at(wide, places, V)
+        return multiply(rows, wide)
+
+    def whole(self, X: Points) -> np.ndarray | None:
+        """The matrix itself, where X are all its points in order; else None."""
+        given = self.matrix
+        if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
+            return None
+        if not isinstance(X, np.ndarray) or X.ndim != 1 or X.dtype.kind not in "iu":
+            return None
+        if not np.array_equal(X, np.arange(len(given))):
+            return None
+        return finite(given, self)
 
     def diag(self, X: Points) -> np.ndarray:
         X = self._indices_or_rows(X)

@@ -285,6 +285,11 @@ def reads_names(kernel: Kernel) -> bool:
     return any(map(reads_names, kernel.children()))
 
 
+def are_classes(y: Any) -> bool:
+    """Whether these are classes for sure: whole numbers or strings, one for each."""
+    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iubUS"
+
+
 def borrowed(X: Points, given: Points) -> bool:
     """Whether an edit of what was given may change the checked points X."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype == object:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions
@@ -48,6 +49,7 @@ from mercer.machines.checks import (
     LARGEST_WHOLE,
     MOST,
     Limits,
+    are_classes,
     borrowed,
     check_numbers,
     filled,
@@ -324,6 +326,8 @@ class KernelEstimator(BaseEstimator, ABC):
 
     def _validated_points(self, X: Points, reset: bool = True) -> Points:
         """The points of a `fit` without targets, or new ones, checked once."""
+        if self._needs_no_look(X, reset):
+            return X
         given, X = X, self._sound(X)
         if isinstance(X, Blocks):
             X = self._checked_blocks(X, reset)
@@ -348,6 +352,8 @@ class KernelEstimator(BaseEstimator, ABC):
         self, X: Points, y: Any, **y_checks: Any
     ) -> tuple[Points, np.ndarray]:
         """The points and targets of `fit`, checked once."""
+        if not y_checks and are_classes(y) and self._needs_no_look(X, True, len(y)):
+            return X, y
         given, X = X, self._sound(X)
         check_numbers(self, "y", y)
         if not isinstance(X, Blocks) and self._takes_vectors(X):
@@ -373,6 +379,26 @@ class KernelEstimator(BaseEstimator, ABC):
                 y = y.astype(float)
         self._borrows = borrowed(X, given)
         return X, y
+
+    def _needs_no_look(self, X: Points, reset: bool, n: int | None = None) -> bool:
+        """Whether scikit-learn would find nothing: an array whose numbers are known.
+
+        They are, with `assume_finite=True`; a search has looked at its kernel values.
+
+        Parameters
+        ----------
+        n : how many there are to be; None for one at least
+        """
+        if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2:
+            return False
+        if not (get_config()["assume_finite"] and X.size and n in (None, len(X))):
+            return False
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_, self._borrows = X.shape[1], True
+            return True
+        known = getattr(self, "n_features_in_", None) == X.shape[1]
+        return known and not hasattr(self, "feature_names_in_")
 
     def _sound(self, X: Points) -> Points:
         """X for a first reader; what is not in memory as `Blocks`.

@@ -33,7 +33,7 @@ def check_classes(machine: object, y: np.ndarray) -> None:
     ----------
     y : (n,) array
     """
-    if y.dtype.kind in "iub":  # whole numbers are classes for sure
+    if y.dtype.kind in "iubUS":  # whole numbers and strings are classes for sure
         return
     if y.dtype.kind == "O":
         _check_one_kind(machine, y)  # all strings, then, which are classes

@@ -106,6 +106,16 @@ def set_threads(n: int) -> None:
     _core.set_threads(n)
 
 
+@contextmanager
+def at_most(n: int) -> Iterator[None]:
+    """Within, computations that this thread asks for use no more than n threads."""
+    before = _core.limit_threads(n)
+    try:
+        yield
+    finally:
+        _core.limit_threads(before)
+
+
 def instruction_set() -> str:
     """The instruction set in use: "baseline", "avx2" or "avx512"."""
     return _core.instruction_set()

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection._validation import _score
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
 from mercer.data.copies import same_value
@@ -24,6 +23,9 @@ from mercer.native.sorting import distinct
 from mercer.outcomes import Status
 from mercer.search.sharing import Group, Task, View
 from mercer.solvers.held_rows import searching
+
+EXACT = 1e-5  # of tol: a violation that is made of rounding
+MANY_STEPS = 1  # for each variable, from which on a start from a smaller C is worth it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ def judge_fold(
     """The results of some candidates of a group in fold k, with their numbers."""
     task = group.task
     view: View | None = None
-    warm = _runs_warm(machine, task)
+    alone = _has_one_problem(machine, task)
     for chain in _chains(candidates, wanted, _goes_along_c(machine, rules)):
         fitted = None
         for number in chain:
@@ -76,7 +78,7 @@ def judge_fold(
                 except OutOfTime:
                     return
             known = _is_solved_beyond(fitted, task)
-            fitted = _prepared(machine, fitted, candidates[number], view, warm)
+            fitted = _prepared(machine, fitted, candidates[number], view, alone)
             try:
                 with searching(group.rows(k)):
                     result = _judged(fitted, task, k, view, rules, begin, known)
@@ -90,11 +92,8 @@ def _goes_along_c(machine: Any, rules: Rules) -> bool:
     return rules.warm and isinstance(machine, SupportVectorMachine)
 
 
-def _runs_warm(machine: Any, task: Task) -> bool:
-    """Whether starts from smaller C are used: of many pairs of classes they cost more.
-
-    All pairs go to the core in one call where none has a start.
-    """
+def _has_one_problem(machine: Any, task: Task) -> bool:
+    """Whether a machine is the solution of one problem, as of two classes."""
     if not hasattr(machine, "class_weight"):
         return True
     return len(distinct(np.asarray(task.y))) == 2
@@ -151,11 +150,16 @@ def _differ_in_c(candidates: Sequence[dict[str, Any]], one: int, other: int) -> 
 
 
 def _prepared(
-    machine: Any, before: Any, params: dict[str, Any], view: View, warm: bool
+    machine: Any, before: Any, params: dict[str, Any], view: View, alone: bool
 ) -> Any:
-    """The machine of a candidate, or that of the one before it with another C."""
+    """The machine of a candidate, or that of the one before it with another C.
+
+    Parameters
+    ----------
+    alone : whether it is the solution of one problem
+    """
     if before is not None:
-        warm = warm and _is_settled(before)
+        warm = (alone and _is_settled(before)) or _is_hard(before)
         return before.set_params(C=params["C"], warm_start=warm)
     made = clone(machine).set_params(**clone(params, safe=False))
     return made if view.kernel is None else made.set_params(kernel=view.kernel)
@@ -174,6 +178,23 @@ def _is_settled(machine: Any) -> bool:
     return bool(bounded < MANY_AT_BOUND * np.count_nonzero(sizes))
 
 
+def _is_hard(machine: Any) -> bool:
+    """Whether a fit took many steps, or began near, and came to the very optimum.
+
+    The active-set method does both: it needs few steps from the optimum at another C,
+    and leaves nothing open that could depend on the start.
+    """
+    if not hasattr(machine, "support_") or machine.run_.status != Status.OPTIMAL:
+        return False
+    if not machine._certificate.violation <= EXACT * machine._tolerance:
+        return False
+    variables = machine.shape_fit_[0] * max(
+        1, len(getattr(machine, "classes_", ())) - 1
+    )
+    many = machine.run_.iterations > MANY_STEPS * variables
+    return bool(many or machine.warm_start)
+
+
 def _judged(
     machine: Any,
     task: Task,
@@ -189,11 +210,7 @@ def _judged(
     TimeIsUp where the time limit of the search ended the fit.
     """
     train, test = task.folds[k]
-    y_train, y_test = (
-        (None, None)
-        if task.y is None
-        else (_safe_indexing(task.y, train), _safe_indexing(task.y, test))
-    )
+    y_train, y_test = task.targets(k)
     fit_params = _check_method_params(task.X, params=task.fit_params, indices=train)
     targets = () if y_train is None else (y_train,)
     result: dict[str, Any] = {"fit_error": None}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils.validation import _check_method_params
 from mercer.data.partitions import Slices, completed, threads_of
 from mercer.native import memory
 from mercer.native.sorting import distinct
+from mercer.native.threads import at_most, threads
 from mercer.search.journal import Journal, Key
 from mercer.search.judging import Rules, judge_fold
 from mercer.search.sharing import Group, Task, groups_of
@@ -187,7 +189,7 @@ class Run:
         if self.client is not None:
             self._judge_elsewhere(rung, task, groups, machine, journal)
             return self._complete(rung, task, numbers, journal)
-        works = [(group, k) for group in groups for k in range(len(task.folds))]
+        works = in_order(groups, len(task.folds), task.workers)
         waiting = {id(group): len(task.folds) for group in groups}
 
         def work(group: Group, k: int) -> None:
@@ -309,6 +311,22 @@ def judged_part(
     ]
 
 
+def in_order(
+    groups: Sequence[Group], n_folds: int, workers: int
+) -> list[tuple[Group, int]]:
+    """Groups and folds, one work each, so that no worker waits for another one's K.
+
+    Groups whose K takes one thread begin side by side, as many as there are workers.
+    """
+    works: list[tuple[Group, int]] = []
+    for beside, some in groupby(groups, key=lambda group: group.begins_beside):
+        left, width = list(some), workers if beside else 1
+        for at in range(0, len(left), width):
+            first = left[at : at + width]
+            works += [(group, k) for k in range(n_folds) for group in first]
+    return works
+
+
 def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -> None:
     """Do all works, some at once; an error or Ctrl-C ends those that wait."""
     if workers == 1 or len(works) == 1:
@@ -318,7 +336,9 @@ def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -
     config = get_config()
 
     def inside(group: Group, k: int) -> None:
-        with config_context(**config), memory.sharing(1 / workers):
+        # Where fits are short, threads of theirs would only be in each other's way.
+        most = max(1, threads() // workers) if group.begins_beside else threads()
+        with config_context(**config), memory.sharing(1 / workers), at_most(most):
             work(group, k)
 
     with ThreadPoolExecutor(workers, "mercer-search") as pool:

@@ -436,11 +436,16 @@ class BoxQP:
             return not verdict
         coef = self.coef(value)
         square, size = coef @ function, np.abs(coef) @ np.abs(function)
-        # Beyond what rounding in single precision leaves of a square that is 0.
-        if square < -1e-6 * size:
-            return True
         least = np.min(self.gram.diag(), initial=0) if least is None else least
-        return bool(least < 0)
+        if least < 0:
+            return True
+        # Beyond what rounding in single precision leaves of a square that is 0.
+        if square >= -1e-6 * size:
+            return False
+        # And beyond what it leaves in double where F is 0 at every point.
+        largest = float(np.max(np.abs(self.gram.diag()), initial=0.0))
+        off = float(np.abs(coef).sum()) * self.rounding(value, size=largest)
+        return bool(square < -off)
 
     def slopes(
         self, value: np.ndarray, function: np.ndarray, part: slice = slice(None)

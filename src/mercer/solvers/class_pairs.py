@@ -21,6 +21,7 @@ from mercer.solvers.box_certificate import certificate
 from mercer.solvers.boxqp import RUN, BoxQP
 from mercer.solvers.programs import reduced_hulls, svc
 from mercer.solvers.rounding import UNIT
+from mercer.solvers.variables import mended
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +108,25 @@ class PairProblems(Sequence[BoxQP]):
         """The lower and the upper bound of β of every variable."""
         return self.joint.bounds
 
+    def start(self, near: np.ndarray) -> np.ndarray:
+        """A feasible β close to `near`, one pair after another; not `grouped`."""
+        low, high = self.bounds
+        beta = self.joint.sign * self.joint.snapped(self.joint.sign * near, 1e-13)
+        beta = np.clip(beta, low, high)
+        for j, total in enumerate(self.totals[:, 0].tolist() if self.bias else ()):
+            part = self.part(j)
+            beta[part] = mended(beta[part], total, low[part], high[part])
+        return beta
+
+    def variables_of(self, chosen: np.ndarray) -> np.ndarray:
+        """Which variables are of the pairs that a (m,) array of booleans chooses."""
+        return np.repeat(chosen, self.lengths)
+
     def take(self, chosen: np.ndarray) -> PairProblems:
         """Those of the pairs that a (m,) array of booleans chooses."""
         if chosen.all():
             return self
-        own, joint = np.repeat(chosen, self.lengths), self.joint
+        own, joint = self.variables_of(chosen), self.joint
         return replace(
             self,
             joint=BoxQP(
@@ -324,7 +339,7 @@ def concluded(
     imbalance = 2 * report.missed * sums.steepest()
     off, below = off + imbalance, below + imbalance
     fits = (4 * off <= tol - violation) & (4 * off > violation_error)
-    indefinite = _indefinite(problems, square, product)
+    indefinite = _indefinite(problems, square, product, mass * rounding)
     indefinite |= (report.indefinite > 0) & (problems.gram.kernel.psd is not True)
     optimal = violation + violation_error <= tol
     status = np.full(len(problems), "optimal", dtype=object)
@@ -367,7 +382,7 @@ def concluded(
 
 
 def _indefinite(
-    problems: PairProblems, square: np.ndarray, size: np.ndarray
+    problems: PairProblems, square: np.ndarray, size: np.ndarray, error: np.ndarray
 ) -> np.ndarray:
     """Where K is known to be: by its rule, or as `BoxQP.refuted` has it."""
     verdict = problems.gram.kernel.psd
@@ -376,8 +391,8 @@ def _indefinite(
     diagonal = problems.gram.diag()
     least = np.array([diagonal[places].min(initial=0) for places in problems.members])
     negative = least[problems.pairs].min(axis=1) < 0
-    # Beyond what rounding in single precision leaves of a square that is 0.
-    return (square < -1e-6 * size) | negative
+    # Beyond what rounding leaves of a square that is 0, in single precision and double.
+    return (square < -np.maximum(1e-6 * size, error)) | negative
 
 
 class _Sums:

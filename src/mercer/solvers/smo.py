@@ -67,8 +67,9 @@ class SMO:
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
         double at these suffices for "optimal", and the gap is right all the same
-    free_steps : whether all free variables of a working set are solved for at once
-        where pairs take long, as at a large C with dependent rows
+    free_steps : whether the active-set method has its turns in the working sets of many
+        points too, where pairs take long; of up to 512 points, or 2048 whose kernel is
+        quick, it has them anyway. What it does is counted in the time of pair steps
 
     Examples
     --------
@@ -111,7 +112,7 @@ class SMO:
         """The minimiser, from a feasible `start`; `watch` returns True to stop."""
         begin = time.perf_counter()
         value = problem.start() if start is None else np.asarray(start, dtype=float)
-        run = _Run(self, problem, watch, begin)
+        run = _Run(self, problem, watch, begin, near=start is not None)
         single = self.precision == "single" or (
             self.precision == "auto"
             and problem.gram.shape[0] > SINGLE_FROM
@@ -119,37 +120,44 @@ class SMO:
         )
         found = run(problem.sign * value, np.float32 if single else np.float64)
         if single and self.precision == "auto" and found.status in _UNFIT:
+            run.near = True
             found = run(found.beta, np.float64)
         return run.solution(found)
 
     def solve_on(self, source: Source, problem: BoxQP, start: np.ndarray) -> Solution:
         """The minimiser from a feasible start, with rows in double from this source."""
-        run = _Run(self, problem, None, time.perf_counter())
+        run = _Run(self, problem, None, time.perf_counter(), near=False)
         return run.solution(run.on(source, problem.sign * start, np.float64))
 
-    def solve_many(self, problems: Sequence[BoxQP]) -> Sequence[Solution]:
+    def solve_many(
+        self, problems: Sequence[BoxQP], *, start: np.ndarray | None = None
+    ) -> Sequence[Solution]:
         """The minimisers of many problems, in their order.
 
         Of `PairProblems` the points are packed once for all pairs; small problems are
         solved side by side, large ones with all threads. Where the kernel is not
         compiled, the matrix of all points is held.
+
+        Parameters
+        ----------
+        start : a feasible β of all pairs, as `PairProblems.start` finds it
         """
         if not isinstance(problems, PairProblems):
             return [self.solve(problem) for problem in problems]
         gram, sizes = problems.gram, problems.lengths
         limit = TimeLimit(None, self.time_limit)
         if gram.kernel.native(gram.X) is None:
-            return self._pairs_of_matrix(problems, limit)
+            return self._pairs_of_matrix(problems, limit, start)
         single = np.full(len(problems), self.precision == "single")
         if self.precision == "auto":
             single = sizes > SINGLE_FROM
         # Of very small problems all kernel values are computed at once.
         n, room = sum(map(len, problems.members)), memory.cache_bytes(self.cache_mb) / 2
         if sizes.max() <= TINY and 8.0 * n**2 <= room and not single.any():
-            return self._pairs_of_matrix(problems, limit)
+            return self._pairs_of_matrix(problems, limit, start)
         if single.all() or not single.any():
             dtype = np.float32 if single.any() else np.float64
-            return self._pairs_of_points(problems, dtype, limit)
+            return self._pairs_of_points(problems, dtype, limit, start)
         solutions = PairSolutions.empty(problems)
         squares = np.square(sizes, dtype=float)
         share = TimeLimit(None, limit.share(squares[single].sum() / squares.sum()))
@@ -157,12 +165,17 @@ class SMO:
             (np.float32, single, share),
             (np.float64, ~single, limit),
         ):
-            some = self._pairs_of_points(problems.take(chosen), dtype, part)
+            own = None if start is None else start[problems.variables_of(chosen)]
+            some = self._pairs_of_points(problems.take(chosen), dtype, part, own)
             solutions.put_all(chosen, some)
         return solutions
 
     def _pairs_of_points(
-        self, problems: PairProblems, dtype: type[np.floating], limit: TimeLimit
+        self,
+        problems: PairProblems,
+        dtype: type[np.floating],
+        limit: TimeLimit,
+        start: np.ndarray | None,
     ) -> PairSolutions:
         gram = problems.gram
         recipe = gram.kernel.native(gram.X)
@@ -177,16 +190,16 @@ class SMO:
         native = native_recipe(recipe)
         size = _largest(native, packed, dtype)
         if dtype is np.float32 and not size < LARGEST:
-            return self._pairs_of_points(problems, np.float64, limit)
+            return self._pairs_of_points(problems, np.float64, limit, start)
         _refuse_unless_finite(gram, size)
-        value, function = np.empty((2, len(problems.target)))
+        value, function = _room(problems, start)
         outcomes = _core.solve_pairs(
             native,
             packed[0],
             packed,
             originals(vectors(gram.X)),
             np.concatenate(members).astype(np.int64, copy=False),
-            self._pair_program(problems, pairs, dtype, limit),
+            self._pair_program(problems, pairs, dtype, limit, start is not None),
             value,
             function,
         )
@@ -196,20 +209,21 @@ class SMO:
         return self._concluded(problems, value, function, outcomes, precision, limit)
 
     def _pairs_of_matrix(
-        self, problems: PairProblems, limit: TimeLimit
+        self, problems: PairProblems, limit: TimeLimit, start: np.ndarray | None
     ) -> PairSolutions:
         with breakable():
-            K = problems.gram.double().dense()
+            K = problems.gram.double().values()
         matrix = np.ascontiguousarray(K, dtype=float)
         size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
         _refuse_unless_finite(problems.gram, size)
         members = [np.asarray(places, dtype=np.int64) for places in problems.members]
-        value, function = np.empty((2, len(problems.target)))
+        value, function = _room(problems, start)
+        near = start is not None
         outcomes = _core.solve_pairs_of_matrix(
             matrix,
             np.array([len(places) for places in members], dtype=np.int64),
             np.concatenate(members),
-            self._pair_program(problems, problems.pairs, np.float64, limit),
+            self._pair_program(problems, problems.pairs, np.float64, limit, near),
             value,
             function,
         )
@@ -252,6 +266,7 @@ class SMO:
         pairs: np.ndarray,
         dtype: type[np.floating],
         limit: TimeLimit,
+        near: bool,
     ) -> _core.PairProgram:
         return _core.PairProgram(
             np.ascontiguousarray(pairs, dtype=np.int64),
@@ -266,6 +281,7 @@ class SMO:
             time_limit=limit.left or 0.0,
             demanding=self.precision == "auto" and dtype is np.float32,
             free_steps=self.free_steps,
+            near=near,
         )
 
     def _target(self) -> float:
@@ -276,6 +292,16 @@ class SMO:
         """Pair steps for n variables."""
         most = self.max_iter if self.max_iter >= 0 else max(BUDGET, 100 * n)
         return min(most, 2**62)  # the core counts with 64 bits
+
+
+def _room(
+    problems: PairProblems, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays for β, with its start, and F."""
+    value, function = np.empty((2, len(problems.target)))
+    if start is not None:
+        value[:] = start
+    return value, function
 
 
 class _Found(NamedTuple):
@@ -305,8 +331,10 @@ class _Run:
         problem: BoxQP,
         watch: Watch | None,
         begin: float,
+        near: bool,
     ):
         self.options, self.problem, self.begin = options, problem, begin
+        self.near = near
         self.watch = watch
         self.refuted = problem.gram.kernel.psd is False
         self.iterations = self.rows = self.hits = 0
@@ -372,6 +400,7 @@ class _Run:
             demanding=options.precision == "auto" and dtype is np.float32,
             objectives=options.objectives,
             free_steps=options.free_steps,
+            near=self.near,
             watch=self.watch and self._watched,
         )
         function = np.empty(source.size or problem.gram.shape[0])
@@ -550,7 +579,7 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> Source:
     n = gram.shape[0]
     if n * n * np.dtype(dtype).itemsize <= max(cache_bytes, SMALLEST_MATRIX):
         with breakable():
-            values = gram.rows(slice(None)) if gram.is_held else gram.dense()
+            values = gram.values()
             matrix = np.ascontiguousarray(values, dtype=dtype)
         return Source(
             lambda *rest: _core.smo_dense(matrix, *rest), largest, ENTRY_ERROR

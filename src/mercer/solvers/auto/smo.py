@@ -37,7 +37,13 @@ from mercer.solvers.decomposition import Decomposition
 from mercer.solvers.hull import HullDistance
 from mercer.solvers.limits import Shares, TimeLimit, check_time_limit
 from mercer.solvers.roads import Road, by_matrix, on_map
-from mercer.solvers.smo import SINGLE_FROM, SMO, Source, matrix_bytes
+from mercer.solvers.smo import (
+    SINGLE_FROM,
+    SMALLEST_MATRIX,
+    SMO,
+    Source,
+    matrix_bytes,
+)
 
 MANY = 496  # pairs of 32 classes; of more, small ones are not solved to rounding
 
@@ -119,14 +125,20 @@ class AutoSMO:
         watching : what watches problem j, while it is solved; they are then solved one
             after another
         """
-        alone = near is None and watching is None and self.solver is None
+        alone = watching is None and self.solver is None
+        if alone and near is not None:  # where coefficients are the variables
+            alone = isinstance(problems, PairProblems) and not problems.grouped
         if alone and self._in_one_call(problems):
             assert isinstance(problems, PairProblems)
+            start = None
+            if near is not None:
+                coef = [near(j) for j in range(len(problems))]
+                start = problems.start(np.concatenate(coef))
             try:
                 joint = replace(
                     problems.joint, gram=by_rows_of_map(problems.joint.gram)
                 )
-                found = self._solve_pairs(replace(problems, joint=joint))
+                found = self._solve_pairs(replace(problems, joint=joint), start)
                 return replace(found, problems=problems)
             except OutOfTime:
                 pass  # there is no K; each has its start
@@ -332,11 +344,16 @@ class AutoSMO:
             return False
         if has_rows_of_map(gram) or gram.kernel.native(gram.X) is not None:
             return True
+        size = 8.0 * gram.shape[0] ** 2
+        if size <= SMALLEST_MATRIX:
+            return True
         there = gram.is_held or isinstance(gram.kernel, Precomputed)
         room = memory.room_to_keep() if there else matrix_bytes(self.cache_mb)
-        return 8.0 * gram.shape[0] ** 2 <= room
+        return size <= room
 
-    def _solve_pairs(self, problems: PairProblems) -> PairSolutions:
+    def _solve_pairs(
+        self, problems: PairProblems, start: np.ndarray | None = None
+    ) -> PairSolutions:
         """Those of all pairs; small ones to rounding, unless they are very many."""
         limit = TimeLimit(None, self.time_limit)
         solver = SMO(self.tol, self.cache_mb, self.max_iter, self.time_limit)
@@ -345,7 +362,7 @@ class AutoSMO:
         size = float(np.abs(problems.totals[small]).max(initial=1.0))
         fine = self._to_rounding(solver, size)
         if small.all() or not small.any():
-            found = (fine if small.any() else solver).solve_many(problems)
+            found = (fine if small.any() else solver).solve_many(problems, start=start)
             assert isinstance(found, PairSolutions)
             solutions = found
         else:
@@ -354,7 +371,8 @@ class AutoSMO:
             large = float(squares[~small].sum() / squares.sum())
             for chosen, solve, part in ((~small, solver, large), (small, fine, 1.0)):
                 solve = replace(solve, time_limit=limit.share(part))
-                some = solve.solve_many(problems.take(chosen))
+                own = None if start is None else start[problems.variables_of(chosen)]
+                some = solve.solve_many(problems.take(chosen), start=own)
                 assert isinstance(some, PairSolutions)
                 solutions.put_all(chosen, some)
         about = solutions.certificates.columns
