@@ -55,7 +55,8 @@ class SMO:
     ----------
     cache_mb : memory for kernel rows; None for a quarter of what is free, at most 1 GB.
         As much may be kept for the next solve; see `mercer.native.memory`
-    max_iter : pair steps at most; -1 for 10 million, or 100 per variable if more
+    max_iter : pair steps at most, or what takes as long; -1 for 10 million, or 100 per
+        variable if more
     time_limit : seconds, of all pairs of classes together; None for no limit. A solve
         that it, max_iter or `watch` ended goes on from `start=solution.value`
     precision : of the kernel rows. "auto" is single for more than a thousand points of
@@ -69,7 +70,7 @@ class SMO:
         double at these suffices for "optimal", and the gap is right all the same
     free_steps : whether the active-set method has its turns in the working sets of many
         points too, where pairs take long; of up to 512 points, or 2048 whose kernel is
-        quick, it has them anyway. What it does is counted in the time of pair steps
+        quick, it has them anyway
 
     Examples
     --------
