@@ -364,11 +364,9 @@ class KernelEstimator(BaseEstimator, ABC):
             X = self._of_floats(filled(X) if self._precomputed else X)
         else:
             reset = y_checks.pop("reset", True)
-            if not _are_labels(y) or y_checks:
-                copied = copy.copy(
-                    self
-                )  # checking y alone deletes the names of columns
-                y = validate_data(copied, y=y, **y_checks)
+            if y_checks or not are_classes(y):
+                # Of a copy: checking y alone deletes the names of columns.
+                y = validate_data(copy.copy(self), y=y, **y_checks)
             if isinstance(X, Blocks):
                 X = self._checked_blocks(X, reset)
             else:
@@ -567,11 +565,6 @@ class KernelEstimator(BaseEstimator, ABC):
                 "from the kernel values of its points with each other; with points use "
                 "another kernel."
             )
-
-
-def _are_labels(y: Any) -> bool:
-    """Whether y is an array that scikit-learn, asked for classes, leaves as it is."""
-    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
 
 
 @cache
