@@ -24,6 +24,7 @@ from mercer.solvers.cholesky import Cholesky
 from mercer.solvers.chunking import FIRST as FIRST_CHUNK
 from mercer.solvers.chunking import Chunking
 from mercer.solvers.clusters import KernelLloyd
+from mercer.solvers.computed_rows import SHORT
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.eigen import Lapack
 from mercer.solvers.feature_descent import FeatureDescent
@@ -157,6 +158,9 @@ class Costs(NamedTuple):
         """
         road, p = self.road, float(self.road.columns)
         readings, squares = LANDMARK_WORK.get(type(road.solver), (5.0, 0.25))
+        wide = max(getattr(road.gram.X, "shape", ())[1:], default=0)
+        if wide > SHORT and isinstance(road.solver, NormalEquations):
+            readings = 1.0  # values that take long are held, and quickly read again
         chosen = self._chosen(n)
         multiplied = chosen + squares * n * p**2
         kernel = road.gram.kernel
