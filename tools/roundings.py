@@ -32,10 +32,11 @@ FILES = """
     machines/test_neighbors machines/test_parzen machines/test_pca
     machines/test_perceptron machines/test_points_come_and_go machines/test_sgd
     machines/test_svm native/test_core native/test_tall native/test_vectors
-    search/test_search solvers/test_auto solvers/test_class_pairs solvers/test_eigen
-    solvers/test_feature_newton solvers/test_features solvers/test_landmark_rows
+    search/test_search solvers/test_active_set solvers/test_auto
+    solvers/test_class_pairs solvers/test_eigen solvers/test_feature_newton
+    solvers/test_features solvers/test_landmark_rows solvers/test_matrix_sum
     solvers/test_overlap solvers/test_partitioned_values solvers/test_single_rows
-    solvers/test_smo theory/test_psd theory/test_theory
+    solvers/test_smo solvers/test_weights theory/test_psd theory/test_theory
     test_certificates test_expansion test_explicit_maps test_gram test_laws
     test_optimization test_paths test_precision test_roundings test_truth
 """.split()

@@ -30,6 +30,7 @@ TESTS = {
     "address": """
         native/test_core native/test_vectors native/test_memory native/test_threads
         solvers/test_smo solvers/test_class_pairs solvers/test_boxqp solvers/test_l1
+        solvers/test_active_set solvers/test_matrix_sum solvers/test_weights
         machines/test_many_classes machines/test_neighbors machines/test_perceptron
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
         kernels/test_graph densities/test_normals densities/test_passes
