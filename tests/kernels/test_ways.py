@@ -326,3 +326,10 @@ def test_kernels_without_points_give_empty_matrices():
         assert k(points).shape == (0, 0)
         assert k.diag(points).shape == (0,)
         assert k.matmul(points, None, np.empty(0)).shape == (0,)
+
+
+def test_columns_that_are_not_asked_for_do_not_count_in_products():
+    rows = np.arange(8.0).reshape(2, 4)
+    rows[0, 3] = np.nan
+    places, V = np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0])
+    assert_allclose(Precomputed().matmul(rows, places, V), rows[:, places] @ V)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from mercer.data.checks import check_nesting, describe
 from mercer.data.points import Points, as_points, count, each, vectors
 from mercer.kernels.base import BLOCK_MB, Kernel, Rule, as_factor, row_blocks
-from mercer.kernels.checks import finite
+from mercer.kernels.checks import are_finite, finite
 from mercer.native import sparsity
 from mercer.native.clock import tick
 from mercer.native.interruptible import elementwise, interruptible, multiply
@@ -360,7 +360,11 @@ class Precomputed(Kernel):
         V = as_factor(V, len(places))
         wide = np.zeros((n, *V.shape[1:]))
         np.add.at(wide, places, V)
-        return multiply(rows, wide)
+        found = multiply(rows, wide)
+        if are_finite(found):
+            return found
+        # 0 times what is missing in a column that is not asked for is no number.
+        return super().matmul(X, Y, V, block_mb=block_mb)
 
     def whole(self, X: Points) -> np.ndarray | None:
         """The matrix itself, where X are all its points in order; else None."""
