@@ -79,7 +79,7 @@ MODULES = {
     "explanations": "explanation functions items ways explaining",
     "contributions": "parts models places search features shapley heavy tables",
     "native": "clock vectors memory threads lapack interruptible sparsity sorting rows "
-    "tall",
+    "tall whole",
     "data": "blocks partitions checks frames points given copies parts matching "
     "sequences trees graphs edges",
     "densities": "base normals categories passes gaussian chain hmm",
@@ -158,6 +158,8 @@ NATIVE = {
     "native/threads": "threads.cpp",
     "native/memory": "kept.cpp",
     "native/rows": "keys.cpp",
+    "native/tall": "tall.cpp",
+    "native/whole": "whole.cpp",
     "multiclass": "votes.cpp",
     "solvers/boxqp": "bounds.cpp",
     "solvers/smo": "smo.cpp",

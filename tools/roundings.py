@@ -32,6 +32,7 @@ FILES = """
     machines/test_neighbors machines/test_parzen machines/test_pca
     machines/test_perceptron machines/test_points_come_and_go machines/test_sgd
     machines/test_svm native/test_core native/test_tall native/test_vectors
+    native/test_whole
     search/test_search solvers/test_active_set solvers/test_auto
     solvers/test_class_pairs solvers/test_eigen solvers/test_feature_newton
     solvers/test_features solvers/test_landmark_rows solvers/test_matrix_sum

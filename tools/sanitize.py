@@ -28,7 +28,8 @@ FLAGS = {
 LIBRARY = {"address": "libasan.so", "thread": "libtsan.so"}
 TESTS = {
     "address": """
-        native/test_core native/test_vectors native/test_memory native/test_threads
+        native/test_core native/test_tall native/test_vectors native/test_whole
+        native/test_memory native/test_threads
         solvers/test_smo solvers/test_class_pairs solvers/test_boxqp solvers/test_l1
         solvers/test_active_set solvers/test_matrix_sum solvers/test_weights
         machines/test_many_classes machines/test_neighbors machines/test_perceptron

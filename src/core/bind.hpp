@@ -114,6 +114,7 @@ void bind_nearest(nb::module_& m);
 void bind_votes(nb::module_& m);
 void bind_densities(nb::module_& m);
 void bind_clusters(nb::module_& m);
+void bind_tall(nb::module_& m);
 void bind_text(nb::module_& m);
 
 }  // namespace mercer

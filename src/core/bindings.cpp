@@ -377,6 +377,7 @@ NB_MODULE(_core, m) {
   mercer::bind_votes(m);
   mercer::bind_densities(m);
   mercer::bind_clusters(m);
+  mercer::bind_tall(m);
   mercer::bind_text(m);
   m.def("threads", &mercer::threads);
   m.def(

@@ -389,6 +389,10 @@ struct Loops {
   // products[r·ld + c] = Σₜ rows[r][t] right[t·ld + c], ld being a whole number of vectors.
   void (*row_products)(const T* const* rows, Index count, Index d, const T* right, Index ld,
                        T* products);
+  // out[i·q + c] = Σⱼ M[i·p + j] w[c·ld + j], w being zero from p to a whole vector; and
+  // sums[c·p + j] += Σᵢ M[i·p + j] v[i·q + c], both for n rows, many, and few columns c < q.
+  void (*tall_times)(const T* M, Index n, Index p, const T* w, Index ld, Index q, double* out);
+  void (*tall_pull)(const T* M, Index n, Index p, const T* v, Index q, double* sums);
   void (*exp)(const T* x, T* out, Index count);
   void (*solve_working_set)(WorkingSet<T>&);
   void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,

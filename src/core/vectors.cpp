@@ -719,6 +719,119 @@ void row_products(const T* const* rows, Index count, Index d, const T* right, In
   if (j < ld) row_products_beside<1, T>(rows, count, d, right + j, ld, products + j);
 }
 
+// As many columns of a tall product as have their sums in registers, with two rows or vectors.
+#if defined(__AVX512F__)
+constexpr int tall_columns = 10;
+#else
+constexpr int tall_columns = 5;
+#endif
+
+// Calls use.operator()<C>() with C = count ≤ tall_columns.
+template <int C = tall_columns, class Use>
+MERCER_INLINE void with_columns(Index count, Use&& use) {
+  if constexpr (C > 1) {
+    if (count < C) return with_columns<C - 1>(count, use);
+  }
+  use.template operator()<C>();
+}
+
+// The products of `height` rows of M with C rows of w, both p long and w padded with zeros.
+template <int height, int C, class T>
+MERCER_INLINE void tall_rows(const T* M, Index p, const T* w, Index ld, double* out, Index stride) {
+  constexpr int L = lanes<T>;
+  constexpr Index run = 128 * L;  // terms that are added in T
+  for (int k = 0; k < height * C; ++k) out[k / C * stride + k % C] = 0;
+  for (Index first = 0; first < p; first += run) {
+    Index last = p - first < run ? p : first + run;
+    Vec<T> sum[height][C] = {};
+    for (Index j = first; j < last; j += L) {
+      Vec<T> x[height];
+      MERCER_UNROLL
+      for (int i = 0; i < height; ++i) {
+        if (last - j >= L) {
+          x[i] = load(M + i * p + j);
+        } else {
+          T part[L] = {};
+          for (Index k = j; k < last; ++k) part[k - j] = M[i * p + k];
+          x[i] = load(part);
+        }
+      }
+      MERCER_UNROLL
+      for (int c = 0; c < C; ++c) {
+        Vec<T> y = load(w + c * ld + j);
+        MERCER_UNROLL
+        for (int i = 0; i < height; ++i) sum[i][c] = fma(x[i], y, sum[i][c]);
+      }
+    }
+    for (int i = 0; i < height; ++i) {
+      for (int c = 0; c < C; ++c) {
+        double total = 0;
+        for (int k = 0; k < L; ++k) total += static_cast<double>(sum[i][c][k]);
+        out[i * stride + c] += total;
+      }
+    }
+  }
+}
+
+template <class T>
+void tall_times(const T* M, Index n, Index p, const T* w, Index ld, Index q, double* out) {
+  for (Index c = 0; c < q; c += tall_columns) {
+    Index count = q - c < tall_columns ? q - c : tall_columns;
+    with_columns(count, [&]<int C>() {
+      Index i = 0;
+      for (; i + 2 <= n; i += 2)
+        tall_rows<2, C, T>(M + i * p, p, w + c * ld, ld, out + i * q + c, q);
+      if (i < n) tall_rows<1, C, T>(M + i * p, p, w + c * ld, ld, out + i * q + c, q);
+    });
+  }
+}
+
+// Columns j .. j + vectors·L of M times C columns of v, over n rows that are few.
+template <int vectors, int C, class T>
+MERCER_INLINE void tall_strip(const T* M, Index n, Index p, Index width, const T* v, Index q,
+                              double* sums) {
+  constexpr int L = lanes<T>;
+  Vec<T> sum[C][vectors] = {};
+  for (Index i = 0; i < n; ++i) {
+    Vec<T> x[vectors];
+    if (width == vectors * L) {
+      MERCER_UNROLL
+      for (int k = 0; k < vectors; ++k) x[k] = load(M + i * p + k * L);
+    } else {
+      T part[vectors * L] = {};
+      for (Index k = 0; k < width; ++k) part[k] = M[i * p + k];
+      for (int k = 0; k < vectors; ++k) x[k] = load(part + k * L);
+    }
+    MERCER_UNROLL
+    for (int c = 0; c < C; ++c) {
+      Vec<T> y = broadcast(v[i * q + c]);
+      MERCER_UNROLL
+      for (int k = 0; k < vectors; ++k) sum[c][k] = fma(x[k], y, sum[c][k]);
+    }
+  }
+  for (int c = 0; c < C; ++c) {
+    for (Index k = 0; k < width; ++k) sums[c * p + k] += static_cast<double>(sum[c][k / L][k % L]);
+  }
+}
+
+template <class T>
+void tall_pull(const T* M, Index n, Index p, const T* v, Index q, double* sums) {
+  constexpr Index width = 2 * lanes<T>;
+  constexpr Index rows = 64;  // which stay in the L2 cache, and whose terms are added in T
+  for (Index i = 0; i < n; i += rows) {
+    Index height = n - i < rows ? n - i : rows;
+    for (Index c = 0; c < q; c += tall_columns) {
+      Index count = q - c < tall_columns ? q - c : tall_columns;
+      with_columns(count, [&]<int C>() {
+        for (Index j = 0; j < p; j += width) {
+          Index some = p - j < width ? p - j : width;
+          tall_strip<2, C, T>(M + i * p + j, height, p, some, v + i * q + c, q, sums + c * p + j);
+        }
+      });
+    }
+  }
+}
+
 template <class T>
 void exp_of_array(const T* x, T* out, Index count) {
   constexpr int L = lanes<T>;
@@ -753,6 +866,8 @@ constexpr Loops<T> table = {panel_width<T>,
                             times_transposed<T>,
                             cross<T>,
                             row_products<T>,
+                            tall_times<T>,
+                            tall_pull<T>,
                             exp_of_array<T>,
                             solve_working_set<T>,
                             add_rows<T>,

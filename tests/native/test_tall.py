@@ -28,7 +28,7 @@ def tolerance(M, *factors):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("columns", [(), (1,), (4,)], ids=str)
+@pytest.mark.parametrize("columns", [(), (1,), (4,), (10,), (33,)], ids=str)
 def test_products_are_those_of_the_whole(dtype, columns, workers):
     for n, p in SHAPES:
         M = RNG.normal(size=(n, p)).astype(dtype)

@@ -433,6 +433,7 @@ def check_kernels(node: Kernel, *parts: object) -> None:
     for part in parts:
         if not isinstance(part, Kernel):
             hint = f" Write {part.__name__}()." if isinstance(part, type) else ""
+            hint = " Pass an object, such as RBF()." if isinstance(part, str) else hint
             raise TypeError(
                 f"{type(node).__name__} is made of kernels; got {brief(part)}.{hint}"
             )

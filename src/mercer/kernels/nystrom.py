@@ -50,9 +50,11 @@ from mercer.kernels.landmarks import (
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import summed
-from mercer.native.lapack import eigh, half
+from mercer.native.lapack import eigh, factor, half
+from mercer.native.tall import even_blocks
 from mercer.native.threads import one_blas_thread
-from mercer.native.vectors import Packed, Recipe, block
+from mercer.native.vectors import SHORT, Packed, Recipe, block, native_recipe
+from mercer.native.whole import WholePoints, whole_points
 
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
@@ -60,6 +62,9 @@ FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
 POOL = 8  # points for each landmark, where not all are looked at
 LONG = 2e10  # multiplications of pivoting among all points, a second or two
 NEAR_MB = 4.0  # of rows of features that are computed at a time
+MANY_SUMS = 256  # columns that threads share
+INVERSE_STEPS = 8  # that find the least eigenvalue to a few percent
+SURE = 0.8  # of what they found, that is tried as a bound
 PIECE_MB = 8.0  # of the points that are read at a time, beside their k(x, L)
 
 
@@ -378,17 +383,27 @@ class Nystrom(Approximation):
         """k(X, L) of the landmarks that have a feature, in float64."""
         X = as_points(X)
         self._check_points(X)
+        if self._is_compiled_on(X) and self._whole_landmarks() is not None:
+            out = np.empty((count(X), self._width()))
+            self.fill_products(X, out)
+            return out
         return values(self.kernel, X, self._kept()[0])
 
     def fill_products(self, X: Points, out: np.ndarray) -> None:
         """Write k(X, L), as of `base_products`, to an array that is there."""
         packed = self._packed_landmarks()
         if packed is None or not self._is_compiled_on(X):
-            out[:] = self.base_products(X)
+            out[:] = values(self.kernel, X, self._kept()[0])
             return
         X = double(vectors(X))
         self._check_points(X)
-        block(packed[0], X, packed[1], out=out)
+        whole = self._whole_landmarks() if isinstance(X, np.ndarray) else None
+        if whole is None:
+            block(packed[0], X, packed[1], out=out)
+        else:
+            left = whole.block(native_recipe(packed[0]), X, out)
+            if len(left):
+                out[left] = block(packed[0], X[left], packed[1])
         finite(out, self.kernel, X, self._kept()[0])
 
     def _is_compiled_on(self, X: Points) -> bool:
@@ -411,13 +426,42 @@ class Nystrom(Approximation):
             known = self.__dict__["_packed"] = lower, made
         return known[1]
 
+    def _whole_landmarks(self) -> WholePoints | None:
+        """Landmarks that the core multiplies as whole numbers, if they are; made once.
+
+        Short points it multiplies as quickly as they are.
+        """
+        packed = self._packed_landmarks()
+        known = self.__dict__.get("_whole")
+        if known is None or known[0] is not packed:
+            points, made = double(self._kept()[0]), None
+            if packed is not None and isinstance(points, np.ndarray):
+                kind = packed[0].part, packed[0].finish
+                known_kind = kind == ("square", "exp") or kind[0] == "product"
+                if known_kind and points.shape[1] > SHORT:
+                    made = whole_points(points)
+            known = self.__dict__["_whole"] = packed, made
+        return known[1]
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {key: part for key, part in state.items() if key != "_packed"}
+        own = ("_packed", "_whole")  # of this process
+        return {key: part for key, part in state.items() if key not in own}
 
     def turned(self, sums: np.ndarray) -> np.ndarray:
         """F⁻¹ sums: what sums of k(L, x) over points are in the coordinates of φ."""
-        return half(self._kept()[1], np.asfortranarray(sums))
+        lower = self._kept()[1]
+        if sums.ndim < 2 or sums.shape[1] < MANY_SUMS:
+            return half(lower, np.asfortranarray(sums))
+        out = np.empty(sums.shape, order="F")
+
+        def fill(columns: slice) -> tuple[()]:
+            out[:, columns] = half(lower, np.asfortranarray(sums[:, columns]))
+            return ()
+
+        # A thread each: those of a BLAS may have been told to leave the cores.
+        summed(fill, even_blocks(sums.shape[1], MANY_SUMS))
+        return out
 
     def _pieces(self, X: Points) -> Iterator[tuple[slice, Points]]:
         """The points in double precision, some of them at a time."""
@@ -451,13 +495,36 @@ class Nystrom(Approximation):
 def _inverse_length(lower: np.ndarray) -> float:
     """‖F⁻¹‖ of a triangle F, or more."""
     m = len(lower)
-    if m <= FEW_LANDMARKS:
+    if 0 < m <= FEW_LANDMARKS:
         with one_blas_thread():  # many short products: threads would wait
-            found = eigh(np.asfortranarray(lower @ lower.T), eigvals_only=True)
-        # What rounding may have added to the least eigenvalue of FFᵀ.
-        least = found[0] - 8 * m * np.finfo(float).eps * found[-1] if m else 1.0
+            least = _least_eigenvalue(lower)
         if least > 0:
             return 1 / math.sqrt(least)
     inverse = half(lower, np.eye(m, order="F"))
     sizes = (float(np.linalg.norm(inverse, order)) for order in (1, np.inf))
     return min(float(np.linalg.norm(inverse)), math.sqrt(math.prod(sizes)))
+
+
+def _least_eigenvalue(lower: np.ndarray) -> float:
+    """The least eigenvalue of FFᵀ, or somewhat less; rounding is taken away.
+
+    Steps of inverse iteration find about that, from above. That FFᵀ less a part of it
+    has a Cholesky factor proves it a bound; all eigenvalues, three times as long to
+    compute, are asked where it has none.
+    """
+    m = len(lower)
+    K = np.asfortranarray(lower @ lower.T)
+    # |·| sums to no less than the largest eigenvalue, of which rounding is a part.
+    rounding = 8 * m * np.finfo(float).eps * float(np.abs(K).sum(axis=0).max())
+    z = np.random.default_rng(0).normal(size=m)
+    length = 0.0
+    for _ in range(INVERSE_STEPS):
+        z = half(lower, half(lower, z / np.linalg.norm(z)), transposed=True)
+        length = float(np.linalg.norm(z))
+    shift = SURE / length if math.isfinite(length) else 0.0
+    if shift > rounding:
+        shifted = K.copy(order="F")
+        shifted.flat[:: m + 1] -= shift
+        if factor(shifted):
+            return shift - rounding
+    return float(eigh(K, eigvals_only=True)[0]) - rounding

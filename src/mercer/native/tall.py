@@ -3,7 +3,8 @@
 Such products take the time in which M is read. Every thread reads blocks of rows that
 stay near the processor, so that both products of a block read it from memory once.
 Numbers in float32 are multiplied as they are: columns of W and V are brought to about 1
-for that, and sums over blocks are in float64.
+for that, and sums over blocks are in float64. Of two columns and more the core reads M
+as it is, which a BLAS copies.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mercer import _core
 from mercer.native import memory
 from mercer.native.interruptible import multiply, summed
 from mercer.native.threads import threads
 
-BLOCK_MB = 4.0  # of float64 numbers that stay near the processor while they are read
+BLOCK_MB = 2.0  # of float64 numbers that stay near the processor while they are read
 FEW = 2**20  # numbers that are read in less time than threads take to begin
 MOST = 32  # columns up to which reading M takes the time, not multiplying
 STAGE = "products with kernel values"
@@ -39,7 +41,7 @@ def times(M: np.ndarray, W: np.ndarray) -> np.ndarray:
     out = np.empty((len(M), columns.shape[1]))
 
     def multiplied(rows: slice) -> tuple[()]:
-        np.multiply(M[rows] @ narrow, size, out=out[rows])
+        np.multiply(_rows_times(M[rows], narrow), size, out=out[rows])
         return ()
 
     summed(multiplied, _blocks(M), STAGE)
@@ -51,10 +53,15 @@ def pull(M: np.ndarray, V: np.ndarray) -> np.ndarray:
     columns = V if V.ndim == 2 else V[:, None]
 
     def multiplied(rows: slice) -> tuple[np.ndarray]:
-        return (_pulled(M[rows], columns[rows]),)
+        return (_pulled(M[rows], columns[rows], near=False),)
 
     sums = _sum(M, multiplied, columns.shape[1])
     return np.ascontiguousarray(sums.T).reshape(M.shape[1], *V.shape[1:])
+
+
+def pull_rows(part: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """MᵀV of some rows, (p, q), by the thread that calls it."""
+    return np.ascontiguousarray(_pulled(part, V).T)
 
 
 def round_trip(
@@ -72,7 +79,7 @@ def round_trip(
 
     def multiplied(rows: slice) -> tuple[np.ndarray]:
         part = M[rows]
-        V[rows] = between((part @ narrow) * size, rows)
+        V[rows] = between(_rows_times(part, narrow) * size, rows)
         return (_pulled(part, V[rows]),)
 
     sums = _sum(M, multiplied, W.shape[1])
@@ -106,10 +113,34 @@ def _as_in(M: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray | float
     return (W / size).astype(np.float32), size
 
 
-def _pulled(part: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """(partᵀV)ᵀ, in the order in which BLAS is quick."""
+def _rows_times(part: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """part W of some rows."""
+    if not _is_for_core(part, W):
+        return part @ W
+    out = np.empty((len(part), W.shape[1]))
+    _core.tall_times(part, np.ascontiguousarray(W), out)
+    return out
+
+
+def _pulled(part: np.ndarray, V: np.ndarray, near: bool = True) -> np.ndarray:
+    """(partᵀV)ᵀ, in the order in which BLAS is quick.
+
+    Parameters
+    ----------
+    near : whether the rows have just been read: the core goes over them by columns
+    """
     narrow, size = _as_in(part, V)
-    return (narrow.T @ part) * np.reshape(size, (-1, 1))
+    if not (near and _is_for_core(part, narrow)):
+        return (narrow.T @ part) * np.reshape(size, (-1, 1))
+    sums = np.zeros((narrow.shape[1], part.shape[1]))
+    _core.tall_pull(part, np.ascontiguousarray(narrow), sums)
+    return sums * np.reshape(size, (-1, 1))
+
+
+def _is_for_core(part: np.ndarray, W: np.ndarray) -> bool:
+    """Whether the core multiplies these: a single column a BLAS reads once, too."""
+    known = part.dtype in (np.float32, np.float64) and part.dtype == W.dtype
+    return known and part.flags.c_contiguous and 1 < W.shape[1] <= MOST
 
 
 def _sum(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,6 +44,8 @@ class ComputedRows(FeatureRows):
     computed = True
     sparse = False
     is_near = True  # whether the rows are computed in this process
+    _beside: np.ndarray | None = None  # V of `normal_and_pull`,
+    _pulls: dict[int, np.ndarray]  # and sums k(L, x)V, by their first rows
 
     def __init__(
         self,
@@ -119,6 +122,15 @@ class ComputedRows(FeatureRows):
         if self._values is None and self.holds:
             self._values = self._filled()
         return self._values
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether k(X, L) is there already."""
+        return self._values is not None
+
+    def hold(self, values: np.ndarray) -> None:
+        """Keep k(X, L), which another one has computed."""
+        self._values = values
 
     def forget(self) -> None:
         """Free the kernel values that are held; they are computed anew when read."""
@@ -324,6 +336,28 @@ class ComputedRows(FeatureRows):
             sums += float(weights.sum()) * np.multiply.outer(shift, shift)
         return (sums + sums.T) / 2
 
+    def normal_and_pull(
+        self, weights: np.ndarray, V: np.ndarray, kept: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Σᵢ hᵢ φᵢφᵢᵀ, and ΦᵀV in double where one reading is enough for both."""
+        self._beside, self._pulls = V, {}
+        try:
+            found = self.normal(weights, None, kept)
+        finally:
+            self._beside, pulls = None, self._pulls
+            del self._pulls
+        if not pulls or self.center is not None:
+            return found, None
+        # In the order of the points, whichever thread was first.
+        sums = sum((pulls[first] for first in sorted(pulls)), start=np.zeros(1))
+        assert self.landmarks is not None
+        return found, self.landmarks.turned(sums)
+
+    def _pull_beside(self, rows: slice, values: np.ndarray) -> None:
+        """Add k(L, x)V of some points, where V is asked for beside other sums."""
+        if self._beside is not None:
+            self._pulls[rows.start] = tall.pull_rows(values, self._beside[rows])
+
     def sums_of_squares(self, weights: np.ndarray, around_mean: bool) -> np.ndarray:
         """AΦᵀHΦAᵀ for weights h ≥ 0, less what a constant takes away if that is asked.
 
@@ -345,16 +379,15 @@ class ComputedRows(FeatureRows):
         negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
         middle = self._middle()
 
+        room = threading.local()
+
         def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
-            U = self._part(rows) if self.landmarks is None else self._summed(rows)
-            # In place, where these numbers are of this block alone.
-            out = U if U.base is None else None
-            U = U if middle is None else np.subtract(U, middle, out=out)
+            U, own = self._moved(rows, middle, room)
             some = weights[rows].astype(U.dtype, copy=False)
             if negative:
                 return multiply((some[:, None] * U).T, U), some @ U
             some = np.sqrt(some)
-            U = U if even else np.multiply(U, some[:, None], out=out)
+            U = U if even else np.multiply(U, some[:, None], out=U if own else None)
             return multiply(U.T, U), some @ U  # half the work, of U with itself
 
         sums, total = self._summed_over(blocks, multiplied, kept)
@@ -389,6 +422,25 @@ class ComputedRows(FeatureRows):
                 whole += part
             kept["sums"] = i + 1, sums
         return [part.copy() for part in sums]
+
+    def _moved(
+        self, rows: slice, middle: np.ndarray | None, room: threading.local
+    ) -> tuple[np.ndarray, bool]:
+        """u - middle of some points, and whether these numbers may be written to.
+
+        Parameters
+        ----------
+        room : of this thread, for numbers that are read before the next call
+        """
+        U = self._part(rows) if self.landmarks is None else self._summed(rows)
+        own = U.base is None
+        # Sums that go on after an error in reading would lack what was read before.
+        whole = self.landmarks is not None and not isinstance(self.X, Blocks)
+        if whole and U.dtype == np.float64:
+            self._pull_beside(rows, U)
+        if middle is not None:
+            U, own = np.subtract(U, middle, out=U if own else None), True
+        return U, own
 
     def _middle(self) -> np.ndarray | None:
         """What is taken from all k(x, L) before they are multiplied; None for 0."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.native.sorting import distinct
 from mercer.outcomes import Progress, Run, Solution, Watch
+from mercer.solvers.computed_rows import ComputedRows
 from mercer.solvers.features import features_of
 from mercer.solvers.linear import (
     DIGITS,
@@ -159,7 +160,7 @@ class _NormalRounds:
         best = at = self._candidate(z, system.gathered(z))
         if best.worst <= self.options.tol:
             return best, "optimal"
-        self.normal = self._factors()
+        self.normal = self._factors(at.residual)
         if self.normal.R is not None and not system.is_read_cheaply:
             at = self._from_few_readings(at)
             best = min(best, at, key=lambda one: one.worst)
@@ -214,11 +215,12 @@ class _NormalRounds:
             self.reported(0, (worst * self.size)[None])
         return float(np.max(worst))
 
-    def _factors(self) -> NormalSystem:
+    def _factors(self, residual: np.ndarray | None = None) -> NormalSystem:
+        """The normal equations; `residual` is what `gathered` is asked for next."""
         system = self.system
         made = NormalSystem(
             system.curved,
-            system.matrix if system.factored else None,
+            partial(system.matrix, residual) if system.factored else None,
             lambda: system.features.squares(system.root**2),
             self.reg,
             self.options.max_iter,
@@ -282,6 +284,7 @@ class _Explicit(WeightedSystem):
         self.factored = affordable(self.features.shape[1], ONCE)
         self.rough = in_single(self.features)  # whose ΦᵀWΦ is factored
         self._normal: np.ndarray | None = None
+        self._gathered: tuple[np.ndarray, np.ndarray] | None = None  # V and ΦᵀW^½ V
 
     @property
     def is_read_cheaply(self) -> bool:
@@ -295,6 +298,9 @@ class _Explicit(WeightedSystem):
 
     def gathered(self, V: np.ndarray) -> np.ndarray:
         """ΦᵀW^½ V."""
+        known, self._gathered = self._gathered, None
+        if known is not None and known[0] is V:
+            return known[1]
         if not V.any():
             return np.zeros((self.features.shape[1], V.shape[1]))
         return across(self.features, self.times_root(V))
@@ -323,13 +329,24 @@ class _Explicit(WeightedSystem):
             return np.zeros_like(v)
         return self.features.round_trip(v, lambda f, rows: self.root[rows] ** 2 * f)[1]
 
-    def matrix(self) -> np.ndarray:
-        """ΦᵀWΦ, to single precision unless `sharpen` was asked for."""
+    def matrix(self, V: np.ndarray | None = None) -> np.ndarray:
+        """ΦᵀWΦ, to single precision unless `sharpen` was asked for.
+
+        Parameters
+        ----------
+        V : what `gathered` is asked for next, perhaps from the same reading of Φ
+        """
         if self._normal is None:
+            weights = self.root[:, 0] ** 2
             # Sums in single precision do not go on in double.
             word = "double" if self.rough is self.features else "single"
             kept = self.kept.setdefault(word, {})
-            self._normal = weighted_normal(self.rough, self.root[:, 0] ** 2, kept=kept)
+            if V is not None and isinstance(self.rough, ComputedRows):
+                scaled = self.times_root(V)
+                self._normal, pulled = self.rough.normal_and_pull(weights, scaled, kept)
+                self._gathered = None if pulled is None else (V, pulled)
+            else:
+                self._normal = weighted_normal(self.rough, weights, kept=kept)
         return self._normal
 
     def sharpen(self) -> bool:

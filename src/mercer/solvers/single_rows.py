@@ -8,6 +8,7 @@ in φ and by κ² in ΦᵀHΦ (`Nystrom.growth`), and is nothing to step by wher
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,6 +96,7 @@ class SingleRows(ComputedRows):
         # Of values that are held a copy takes half the time to read.
         self.holds = memory.keeps(4.0 * self.entries)
         self.exact = fine.holds and not self.holds
+        self._made: np.ndarray | None = None  # k(X, L) in double, while it is computed
 
     def times(self, w: np.ndarray) -> np.ndarray:
         assert self.landmarks is not None
@@ -159,6 +161,10 @@ class SingleRows(ComputedRows):
     def _computed_values(self, rows: Any) -> np.ndarray:
         if self.fine.values is not None:
             return self.fine.values[rows].astype(np.float32)
+        return self._narrow_values(rows)
+
+    def _narrow_values(self, rows: Any) -> np.ndarray:
+        """k(x, L) of some points, computed in float32."""
         part = self._narrow(vectors(double(self._points(rows))))
         out = np.empty((part.shape[0], self.shape[1]), dtype=np.float32)
         return block(self.recipe, part, self._packed_landmarks, out=out)
@@ -179,11 +185,58 @@ class SingleRows(ComputedRows):
         summed(fill, even_blocks(self.shape[0], step), "kernel values", many=many)
         return out
 
+    def _moments(
+        self, weights: np.ndarray, kept: dict[str, Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if self.holds_values or not self.fine.holds:
+            return super()._moments(weights, kept)
+        # Values in double are made on the way, and narrowed while they are near.
+        self._made = np.empty(self.shape)
+        try:
+            found = super()._moments(weights, kept)
+            self.fine.hold(self._made)
+        finally:
+            self._made = None
+        return found
+
+    @property
+    def holds_values(self) -> bool:
+        """Whether k(X, L) is in memory, in one precision or the other."""
+        return self._values is not None or self.fine.is_filled
+
+    def _moved(
+        self, rows: slice, middle: np.ndarray | None, room: threading.local
+    ) -> tuple[np.ndarray, bool]:
+        made = self._made
+        if middle is None or (made is None and self._values is not None):
+            return super()._moved(rows, middle, room)
+        values = self.fine.values if made is None else made
+        if values is None:
+            return super()._moved(rows, middle, room)
+        part, known = values[rows], getattr(room, "narrow", None)
+        # Memory that is new to a process takes longer to write to than to fill.
+        if known is None or len(known) < len(part):
+            known = room.narrow = np.empty(part.shape, dtype=np.float32)
+        out, step = known[: len(part)], max(64, STRIP // part.shape[1])
+        for begin in range(0, len(part), step):
+            some = slice(begin, min(begin + step, len(part)))
+            if made is not None:
+                assert self.landmarks is not None
+                first = rows.start
+                points = self._points(slice(first + begin, first + some.stop))
+                self.landmarks.fill_products(points, part[some])
+            out[some] = part[some]
+            out[some] -= middle
+        self._pull_beside(rows, part)
+        return out, True
+
     def _middle(self) -> np.ndarray | None:
         # Products of what is left are rounded less than those of k(x, L) themselves.
         most = min(SOME, self._step(int(memory.block_mb(PIECE_MB) * 2**17)))
         step = max(1, self.shape[0] // most)
-        return self._summed(np.arange(0, self.shape[0], step)[:most]).mean(axis=0)
+        some = np.arange(0, self.shape[0], step)[:most]
+        values = self._summed(some) if self._made is None else self._narrow_values(some)
+        return values.mean(axis=0)
 
     def _narrow_parts(self) -> Iterator[tuple[slice, Any]]:
         """The points in float32, some of them at a time."""
