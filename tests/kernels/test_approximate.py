@@ -20,7 +20,7 @@ from mercer.data.blocks import as_blocks
 from mercer.data.points import count, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
-from mercer.kernels import landmarks
+from mercer.kernels import landmarks, nystrom
 from mercer.kernels.algebra import Normalized, On
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.graph import WeisfeilerLehman
@@ -692,3 +692,19 @@ def test_features_of_compiled_kernels_are_those_of_any(monkeypatch):
         monkeypatch.undo()
         assert found.dtype == expected.dtype and found.shape == expected.shape
         assert_allclose(found, expected, atol=1e-6 if X.dtype == np.float32 else 1e-12)
+
+
+def test_blocks_of_long_points_with_few_landmarks_are_bounded(monkeypatch):
+    points = np.random.default_rng(0).normal(size=(300, 500))
+    kernel = Nystrom(RBF(0.001), 5).resolve(points)
+    expected = kernel.features(points)
+    monkeypatch.setattr(nystrom, "NEAR_MB", 0.2)  # 52 points
+    sizes, fill = [], Nystrom.fill_products
+
+    def counted(self, X, out):
+        sizes.append(len(X))
+        fill(self, X, out)
+
+    monkeypatch.setattr(Nystrom, "fill_products", counted)
+    assert_allclose(kernel.features(points), expected, rtol=1e-12)
+    assert sum(sizes) == 300 and max(sizes) <= 53

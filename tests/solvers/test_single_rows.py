@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mercer import RBF, Gram, KernelRidge, Laplacian, Nystrom, Polynomial
+from mercer.data import blocks
+from mercer.data.blocks import as_blocks
 from mercer.kernels.algebra import Exp
 from mercer.kernels.nystrom import WELL_CONDITIONED
 from mercer.kernels.vector import Linear
@@ -174,3 +176,53 @@ def test_ridge_in_single_precision_reaches_the_residual_it_states():
     weights = kernel.weights_of(machine.expansion_.coef)
     assert_allclose(weights, features.T @ c, atol=1e-9 * np.abs(weights).max())
     assert isinstance(features_of(machine._problem.gram), ComputedRows)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_one_reading_gives_what_two_do(single, room):
+    long = RNG.normal(size=(3000, 80)) / 9  # whose kernel values are held
+    for points in (X, long):
+        kernel = Nystrom(RBF(0.3), 20).resolve(points)
+        weight = RNG.uniform(0.5, 1.0, size=len(points))
+        V = RNG.normal(size=(len(points), 3))
+        rows, others = (ComputedRows(kernel, points) for _ in range(2))
+        made = in_single(rows) if single else rows
+        assert single == isinstance(made, SingleRows)
+        normal, pulled = made.normal_and_pull(weight, V, {})
+        digits = 2e-4 if single else 1e-10
+        expected = others.normal(weight, None)
+        assert_allclose(normal, expected, atol=digits * np.abs(expected).max())
+        if pulled is None:  # values in float32 alone do not tell it in double
+            assert single and not rows.holds
+        else:
+            assert_allclose(pulled, others.pull(V), rtol=1e-9, atol=1e-9)
+        assert rows.is_filled == rows.holds
+        if rows.is_filled:
+            assert_allclose(rows.values, others.landmarks.base_products(points))
+
+
+def test_values_that_an_error_left_incomplete_are_not_kept(monkeypatch):
+    points = RNG.normal(size=(3000, 80)) / 9
+    rows = ComputedRows(Nystrom(RBF(0.3), 20).resolve(points), points)
+    made = in_single(rows)
+
+    def failing(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Nystrom, "fill_products", failing)
+    with pytest.raises(KeyboardInterrupt):
+        made.normal_and_pull(np.ones(3000), np.ones((3000, 1)), {})
+    monkeypatch.undo()
+    assert not rows.is_filled
+    assert_allclose(rows.pull(np.ones(3000)), rows.landmarks.features(points).sum(0))
+
+
+def test_many_points_in_files_stay_there_when_some_are_taken(tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", X)
+    fine = ComputedRows(Nystrom(RBF(0.3), 12).resolve(X), as_blocks(tmp_path / "X.npy"))
+    index, w = np.arange(0, 400, 3), RNG.normal(size=12)
+    expected = fine.times(w)[index]
+    monkeypatch.setattr(blocks, "TAKEN_MB", 1e-3)
+    some = SingleRows(fine).some(index)
+    assert isinstance(some.X, blocks.Blocks)
+    assert_allclose(some.times(w), expected, atol=1e-5 * np.abs(expected).max())

@@ -288,8 +288,10 @@ class Nystrom(Approximation):
             return ()
 
         # Blocks stay near the processor, and threads share the time in which the
-        # system finds new memory.
-        blocks = [*row_blocks(count(X), len(lower), memory.block_mb(NEAR_MB))]
+        # system finds new memory. Points that are packed for it take as much room.
+        wide = X.shape[1] if isinstance(X, np.ndarray) else 0
+        most = memory.block_mb(NEAR_MB)
+        blocks = [*row_blocks(count(X), max(len(lower), wide), most)]
         if blocks:
             summed(fill, blocks, "features")
         return out

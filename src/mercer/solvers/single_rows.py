@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.blocks import Blocks
-from mercer.data.points import double, vectors
+from mercer.data.points import double, take, vectors
 from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import summed
@@ -134,7 +134,8 @@ class SingleRows(ComputedRows):
 
     def some(self, index: np.ndarray) -> SingleRows:
         """Some of the rows, as these are: in memory, where all of them are."""
-        taken = SingleRows(ComputedRows(self.kernel, self._points(index)))
+        # Of points in files, many stay there.
+        taken = SingleRows(ComputedRows(self.kernel, take(self.X, index)))
         values = self.fine.values if self._values is None else self._values
         if values is not None:
             taken.fine.holds = taken.exact = False
